@@ -1,0 +1,1 @@
+"""Pixi: a persona chatbot engine with inline streaming commands."""

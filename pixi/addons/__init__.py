@@ -1,0 +1,1 @@
+"""The built-in addons, which come through the same door as anybody's."""

@@ -1,0 +1,28 @@
+"""The commands that every persona knows: send, note, react."""
+
+from pixi.core.commands import BUILT_IN
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+
+
+def setup(addon: Addon) -> None:
+    """Register them."""
+
+    @addon.command(aliases=BUILT_IN["send"])
+    async def send(context: Context, message: str) -> None:
+        """a message in the chat; write several for several messages, none to stay silent"""
+        await context.send(message)
+
+    @send.on_open
+    async def typing(context: Context) -> None:
+        await context.typing()
+
+    @addon.command(aliases=BUILT_IN["note"])
+    async def note(context: Context, thought: str) -> None:
+        """a private thought: how you feel, what you want to do; nobody else reads it"""
+        await context.note(thought)
+
+    @addon.command(aliases=BUILT_IN["react"])
+    async def react(context: Context, emoji: str) -> None:
+        """an emoji put on the message that you answer"""
+        await context.react(emoji)

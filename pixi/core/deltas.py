@@ -1,0 +1,62 @@
+"""What a model's stream is made of, and what is asked of it."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pixi.core.commands import Thought
+from pixi.core.lines import Line, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the reply. Pieces that arrive together may come as one: cutting changes nothing."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens as the server counted them; zero where it did not say. `cached` is part of `prompt`."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last delta of a stream. `length`: the server cut the reply at its token limit."""
+
+    reason: Literal["stop", "length"] = "stop"
+    usage: Usage = field(default_factory=Usage)
+
+
+Delta = Text | Thought | ToolCall | Finished
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model: the lines, the tools it may call, and the grammar of the reply.
+
+    `grammar` is GBNF for the command language; a door to a server that takes none leaves it out.
+    """
+
+    lines: tuple[Line, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    grammar: str | None = None

@@ -1,0 +1,38 @@
+"""The errors of the project: one base, few leaves, named by whom they speak to."""
+
+
+class PixiError(Exception):
+    """Base of every error that Pixi raises on purpose. Its text is fit for a person to read."""
+
+
+class ConfigError(PixiError):
+    """The operator must mend something: a setting, a file, a flag. One or two lines, exit code 2.
+
+    The text names the thing, the place, and the mend.
+    """
+
+
+class ModelError(PixiError):
+    """The model or its server failed.
+
+    Attributes:
+        permanent: asking again cannot help (a wrong key, an unknown model).
+        retry_after: seconds that the server asked us to wait, where it said so.
+    """
+
+    def __init__(self, text: str, *, permanent: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(text)
+        self.permanent = permanent
+        self.retry_after = retry_after
+
+
+class ToolError(PixiError):
+    """A tool could not do it. The text is for the model, which may try another way."""
+
+
+class ChannelError(PixiError):
+    """A channel refused an act for good (no permission, the message is gone). Never asked again."""
+
+
+class StoreError(PixiError):
+    """The database could not be read or written. The text names the file and the mend."""

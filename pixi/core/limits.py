@@ -1,0 +1,32 @@
+"""How much one turn may do, so that no reply floods a chat and no model runs on forever."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one turn. Over one of them the stream is closed; what was performed stands.
+
+    Attributes:
+        commands: commands performed, of any kind.
+        messages: messages sent.
+        reactions: reactions put.
+        argument_characters: length of one argument.
+        reply_characters: length of one raw reply of the model.
+        tool_steps: rounds in which tools may be called; after them comes one round without tools.
+        tool_seconds: how long one tool may take.
+        tool_result_bytes: length of one tool's result as text, in UTF-8; the rest is cut, and said so.
+        seconds: length of the whole turn.
+        restarts: how often a reply is begun again because another message came before anything was said.
+    """
+
+    commands: int = 30
+    messages: int = 10
+    reactions: int = 5
+    argument_characters: int = 4_000
+    reply_characters: int = 40_000
+    tool_steps: int = 6
+    tool_seconds: float = 20.0
+    tool_result_bytes: int = 32_768
+    seconds: float = 180.0
+    restarts: int = 3

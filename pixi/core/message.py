@@ -1,0 +1,44 @@
+"""What arrives: a message that somebody wrote in a conversation, on whatever platform."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who wrote a message. `id` is the platform's, `name` is what others see; both are strangers' words."""
+
+    id: str
+    name: str
+    is_bot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for models that see: `data` is the encoded file, `media_type` is e.g. `image/png`."""
+
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, as a channel hands it to the engine.
+
+    Attributes:
+        id: unique within the platform; the same id is never answered twice.
+        conversation: address of the channel, thread or DM, e.g. `terminal:pixi:mo`. Never a whole guild.
+        text: what was written, a stranger's words.
+        addressed: the persona is meant (DM, mention, reply, summon word). Others are only overheard.
+        sent_at: seconds since the epoch, UTC.
+        reply_to: id of the message that this one replies to.
+        images: pictures, already checked and scaled by the channel.
+    """
+
+    id: str
+    conversation: str
+    author: Author
+    text: str
+    sent_at: float
+    addressed: bool = True
+    reply_to: str | None = None
+    images: tuple[Image, ...] = ()

@@ -1,0 +1,52 @@
+"""What a persona is, whatever file it came from."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Pace = Literal["off", "brisk", "human"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One exchange that shows the persona's habits: what somebody says, and the raw reply to it."""
+
+    said: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """A character.
+
+    Attributes:
+        name: as others see it.
+        prompt: who the character is, in Markdown, without the examples.
+        about: one line for lists.
+        in_short: two or three sentences for small models; empty: the first paragraph of `prompt`.
+        summon: words that address it besides its name.
+        language: BCP 47 tag of the language it speaks by itself.
+        likes: things it loves, told to the model.
+        databases, tools: names it may use; none unless named.
+        commands: names it may use; None means all that are registered.
+        pace: how fast its messages follow each other in a chat with people.
+        silence: whether saying nothing is a legal answer.
+        when_broken: what it says, in character, when its model fails.
+        examples: exchanges in the command language.
+        origin: where it came from, for error texts and lists.
+    """
+
+    name: str
+    prompt: str
+    about: str = ""
+    in_short: str = ""
+    summon: tuple[str, ...] = ()
+    language: str = "en"
+    likes: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] | None = None
+    pace: Pace = "brisk"
+    silence: bool = True
+    when_broken: tuple[str, ...] = ()
+    examples: tuple[Example, ...] = ()
+    origin: str = ""

@@ -1,0 +1,1 @@
+"""The one loop: a message in, a reply performed. One mailbox and one task per conversation."""

@@ -1,0 +1,1 @@
+"""The only door to model APIs. Everything behind it is the one protocol `Model`."""

@@ -1,0 +1,48 @@
+"""The one protocol behind which every model stands."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Protocol
+
+from pixi.core.deltas import Delta, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a prompt must know of the model it is written for.
+
+    Attributes:
+        context_tokens: how much the model can hold, prompt and reply together.
+        small: a model of few parameters: wants a short prompt and examples as turns, and the grammar.
+        vision: it can be shown pictures.
+    """
+
+    context_tokens: int = 8192
+    small: bool = False
+    vision: bool = False
+
+
+class Model(Protocol):
+    """A model that streams its reply.
+
+    `stream` yields deltas; the last is `Finished`. It raises `ModelError` alone. Retries are its own
+    matter, and only before anything was yielded. Closing the generator early closes the connection.
+    """
+
+    @property
+    def name(self) -> str:
+        """The model's name, for people."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """What the prompt must know of it."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Ask, and yield the reply as it is written."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and processes. Calling it twice does no harm."""
+        ...

@@ -1,0 +1,1 @@
+"""Personas as prompt files: reading them, finding them, naming what is wrong with them."""

@@ -1,0 +1,1 @@
+"""Fakes that ship, for authors of addons and personas."""

@@ -1,0 +1,64 @@
+"""The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, overload
+
+from pixi.toolbox.commands import Command, CommandRegistry, command_from
+from pixi.toolbox.tools import Tool, Toolbox, tool_from
+
+CommandFunction = Callable[..., Awaitable[None]]
+ToolFunction = Callable[..., Awaitable[Any]]
+
+
+class Addon:
+    """What `setup` is given.
+
+    Example:
+        def setup(addon):
+            @addon.command
+            async def wave(context, how: str):
+                "wave at the person"
+                await context.send(f"*waves {how}*")
+    """
+
+    def __init__(self, commands: CommandRegistry, tools: Toolbox) -> None:
+        self._commands = commands
+        self._tools = tools
+
+    @overload
+    def command(self, function: CommandFunction) -> Command: ...
+    @overload
+    def command(
+        self, *, name: str = "", aliases: tuple[str, ...] = ()
+    ) -> Callable[[CommandFunction], Command]: ...
+    def command(
+        self,
+        function: CommandFunction | None = None,
+        *,
+        name: str = "",
+        aliases: tuple[str, ...] = (),
+    ) -> Command | Callable[[CommandFunction], Command]:
+        """Decorator: register `async def name(context, argument)` as an inline command."""
+
+        def register(function: CommandFunction) -> Command:
+            command = command_from(function, name=name, aliases=aliases)
+            self._commands.add(command)
+            return command
+
+        return register if function is None else register(function)
+
+    @overload
+    def tool(self, function: ToolFunction) -> Tool: ...
+    @overload
+    def tool(self, *, timeout: float = 20.0) -> Callable[[ToolFunction], Tool]: ...
+    def tool(
+        self, function: ToolFunction | None = None, *, timeout: float = 20.0
+    ) -> Tool | Callable[[ToolFunction], Tool]:
+        """Decorator: register `async def name(context, ...)` as a tool."""
+
+        def register(function: ToolFunction) -> Tool:
+            tool = tool_from(function, timeout=timeout)
+            self._tools.add(tool)
+            return tool
+
+        return register if function is None else register(function)

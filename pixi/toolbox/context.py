@@ -1,0 +1,42 @@
+"""What a command or tool is told first: who asks, where, as which persona; and how it can act."""
+
+from typing import Protocol
+
+from pixi.channels.channel import Channel
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+
+
+class Context(Protocol):
+    """The turn, as a command or a tool sees it. Acts are recorded, ordered, and kept within the limits."""
+
+    @property
+    def message(self) -> Message:
+        """The message being answered; its author is the person who asks."""
+        ...
+
+    @property
+    def persona(self) -> Persona:
+        """Who answers."""
+        ...
+
+    @property
+    def channel(self) -> Channel:
+        """Where. Prefer the acts below: what is done to the channel itself is not recorded."""
+        ...
+
+    async def send(self, text: str) -> None:
+        """Say something. Nothing happens for text that is empty or blank."""
+        ...
+
+    async def react(self, emoji: str) -> None:
+        """Put a reaction on the message being answered."""
+        ...
+
+    async def note(self, text: str) -> None:
+        """Write down a private thought."""
+        ...
+
+    async def typing(self) -> None:
+        """Show that a message is being written."""
+        ...
