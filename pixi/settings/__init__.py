@@ -1,0 +1,25 @@
+"""The settings: `pixi.toml`, the environment, `.env` and flags, typed and checked."""
+
+from pixi.settings.secret import Secret
+from pixi.settings.sections import (
+    DatabaseSettings,
+    DiscordSettings,
+    EmbeddingSettings,
+    ModelSettings,
+    PersonaSettings,
+    ReplySettings,
+    Settings,
+    StoreSettings,
+)
+
+__all__ = [
+    "DatabaseSettings",
+    "DiscordSettings",
+    "EmbeddingSettings",
+    "ModelSettings",
+    "PersonaSettings",
+    "ReplySettings",
+    "Secret",
+    "Settings",
+    "StoreSettings",
+]
