@@ -1,5 +1,6 @@
 """The settings: `pixi.toml`, the environment, `.env` and flags, typed and checked."""
 
+from pixi.settings.load import load
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,
@@ -22,4 +23,5 @@ __all__ = [
     "Secret",
     "Settings",
     "StoreSettings",
+    "load",
 ]

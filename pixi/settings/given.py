@@ -1,0 +1,186 @@
+"""What was given, and where: the settings file, `.env` and the environment as a list of keys and values."""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+
+FILE_NAME = "pixi.toml"
+WELL_KNOWN: Mapping[str, str] = {
+    "OPENAI_API_KEY": "model.api_key",
+    "OPENAI_BASE_URL": "model.base_url",
+    "DISCORD_TOKEN": "discord.token",
+}
+"""Variables that other programs read too. They count where nothing of Pixi's own says otherwise."""
+
+_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
+_ASSIGNMENT = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value under a key such as `model.name`; a key of the file's top level has no dot.
+
+    Attributes:
+        source: where it stands, short: `pixi.toml`, `PIXI_MODEL__NAME`.
+        place: the same for an error text, with the line where there is one.
+        text: the value is text that stands for another type, as in the environment.
+    """
+
+    key: str
+    value: object
+    source: str
+    place: str
+    text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable, from the process or from `.env`."""
+
+    name: str
+    value: str
+    place: str
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file that an operator wrote, without a byte order mark.
+
+    Raises:
+        ConfigError: it is missing, a folder, unreadable, or not UTF-8.
+    """
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file; name {what} that exists.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path} is a folder; {what} is wanted here.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: byte {error.start + 1} is not UTF-8; save the file with the encoding UTF-8."
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be read ({reason}); mend its path or permissions.") from None
+
+
+def settings_file(config: Path | None, variables: Mapping[str, Variable], folder: Path) -> Path | None:
+    """The file to read: the one asked for, `PIXI_CONFIG`, or `pixi.toml` of the folder if it is there."""
+    if config is not None:
+        return folder / config.expanduser()
+    if "PIXI_CONFIG" in variables:
+        return folder / Path(variables["PIXI_CONFIG"].value).expanduser()
+    path = folder / FILE_NAME
+    return path if path.exists() or path.is_symlink() else None
+
+
+def from_file(path: Path) -> Iterator[Given]:
+    """The keys of a settings file, in its order.
+
+    Raises:
+        ConfigError: it cannot be read, or is not TOML.
+    """
+    text = read_text(path, "a settings file")
+    try:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{path} is not valid TOML: lists within lists without end.") from None
+    except ValueError as error:  # TOMLDecodeError with line and column, or a number of thousands of digits
+        raise ConfigError(f"{path} is not valid TOML: {error}.") from None
+    lines = _line_numbers(text)
+
+    def given(key: str, value: object) -> Given:
+        place = f"{path}, line {lines[key]}" if key in lines else str(path)
+        return Given(key, value, source=str(path), place=place)
+
+    for name, table in tables.items():
+        if isinstance(table, dict) and table:
+            for key, value in table.items():
+                yield given(f"{name}.{key}", value)
+        else:
+            yield given(name, table)
+
+
+def _line_numbers(text: str) -> dict[str, int]:
+    """Where each key and section first stands. A guess by eye, for error texts alone."""
+    lines: dict[str, int] = {}
+    section = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if header := _HEADER.match(line):
+            section = header[1]
+            lines.setdefault(section, number)
+        elif assignment := _ASSIGNMENT.match(line):
+            lines.setdefault(f"{section}.{assignment[1]}" if section else assignment[1], number)
+    return lines
+
+
+def variables_of(environ: Mapping[str, str], folder: Path) -> dict[str, Variable]:
+    """The environment, and beneath it the folder's `.env`.
+
+    An empty variable counts as not set, and hides the one of the same name in `.env`.
+
+    Raises:
+        ConfigError: `.env` cannot be read, or a line of it says nothing.
+    """
+    variables = {variable.name: variable for variable in _from_dotenv(folder / ".env")}
+    variables |= {name: Variable(name, value, name) for name, value in environ.items()}
+    return {name: variable for name, variable in variables.items() if variable.value.strip()}
+
+
+def _from_dotenv(path: Path) -> Iterator[Variable]:
+    if not path.exists() or path.is_dir():  # a folder of that name is somebody's virtual environment
+        return
+    # Imported here: few folders have the file.
+    from io import StringIO
+
+    from dotenv.parser import parse_stream
+
+    for binding in parse_stream(StringIO(read_text(path, "a .env file"))):
+        # A binding's text begins with the blank lines before it.
+        whole = binding.original.string
+        line = binding.original.line + whole[: len(whole) - len(whole.lstrip())].count("\n")
+        if binding.error:
+            raise ConfigError(f"{path}, line {line} is not NAME=value; mend or remove it.")
+        if binding.key is not None and binding.value is not None:
+            yield Variable(binding.key, binding.value, f"{path}, line {line}: {binding.key}")
+
+
+def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
+    """The settings that variables known to other programs too stand for."""
+    for name, key in WELL_KNOWN.items():
+        if name in variables:
+            yield Given(key, variables[name].value, source=name, place=variables[name].place, text=True)
+
+
+def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[str]]) -> Iterator[Given]:
+    """The settings under `PIXI_SECTION__KEY`, and `PIXI_ADDONS`.
+
+    Args:
+        variables: those that are set.
+        known: the keys of each section, to recognise a name written with one underscore.
+
+    Raises:
+        ConfigError: a name has one underscore where two belong.
+    """
+    single = {
+        f"PIXI_{section}_{key}".upper(): f"PIXI_{section}__{key}".upper()
+        for section, keys in known.items()
+        for key in keys
+    }
+    for variable in variables:
+        name = variable.name
+        if name in single:
+            raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
+        if name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
+            key = name.removeprefix("PIXI_").lower().replace("__", ".", 1)
+            yield Given(key, variable.value, source=name, place=variable.place, text=True)
+
+
+def from_overrides(overrides: Mapping[str, object]) -> Iterator[Given]:
+    """Flags: `{"model.name": "gpt-5-mini"}`; a value of None was not given."""
+    for key, value in overrides.items():
+        if value is not None:
+            yield Given(key, value, source="a flag", place="on the command line", text=isinstance(value, str))
