@@ -69,11 +69,14 @@ class Store(Protocol):
     async def begin_turn(
         self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...]
     ) -> int:
-        """Record that a turn answers these messages; gives the turn's id."""
+        """Record that a turn answers these messages, which wait no longer; gives the turn's id.
+
+        `StoreError`, and no turn, if one of them is not waiting: it never came, or a turn has it already.
+        """
         ...
 
     async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
-        """Record an act before it is performed."""
+        """Record an act before it is performed. A key (turn, sequence) is recorded once."""
         ...
 
     async def settle(
@@ -87,13 +90,18 @@ class Store(Protocol):
     ) -> bool:
         """Append the turn's lines and end it, in one transaction.
 
-        False, and nothing appended, if the conversation was reset since the turn began. Ending a turn
-        with no lines (it was begun again with newer messages) puts its messages back among the waiting.
+        False, and nothing appended, if the conversation was reset since the turn began, or the turn was
+        ended before. Ending a turn with no lines (it was begun again with newer messages) puts its
+        messages back among the waiting, in their old places.
         """
         ...
 
     async def reset(self, conversation: str) -> int:
-        """Forget the history (lines, waiting messages); gives the new generation."""
+        """Forget what was said (lines, messages, acts, pictures); gives the new generation.
+
+        Ids of messages are remembered, so that one which arrives again is still the same. A turn under
+        way can settle its acts and end, without effect.
+        """
         ...
 
     async def close(self) -> None:

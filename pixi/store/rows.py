@@ -1,0 +1,107 @@
+"""Messages and lines as rows: JSON for what they say, their pictures kept apart by content."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar, assert_never
+
+import msgspec
+
+from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
+from pixi.core.message import Image, Message
+
+Fetch = Callable[[str], bytes]
+"""Gives the picture of a digest."""
+
+_KINDS: dict[str, type[Line]] = {
+    "system": SystemLine,
+    "user": UserLine,
+    "assistant": AssistantLine,
+    "tool": ToolLine,
+}
+_Pictured = TypeVar("_Pictured", Message, UserLine)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A value ready to be written. `pictures` are those that `body` names, by digest."""
+
+    body: bytes
+    pictures: dict[str, bytes]
+
+
+def pack_text(text: str) -> bytes:
+    """Any text. Half a surrogate pair, which UTF-8 cannot say, is kept as well: a model may write one."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def unpack_text(body: bytes) -> str:
+    """The text that was packed."""
+    return body.decode("utf-8", "surrogatepass")
+
+
+def pack_message(message: Message) -> Row:
+    """The row of a message."""
+    return _pack(replace(message, images=()), message.images)
+
+
+def unpack_message(body: bytes, fetch: Fetch) -> Message:
+    """The message of a row.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    return _with_pictures(body, Message, fetch)
+
+
+def kind_of(line: Line) -> str:
+    """What a line is called in the table."""
+    match line:
+        case SystemLine():
+            return "system"
+        case UserLine():
+            return "user"
+        case AssistantLine():
+            return "assistant"
+        case ToolLine():
+            return "tool"
+        case _:
+            assert_never(line)
+
+
+def pack_line(line: Line) -> Row:
+    """The row of a line."""
+    if isinstance(line, UserLine):
+        return _pack(replace(line, images=()), line.images)
+    return _pack(line, ())
+
+
+def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
+    """The line of a row, equal to the byte.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"a row of the unknown kind {kind!r}")
+    if kind == "user":
+        return _with_pictures(body, UserLine, fetch)
+    return msgspec.convert(json.loads(unpack_text(body)), _KINDS[kind])
+
+
+def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
+    digests = [hashlib.sha256(image.data).hexdigest() for image in images]
+    fields = msgspec.to_builtins(value)
+    if images:
+        fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
+    body = pack_text(json.dumps(fields, ensure_ascii=False))
+    return Row(body, {digest: image.data for image, digest in zip(images, digests, strict=True)})
+
+
+def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Pictured:
+    fields = json.loads(unpack_text(body))
+    named = fields.pop("images", [])
+    value = msgspec.convert(fields, kind)
+    images = tuple(Image(media_type, fetch(digest)) for media_type, digest in named)
+    return replace(value, images=images) if images else value

@@ -1,0 +1,166 @@
+"""The tables, their versions, and opening a file that holds them."""
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+from pixi.store.faults import is_busy, opening_error
+
+APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
+LOCK_SECONDS = 5.0
+"""How long a call waits while another process writes."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # Resets are counted here; a conversation that was never reset has no row.
+        "CREATE TABLE conversations (address TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE turns (
+            id INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL,
+            generation INTEGER NOT NULL,
+            persona TEXT NOT NULL,
+            began INTEGER NOT NULL DEFAULT (strftime('%s', 'now')),
+            ended INTEGER,
+            finish TEXT,
+            steps INTEGER,
+            prompt_tokens INTEGER,
+            cached_tokens INTEGER,
+            completion_tokens INTEGER
+        )""",
+        "CREATE INDEX unfinished_turns ON turns (conversation) WHERE finish IS NULL",
+        # The inbox. A row stays for good, so that an id is never answered twice; its body is forgotten by
+        # a reset. Waiting are those with a body and without a turn.
+        """CREATE TABLE messages (
+            position INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL,
+            id TEXT NOT NULL,
+            body BLOB,
+            turn INTEGER REFERENCES turns (id),
+            UNIQUE (conversation, id)
+        )""",
+        "CREATE INDEX waiting_messages ON messages (conversation, position) WHERE turn IS NULL",
+        "CREATE INDEX answered_messages ON messages (turn, position) WHERE turn IS NOT NULL",
+        """CREATE TABLE lines (
+            position INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL,
+            turn INTEGER NOT NULL REFERENCES turns (id),
+            kind TEXT NOT NULL,
+            body BLOB NOT NULL
+        )""",
+        "CREATE INDEX history ON lines (conversation, position)",
+        """CREATE TABLE effects (
+            turn INTEGER NOT NULL REFERENCES turns (id),
+            sequence INTEGER NOT NULL,
+            kind TEXT NOT NULL,
+            payload BLOB NOT NULL,
+            outcome TEXT,
+            platform_id TEXT,
+            PRIMARY KEY (turn, sequence)
+        ) WITHOUT ROWID""",
+        # Pictures of messages and lines, each once per conversation.
+        """CREATE TABLE pictures (
+            conversation TEXT NOT NULL,
+            digest TEXT NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (conversation, digest)
+        )""",
+        f"PRAGMA application_id = {APPLICATION}",
+    ),
+)
+"""The statements that lead from each version of the tables to the next, oldest first."""
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Open the file, made if missing and brought to the present version; None: a store in memory.
+
+    To be used by the calling thread alone.
+
+    Raises:
+        ConfigError: the file cannot be opened, is not ours, or is of a later version. It is left as it is.
+    """
+    name = ":memory:"
+    if path is not None:
+        path = path.expanduser()
+        name = str(path)
+        _make_private(path)
+    connection = sqlite3.connect(name, timeout=LOCK_SECONDS, isolation_level=None)
+    try:
+        _migrate(connection, name)
+        _use_wal(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")  # what a reset forgets is gone from the file too
+    except (sqlite3.Error, ConfigError) as error:
+        connection.close()
+        raise opening_error(error, name) if isinstance(error, sqlite3.Error) else error from None
+    return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file if it is missing, for its owner alone. SQLite gives its companions the same mode."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except FileNotFoundError:
+        raise ConfigError(f"The store {path}: there is no folder {path.parent}; make it.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"The store {path} is a folder; name a file in [store] url.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"The store {path} cannot be opened ({reason}); mend the path or its permissions."
+        ) from None
+
+
+def _migrate(connection: sqlite3.Connection, name: str) -> None:
+    """Bring the tables to the present version, in one transaction."""
+    if _version(connection, name) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again under the lock: another process may have done it meanwhile.
+        for number in range(_version(connection, name), len(MIGRATIONS)):
+            for statement in MIGRATIONS[number]:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection, name: str) -> int:
+    """The version of the tables; 0 for an empty file."""
+    application, version, tables = (
+        int(connection.execute(question).fetchone()[0])
+        for question in (
+            "PRAGMA application_id",
+            "PRAGMA user_version",
+            "SELECT count(*) FROM sqlite_master",
+        )
+    )
+    if application != APPLICATION and (application or version or tables):
+        raise ConfigError(
+            f"The store {name} is the database of another program; name another file in [store] url."
+        )
+    if version > len(MIGRATIONS):
+        raise ConfigError(
+            f"The store {name} was written by a later Pixi (version {version} of the tables, "
+            f"this one knows {len(MIGRATIONS)}); update Pixi, or name another file in [store] url."
+        )
+    return version
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Let readers and the writer work side by side. SQLite does not wait for this lock by itself."""
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

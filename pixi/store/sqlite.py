@@ -1,0 +1,97 @@
+"""The store in an SQLite file, which is the default."""
+
+from functools import partial
+from pathlib import Path
+
+from pixi.core.deltas import Usage
+from pixi.core.errors import ConfigError
+from pixi.core.events import Finish
+from pixi.core.lines import Line
+from pixi.core.message import Message
+from pixi.store import statements
+from pixi.store.schema import connect
+from pixi.store.store import Outcome, SavedConversation
+from pixi.store.writer import Writer
+
+MEMORY = ":memory:"
+
+
+class SqliteStore:
+    """`Store` over one file, or in memory. Several processes may use a file at once."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, path: Path | str) -> "SqliteStore":
+        """Open the file, made if it is missing; `":memory:"` is kept nowhere.
+
+        Raises:
+            ConfigError: it cannot be opened, or is not ours. It is left as it is.
+        """
+        place = None if path == MEMORY else Path(path)
+        writer = Writer(str(path), partial(connect, place))
+        await writer.open()
+        return cls(writer)
+
+    async def receive(self, message: Message) -> bool:
+        """See `Store.receive`."""
+        return await self._writer.ask(lambda db: statements.receive(db, message))
+
+    async def load(self, conversation: str) -> SavedConversation:
+        """See `Store.load`."""
+        return await self._writer.ask(lambda db: statements.load(db, conversation), writes=False)
+
+    async def begin_turn(
+        self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...]
+    ) -> int:
+        """See `Store.begin_turn`."""
+        return await self._writer.ask(
+            lambda db: statements.begin_turn(db, conversation, generation, persona, message_ids)
+        )
+
+    async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
+        """See `Store.intend`."""
+        await self._writer.ask(lambda db: statements.intend(db, turn, sequence, kind, payload))
+
+    async def settle(
+        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
+    ) -> None:
+        """See `Store.settle`."""
+        await self._writer.ask(lambda db: statements.settle(db, turn, sequence, outcome, platform_id))
+
+    async def end_turn(
+        self, turn: int, lines: tuple[Line, ...], finish: Finish, steps: int, usage: Usage
+    ) -> bool:
+        """See `Store.end_turn`."""
+        return await self._writer.ask(
+            lambda db: statements.end_turn(db, turn, lines, finish=finish, steps=steps, usage=usage)
+        )
+
+    async def reset(self, conversation: str) -> int:
+        """See `Store.reset`."""
+        return await self._writer.ask(lambda db: statements.reset(db, conversation))
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        await self._writer.close()
+
+
+async def open_store(url: str) -> SqliteStore:
+    """Open the store of a URL.
+
+    `sqlite:///pixi.db` is a file in the working directory, `sqlite:////var/pixi.db` one anywhere;
+    `sqlite://` and `:memory:` are kept nowhere.
+
+    Raises:
+        ConfigError: there is no such kind of store, or it cannot be opened.
+    """
+    scheme, mark, rest = url.partition("://")
+    if url == MEMORY or (scheme == "sqlite" and mark and rest in ("", "/", f"/{MEMORY}")):
+        return await SqliteStore.open(MEMORY)
+    if scheme == "sqlite" and rest.startswith("/"):
+        return await SqliteStore.open(rest[1:])
+    if scheme.startswith("postgres"):
+        raise ConfigError("[store] url: PostgreSQL comes in a later version; use sqlite:///pixi.db.")
+    # Not shown: a URL may hold a password.
+    raise ConfigError("[store] url names no store; write sqlite:///pixi.db, or sqlite:////folder/pixi.db.")

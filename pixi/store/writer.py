@@ -1,0 +1,171 @@
+"""The one thread that owns the database file: it takes calls in order and commits many at once."""
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.store.faults import is_busy, store_error
+
+T = TypeVar("T")
+Operation = Callable[[sqlite3.Connection], T]
+
+MOST_AT_ONCE = 512
+"""Calls in one transaction: enough to share the cost of a commit, few enough to answer soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    operation: Operation[Any]
+    writes: bool
+    answer: "asyncio.Future[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """What came of a call that could not be carried out."""
+
+    error: PixiError
+
+
+class Writer:
+    """Carries out operations on one connection, in the order they were asked, off the event loop.
+
+    The loop's side only puts a call on a queue and awaits a future; the thread wakes the loop once for
+    all the calls of a transaction. A caller that is cancelled changes nothing: its call is carried out.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self._name = name
+        self._connect = connect
+        self._loop = asyncio.get_running_loop()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._stopped: asyncio.Future[None] = self._loop.create_future()
+        self._closing = False
+        # A daemon: a program that ends without `close` must not hang on a thread that waits for work.
+        self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
+
+    async def open(self) -> None:
+        """Start the thread and open the connection.
+
+        Raises:
+            ConfigError: the connection could not be opened.
+        """
+        self._thread.start()
+        try:
+            await self._opened
+        except asyncio.CancelledError:
+            self._stop()
+            raise
+
+    async def ask(self, operation: Operation[T], *, writes: bool = True) -> T:
+        """Carry out an operation; returns once it is committed.
+
+        Raises:
+            StoreError: it could not be done, and nothing of it was.
+        """
+        if self._closing or self._stopped.done():
+            raise StoreError(f"The store {self._name} is closed.")
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._calls.put(_Call(operation, writes, answer))
+        return await answer
+
+    async def close(self) -> None:
+        """Carry out what was asked, then close the connection. Calling it twice does no harm."""
+        self._stop()
+        # Shielded: whoever else waits for the end is not to be cancelled along with this caller.
+        await asyncio.shield(self._stopped)
+        self._thread.join()
+
+    def _stop(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._calls.put(None)
+
+    def _finished(self, batch: list[_Call]) -> None:
+        """The thread has ended. Nobody may be left waiting, even if it ended by a fault."""
+        left = [call.answer for call in batch]
+        while not self._calls.empty():
+            call = self._calls.get()
+            left += [] if call is None else [call.answer]
+        gone = _Failed(StoreError(f"The store {self._name} stopped working; start Pixi again."))
+        _answer([*((future, gone) for future in (self._opened, *left)), (self._stopped, None)])
+
+    # What follows runs in the thread.
+
+    def _run(self) -> None:
+        batch: list[_Call] = []
+        try:
+            with closing(self._connect()) as connection:
+                self._on_loop(_answer, [(self._opened, None)])
+                while batch := self._next_batch():
+                    outcomes = _carry_out(connection, batch, self._name)
+                    answers = [call.answer for call in batch]
+                    self._on_loop(_answer, list(zip(answers, outcomes, strict=True)))
+        except ConfigError as error:
+            self._on_loop(_answer, [(self._opened, _Failed(error))])
+        finally:
+            self._on_loop(self._finished, batch)
+
+    def _next_batch(self) -> list[_Call]:
+        """The calls that wait, at least one; empty when the store closes."""
+        first = self._calls.get()
+        batch: list[_Call] = []
+        while first is not None:
+            batch.append(first)
+            if len(batch) == MOST_AT_ONCE or self._calls.empty():
+                return batch
+            # Only this thread takes from the queue, so it does not wait here.
+            first = self._calls.get()
+        if batch:
+            self._calls.put(None)  # nothing is asked after `close`, so the end stays at the end
+        return batch
+
+    def _on_loop(self, callback: Callable[[Any], None], argument: object) -> None:
+        # A closed loop has nobody waiting on it.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, argument)
+
+
+def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
+    for future, outcome in outcomes:
+        if future.done():  # its caller was cancelled
+            continue
+        if isinstance(outcome, _Failed):
+            future.set_exception(outcome.error)
+        else:
+            future.set_result(outcome)
+
+
+def _carry_out(connection: sqlite3.Connection, batch: list[_Call], name: str) -> list[object]:
+    """What came of each call: its result, or `_Failed`.
+
+    Should one fail, all are undone and carried out again one by one, so that only the faulty one fails.
+    """
+    try:
+        return _in_one_transaction(connection, batch)
+    except (sqlite3.Error, StoreError, ValueError, OverflowError) as error:
+        # ValueError: a text that is no Unicode, a row that is damaged. OverflowError: a number too large.
+        failed = _Failed(error if isinstance(error, StoreError) else store_error(error, name))
+        if len(batch) == 1:
+            return [failed]
+        if is_busy(error):  # waiting for the lock as often as there are calls would take minutes
+            return [failed] * len(batch)
+    return [outcome for call in batch for outcome in _carry_out(connection, [call], name)]
+
+
+def _in_one_transaction(connection: sqlite3.Connection, batch: list[_Call]) -> list[object]:
+    connection.execute("BEGIN IMMEDIATE" if any(call.writes for call in batch) else "BEGIN")
+    try:
+        results = [call.operation(connection) for call in batch]
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return results
