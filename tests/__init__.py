@@ -1,0 +1,1 @@
+"""The tests: they mirror the package, with the language, properties and end-to-end runs beside it."""
