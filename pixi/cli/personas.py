@@ -1,0 +1,78 @@
+"""`pixi-persona personas`: which personas there are, and what is wrong with any."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pixi.personas.faults import Remark
+from pixi.personas.files import Loaded, shown
+from pixi.personas.shelf import Broken, Found, list_personas, persona_folders
+
+HELP = "list the personas, and what is wrong with any"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 where a file is broken or something in it is amiss"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the list. 0, or with `--check` 1 where anything is amiss."""
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    named = "persona.folder" in settings.sources
+    found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
+    if arguments.json:
+        for each in found:
+            print(json.dumps(_as_json(each), ensure_ascii=False))
+    else:
+        _print_table(found)
+    amiss = any(isinstance(each, Broken) or each.remarks for each in found)
+    return 1 if arguments.check and amiss else 0
+
+
+def _as_json(found: Found) -> dict[str, object]:
+    """The same keys for every file; of a broken one only the fault is known."""
+    persona = found.persona if isinstance(found, Loaded) else None
+    remarks: Sequence[Remark] = found.remarks if isinstance(found, Loaded) else ()
+    return {
+        "name": persona.name if persona else None,
+        "file": shown(found.path),
+        "about": persona.about if persona else None,
+        "language": persona.language if persona else None,
+        "examples": len(persona.examples) if persona else None,
+        "fault": found.fault if isinstance(found, Broken) else None,
+        "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
+    }
+
+
+def _print_table(found: Sequence[Found]) -> None:
+    """Aligned lines; coloured on a terminal alone."""
+    from rich.cells import cell_len, set_cell_size
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False)
+    names = [each.persona.name if isinstance(each, Loaded) else shown(Path(each.path.stem)) for each in found]
+    files = [shown(each.path) for each in found]
+    widest_name, widest_file = (max(map(cell_len, column), default=0) + 2 for column in (names, files))
+    for each, name, file in zip(found, names, files, strict=True):
+        fine = isinstance(each, Loaded)
+        line = Text(set_cell_size(name, widest_name), style="bold" if fine else "bold red")
+        line.append(set_cell_size(file, widest_file), style="not bold dim")
+        line.append(each.persona.about if isinstance(each, Loaded) else "broken", style="not bold")
+        line.rstrip()
+        console.print(line)
+        for problem in _problems(each):
+            console.print(Text("  " + problem, style="yellow" if fine else "red"))
+
+
+def _problems(found: Found) -> list[str]:
+    if isinstance(found, Broken):
+        return [found.fault]
+    return [f"{shown(found.path)}:{remark.line}: {remark.text}" for remark in found.remarks]

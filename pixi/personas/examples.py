@@ -1,0 +1,161 @@
+"""Example exchanges: a blockquote is what somebody says, what follows it is the raw reply."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from rapidfuzz import fuzz, process
+
+from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
+from pixi.core.persona import Example
+from pixi.personas.faults import Remark
+from pixi.personas.sections import Line, join
+
+_SAID = re.compile(r" {0,3}> ?(.*)")
+_CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
+_RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
+_NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
+_DECORATION = " \t\r\n`*_~>-"  # what may stand round a command without being said
+_ALMOST = 75  # how alike, out of 100, a name in small letters must be to count as a mistyped command
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One exchange as it stands in the file. `said_on` is its first line."""
+
+    said_on: int
+    said: str
+    reply: tuple[Line, ...]
+
+    @property
+    def example(self) -> Example:
+        """The exchange without its place."""
+        return Example(self.said, join(self.reply))
+
+
+def read_exchanges(lines: Iterable[Line]) -> tuple[list[Exchange], list[Remark]]:
+    """Read the section of examples: the exchanges that have a reply, and what else stands there.
+
+    Captions (`### …`) and rules (`---`) between the exchanges are left out.
+    A reply may stand in a code fence; then nothing in it is Markdown.
+    """
+    exchanges: list[Exchange] = []
+    remarks: list[Remark] = []
+    for said, block in _pairs(lines):
+        reply = _without_fence(block)
+        if said and reply:
+            text = "\n".join(line.text for line in said).strip()
+            exchanges.append(Exchange(said[0].number, text, reply))
+        elif said:
+            text = "nothing answers this example: to show silence, reply with a NOTE alone."
+            remarks.append(Remark(said[0].number, text))
+        elif reply:
+            text = "this belongs to no example: begin what is said with `> `."
+            remarks.append(Remark(reply[0].number, text))
+    return exchanges, remarks
+
+
+def _pairs(lines: Iterable[Line]) -> Iterator[tuple[list[Line], list[Line]]]:
+    """What is said and what follows it, in turn. The first pair holds what stands before any quote."""
+    said: list[Line] = []
+    reply: list[Line] = []
+    quoting = False
+    for line in lines:
+        quote = None if line.in_code else _SAID.fullmatch(line.text)
+        if quote:
+            if not quoting:
+                yield said, reply
+                said, reply = [], []
+            said.append(Line(line.number, quote[1]))
+        elif line.in_code or not (_CAPTION.fullmatch(line.text) or _RULE.fullmatch(line.text)):
+            reply.append(line)
+        quoting = bool(quote)
+    yield said, reply
+
+
+def _without_fence(block: list[Line]) -> tuple[Line, ...]:
+    """A reply without empty lines around it, and without the fence round the whole of it."""
+    reply = _without_margins(block)
+    fenced = len(reply) > 1 and all(line.in_code for line in reply) and not reply[-1].text.strip(" `~")
+    return _without_margins(reply[1:-1]) if fenced else reply
+
+
+def _without_margins(lines: Sequence[Line]) -> tuple[Line, ...]:
+    filled = [index for index, line in enumerate(lines) if line.text.strip()]
+    return tuple(lines[filled[0] : filled[-1] + 1]) if filled else ()
+
+
+def check_reply(exchange: Exchange, commands: tuple[str, ...] | None) -> Iterator[Remark]:
+    """What in an example's reply would not do what its author means.
+
+    Args:
+        exchange: the exchange.
+        commands: the commands that the persona may use; None: all.
+    """
+    allowed = {_canonical(name) for name in (BUILT_IN if commands is None else commands)}
+    known = {name: BUILT_IN.get(name, ()) for name in sorted({*BUILT_IN, *allowed})}
+    mistyped = dict(_mistyped(exchange.reply, {*known, *chain.from_iterable(known.values())}))
+    outside: list[str] = []
+    performed = False
+    for number, event in _events(exchange.reply, CommandStream(known)):
+        match event:
+            case CommandStarted(name) if name not in allowed:
+                yield Remark(number, f"the key `commands` does not name {name.upper()}: add it there.")
+            case CommandEnded(_, _, complete):
+                performed = True
+                if not complete:
+                    yield Remark(number, "this command never closes: end it with `]`.")
+            case Prose(text):
+                outside.extend(text.split("\n"))
+            case _:
+                pass
+    yield from (Remark(number, text) for number, text in mistyped.items())
+    if performed:
+        for number in sorted(_places(outside, exchange.reply) - mistyped.keys()):
+            yield Remark(number, "this stands outside every command and is never said: use [SEND: …].")
+    elif not mistyped:
+        yield Remark(
+            exchange.reply[0].number, "this reply holds no command: write [SEND: …], [REACT: …] or [NOTE: …]."
+        )
+
+
+def _canonical(name: str) -> str:
+    """The name of a command that may be written as an alias of a built-in one."""
+    lower = name.lower()
+    return next((built_in for built_in, aliases in BUILT_IN.items() if lower in aliases), lower)
+
+
+def _events(reply: tuple[Line, ...], stream: CommandStream) -> Iterator[tuple[int, Event]]:
+    """The events of a reply, each with the line on which it, or the command it ends, began."""
+    number = opened = reply[0].number
+    for line in reply:
+        number = line.number
+        for event in stream.feed(line.text + "\n"):
+            opened = number if isinstance(event, CommandStarted) else opened
+            yield (opened if isinstance(event, CommandEnded) else number), event
+    for event in stream.close():
+        yield (opened if isinstance(event, CommandEnded) else number), event
+
+
+def _places(texts: Iterable[str], reply: tuple[Line, ...]) -> set[int]:
+    """The lines on which the texts stand. The stream may give prose late, so it cannot tell."""
+    words = (text.strip(_DECORATION) for text in texts)
+    return {
+        next((line.number for line in reply if word in line.text), reply[0].number) for word in words if word
+    }
+
+
+def _mistyped(reply: Iterable[Line], names: set[str]) -> Iterator[tuple[int, str]]:
+    """Lines that begin with the bracket of a command whose name is not one."""
+    for line in reply:
+        written = _NAME.match(line.text)
+        if not written or written[1].lower() in names:
+            continue
+        nearest = process.extractOne(
+            written[1].lower(), sorted(names), scorer=fuzz.ratio, score_cutoff=_ALMOST
+        )
+        if nearest:
+            yield line.number, f"[{written[1]}: …] is no command: do you mean [{nearest[0].upper()}: …]?"
+        elif written[1].isupper():
+            yield line.number, f"[{written[1]}: …] is no command: mend it, or name it under `commands`."

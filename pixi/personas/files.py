@@ -1,0 +1,175 @@
+"""A persona's file: from the bytes on the disk to a `Persona`, with whatever is wrong named by its line."""
+
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import fsencode
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+from pixi.core.persona import Persona
+from pixi.personas.entries import find_unfit, on_one_line
+from pixi.personas.examples import check_reply, read_exchanges
+from pixi.personas.faults import Fault, Remark
+from pixi.personas.front_matter import FrontMatter, read_front_matter
+from pixi.personas.sections import IN_SHORT, join, read_sections
+
+LARGEST = 256 * 1024
+"""Bytes of the largest file that is read."""
+
+PLACEHOLDERS = ("user", "char")
+"""What may stand between double braces."""
+
+_BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A persona and what its file says that is hardly meant."""
+
+    path: Path
+    persona: Persona
+    remarks: tuple[Remark, ...] = ()
+
+
+def read_persona(path: Path | str) -> Persona:
+    """Read a persona's file.
+
+    Raises:
+        ConfigError: it cannot be read, or is no persona; the text gives the file, the line and the mend.
+    """
+    return load_persona(Path(path)).persona
+
+
+def load_persona(path: Path) -> Loaded:
+    """Read a persona's file, and say what in it is hardly meant.
+
+    Raises:
+        ConfigError: as `read_persona`.
+    """
+    return parse_persona(_read_text(path), path)
+
+
+def parse_persona(text: str, path: Path) -> Loaded:
+    """Make a persona of a file's text. `path` names it, and is not opened.
+
+    Raises:
+        ConfigError: it is no persona.
+    """
+    try:
+        persona, remarks = _parse(text, path)
+    except Fault as fault:
+        raise ConfigError(f"{shown(path)}:{fault.line}: {fault.text}") from fault
+    return Loaded(path, persona, tuple(sorted(remarks, key=lambda remark: remark.line)))
+
+
+def shown(path: Path) -> str:
+    """The path as a person can be shown it, whatever bytes are in it."""
+    return on_one_line(fsencode(path).decode(errors="replace"), longest=1_000)
+
+
+def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    unfit = find_unfit(text)
+    if unfit:
+        line = text.count("\n", 0, unfit.start()) + 1
+        raise Fault(line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8.")
+    keys, body, first_line = _split(text)
+    sections = read_sections(body, first_line)
+    prompt, in_short = join(sections.prompt), join(sections.in_short)
+    if not prompt.strip():
+        raise Fault(first_line, "there is no prompt: write here who the character is.")
+    if in_short and keys.in_short:
+        line = keys.lines["in_short"]
+        raise Fault(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them.")
+    exchanges, remarks = read_exchanges(sections.examples)
+    for exchange in exchanges:
+        remarks.extend(check_reply(exchange, keys.commands))
+    remarks.extend(sections.remarks)
+    remarks.extend(_unknown_placeholders(body, first_line))
+    persona = Persona(
+        name=keys.name or _name_from(path),
+        prompt=prompt,
+        about=keys.about,
+        in_short=in_short or keys.in_short,
+        summon=keys.summon,
+        language=keys.language,
+        likes=keys.likes,
+        databases=keys.databases,
+        tools=keys.tools,
+        commands=keys.commands,
+        pace=keys.pace,
+        silence=keys.silence,
+        when_broken=keys.when_broken,
+        examples=tuple(exchange.example for exchange in exchanges),
+        origin=shown(path),
+    )
+    return persona, remarks
+
+
+def _split(text: str) -> tuple[FrontMatter, str, int]:
+    """The front matter, the Markdown below it, and the line on which that begins."""
+    lines = text.split("\n")
+    opens = next((index for index, line in enumerate(lines) if line.strip()), None)
+    if opens is None:
+        raise Fault(1, "the file is empty: write here who the character is.")
+    if lines[opens].rstrip() == "+++":
+        raise Fault(opens + 1, "the front matter is YAML between two lines `---`, not TOML.")
+    if lines[opens].rstrip() != "---":
+        return FrontMatter(), text, 1
+    for closes in range(opens + 1, len(lines)):
+        if lines[closes].rstrip() == "---":
+            keys = read_front_matter("\n".join(lines[opens + 1 : closes]), opens + 2)
+            return keys, "\n".join(lines[closes + 1 :]), closes + 2
+    raise Fault(opens + 1, "the front matter never ends: close it with a second line `---`.")
+
+
+def _unknown_placeholders(text: str, first_line: int) -> Iterator[Remark]:
+    for braces in _BRACES.finditer(text):
+        if braces[1] not in PLACEHOLDERS:
+            known = " and ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+            line = first_line + text.count("\n", 0, braces.start())
+            yield Remark(line, f"`{braces[0]}` stays as it is: only {known} are filled.")
+
+
+def _name_from(path: Path) -> str:
+    """A persona's name where its file gives none: the file's own."""
+    words = re.sub("[-_]+", " ", unicodedata.normalize("NFC", shown(Path(path.stem))))
+    return " ".join(words.split()) or "persona"
+
+
+def _read_text(path: Path) -> str:
+    """The file's text. Whatever stands in the way is a `ConfigError`."""
+    try:
+        status = path.stat()
+        problem = _not_a_text_file(status.st_mode, status.st_size)
+        if problem:
+            raise ConfigError(f"{shown(path)}: {problem}")
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError as error:
+        problem = "the link leads nowhere" if path.is_symlink() else "there is no such file"
+        raise ConfigError(f"{shown(path)}: {problem}; check the path.") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(
+            f"{shown(path)}: cannot be read ({reason}); check the path and its permissions."
+        ) from error
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{shown(path)}:{line}: this is not UTF-8; save the file as UTF-8.") from error
+
+
+def _not_a_text_file(mode: int, size: int) -> str:
+    """Why this cannot be a persona's file; "" if it can. A pipe or a device would block or never end."""
+    if stat.S_ISDIR(mode):
+        return "this is a folder; name a file in it."
+    if not stat.S_ISREG(mode):
+        return "this is not a plain file; name a text file."
+    if size > LARGEST:
+        return f"this is too large for a persona ({size:,} bytes); keep it under {LARGEST // 1024} KB."
+    return ""

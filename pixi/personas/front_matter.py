@@ -1,0 +1,189 @@
+"""The front matter of a persona file: what its keys are, and what each of them means."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar, get_args
+
+from rapidfuzz import fuzz, process
+
+from pixi.core.persona import Pace
+from pixi.personas.entries import Entry, on_one_line, read_entries
+from pixi.personas.faults import Fault
+
+KEYS = (
+    "name",
+    "about",
+    "summon",
+    "language",
+    "likes",
+    "databases",
+    "tools",
+    "commands",
+    "pace",
+    "silence",
+    "when_broken",
+    "in_short",
+)
+
+_LONGEST = 32_768  # characters of front matter: it holds keys, and the YAML parser is slow
+_PACES: tuple[Pace, ...] = get_args(Pace)
+_SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_COMMA = re.compile("[,，、،]")
+_COMMAND = re.compile(r"[^\W\d_]\w*")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What the keys say. The fields are those of `Persona`, with its defaults where a file is silent.
+
+    `lines` tells on which line of the file each key stands.
+    """
+
+    name: str = ""
+    about: str = ""
+    summon: tuple[str, ...] = ()
+    language: str = "en"
+    likes: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    commands: tuple[str, ...] | None = None
+    pace: Pace = "brisk"
+    silence: bool = True
+    when_broken: tuple[str, ...] = ()
+    in_short: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_front_matter(text: str, first_line: int = 1) -> FrontMatter:
+    """Read what stands between the dashes.
+
+    Args:
+        text: YAML, line breaks as `\\n`.
+        first_line: the line of the file on which `text` begins.
+
+    Raises:
+        Fault: it is not YAML, or not the keys and values of a persona.
+    """
+    if len(text) > _LONGEST:
+        raise Fault(first_line, "the front matter is too long: a long text belongs below it, in the prompt.")
+    values = _Values(_checked(read_entries(text, first_line)))
+    return FrontMatter(
+        name=values.title("name", 100),
+        about=values.title("about", 500),
+        summon=values.words("summon") or (),
+        language=values.language("language", "en"),
+        likes=values.words("likes") or (),
+        databases=values.words("databases") or (),
+        tools=values.words("tools") or (),
+        commands=values.commands("commands"),
+        pace=values.pace("pace", "brisk"),
+        silence=values.switch("silence", True),
+        when_broken=values.texts("when_broken"),
+        in_short=values.text("in_short"),
+        lines=values.lines(),
+    )
+
+
+def _checked(entries: Iterator[Entry]) -> dict[str, Entry]:
+    """The entries by key, if every key is known and stands once."""
+    by_key: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.key not in KEYS:
+            raise Fault(entry.line, _unknown(entry.key))
+        if entry.key in by_key:
+            first = by_key[entry.key].line
+            raise Fault(entry.line, f"`{entry.key}` stands on line {first} already: keep one of them.")
+        by_key[entry.key] = entry
+    return by_key
+
+
+def _unknown(key: str) -> str:
+    written = key.lower().replace("-", "_").replace(" ", "_")
+    nearest = process.extractOne(written, KEYS, scorer=fuzz.ratio, score_cutoff=60)
+    mend = f"do you mean `{nearest[0]}`?" if nearest else f"the keys are {', '.join(KEYS)}."
+    return f"unknown key `{on_one_line(key)}`: {mend}"
+
+
+class _Values:
+    """The entries, each read as what its key means. What a key leaves empty counts as not written."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self._entries = entries
+
+    def lines(self) -> dict[str, int]:
+        """On which line each key stands."""
+        return {key: entry.line for key, entry in self._entries.items()}
+
+    def text(self, key: str) -> str:
+        """One text, "" where there is none."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return ""
+        if entry.is_list:
+            raise Fault(entry.line, f"`{key}` is one text, not a list.")
+        return entry.texts[0].strip()
+
+    def title(self, key: str, longest: int) -> str:
+        """One text that fits on a line."""
+        text = " ".join(self.text(key).split())
+        if len(text) > longest:
+            raise Fault(
+                self._entries[key].line, f"`{key}` has {len(text)} characters: {longest} is the most."
+            )
+        return text
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; one text alone is a list of one."""
+        entry = self._entries.get(key)
+        stripped = [text.strip() for text in entry.texts] if entry else []
+        return tuple(text for text in stripped if text)
+
+    def words(self, key: str) -> tuple[str, ...] | None:
+        """A list of names; `cats, pancakes` without quotes is two of them. None where nothing is written."""
+        entry = self._entries.get(key)
+        if entry is None or (not entry.is_list and not entry.texts[0].strip()):
+            return None
+        split = not entry.is_list and not entry.quoted
+        parts = _COMMA.split(entry.texts[0]) if split else entry.texts
+        words = (" ".join(part.split()) for part in parts)
+        return tuple(dict.fromkeys(word for word in words if word))
+
+    def commands(self, key: str) -> tuple[str, ...] | None:
+        """A list of names as commands have them."""
+        words = self.words(key)
+        for word in words or ():
+            if not _COMMAND.fullmatch(word):
+                line = self._entries[key].line
+                raise Fault(line, f"`{key}` holds names such as `send`, not `{on_one_line(word)}`.")
+        return words
+
+    def switch(self, key: str, default: bool) -> bool:
+        """Yes or no."""
+        written = self.text(key)
+        if written.lower() in _SWITCH:
+            return _SWITCH[written.lower()]
+        return self._otherwise(key, written, default, "`yes` or `no`")
+
+    def pace(self, key: str, default: Pace) -> Pace:
+        """One of the paces."""
+        written = self.text(key)
+        for pace in _PACES:
+            if pace == written.lower():
+                return pace
+        return self._otherwise(key, written, default, " or ".join(f"`{pace}`" for pace in _PACES))
+
+    def language(self, key: str, default: str) -> str:
+        """A BCP 47 tag."""
+        written = self.text(key)
+        if _LANGUAGE_TAG.fullmatch(written):
+            return written
+        return self._otherwise(key, written, default, "a language tag such as `en`, `fa` or `zh-CN`")
+
+    def _otherwise(self, key: str, written: str, default: _T, expected: str) -> _T:
+        """The default where nothing is written; what is written instead of `expected` is a fault."""
+        if not written:
+            return default
+        raise Fault(self._entries[key].line, f"`{key}` is {expected}, not `{on_one_line(written)}`.")

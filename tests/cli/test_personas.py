@@ -1,0 +1,90 @@
+"""`pixi-persona personas`, as a person starts it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "personas").mkdir()
+    return tmp_path
+
+
+def personas(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PIXI_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pixi", "personas", *flags],
+        cwd=folder,
+        env=environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_shipped_ones_are_listed_in_columns(folder: Path) -> None:
+    done = personas(folder, "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["Edda", "老秦", "Pixi"]
+    assert lines[2].startswith("Pixi  ")
+    assert lines[2].endswith("an art student on a small island who loves cats and pancakes")
+    assert "pixi.md" in lines[2]
+    assert (
+        lines[0].index("/") == lines[1].index("/") + 2 == lines[2].index("/")
+    )  # two of them are two cells wide
+
+
+def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path) -> None:
+    (folder / "personas" / "a.md").write_text("---\nnmae: A\n---\nYou dig.")
+    (folder / "personas" / "pixi.md").write_text("You are my Pixi.\n\n## Examples\n\n> hi\n\nhello\n")
+    done = personas(folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    text = re.sub(" {3,}", "  ", done.stdout.replace("\\", "/"))
+    assert text.startswith(
+        "a  personas/a.md  broken\n  personas/a.md:2: unknown key `nmae`: do you mean `name`?\n"
+    )
+    assert "pixi  personas/pixi.md\n  personas/pixi.md:7: this reply holds no command: " in text
+    assert "an art student" not in text  # the shipped one is hidden by the own one
+    assert "Edda" in text
+    assert personas(folder, "--check").returncode == 1
+
+
+def test_json(folder: Path) -> None:
+    (folder / "personas" / "a.md").write_text("---\nnmae: A\n---\nYou dig.")
+    (folder / "personas" / "b.md").write_text("---\nname: Bé\nabout: x\n---\nYou {{dig}}.", encoding="utf-8")
+    done = personas(folder, "--json")
+    assert done.returncode == 0
+    broken, amiss, *shipped = [json.loads(line) for line in done.stdout.splitlines()]
+    assert broken == {
+        "name": None,
+        "file": os.path.join("personas", "a.md"),
+        "about": None,
+        "language": None,
+        "examples": None,
+        "fault": f"{os.path.join('personas', 'a.md')}:2: unknown key `nmae`: do you mean `name`?",
+        "remarks": [],
+    }
+    assert (amiss["name"], amiss["about"], amiss["examples"], amiss["fault"]) == ("Bé", "x", 0, None)
+    assert [remark["line"] for remark in amiss["remarks"]] == [5]
+    assert [each["name"] for each in shipped] == ["Edda", "老秦", "Pixi"]
+
+
+def test_a_folder_that_somebody_named_must_be_there(folder: Path) -> None:
+    (folder / "pixi.toml").write_text('[persona]\nfolder = "person"\n')
+    done = personas(folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "there is no such folder of personas" in done.stderr
+    assert done.stderr.count("\n") <= 2
+    (folder / "person").mkdir()
+    assert personas(folder).returncode == 0

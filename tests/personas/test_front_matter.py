@@ -1,0 +1,208 @@
+"""The front matter: what each key means, and the line and the mend of whatever is wrong with one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixi.personas.entries import find_unfit, on_one_line, read_entries
+from pixi.personas.faults import Fault
+from pixi.personas.front_matter import KEYS, FrontMatter, read_front_matter
+
+
+def test_every_key_is_read() -> None:
+    text = """\
+name: Pixi
+about: an art student
+summon: [pixi, "pix, dear"]
+language: fa
+likes:
+  - cats
+  - thin pancakes
+databases: [pancakes]
+tools: [search]
+commands: [send, react]
+pace: human
+silence: no
+when_broken:
+  - "hang on: ink"
+  - gone
+in_short: >
+  You are Pixi.
+  You draw.
+"""
+    assert read_front_matter(text, first_line=2) == FrontMatter(
+        name="Pixi",
+        about="an art student",
+        summon=("pixi", "pix, dear"),
+        language="fa",
+        likes=("cats", "thin pancakes"),
+        databases=("pancakes",),
+        tools=("search",),
+        commands=("send", "react"),
+        pace="human",
+        silence=False,
+        when_broken=("hang on: ink", "gone"),
+        in_short="You are Pixi. You draw.",
+        lines={
+            "name": 2,
+            "about": 3,
+            "summon": 4,
+            "language": 5,
+            "likes": 6,
+            "databases": 9,
+            "tools": 10,
+            "commands": 11,
+            "pace": 12,
+            "silence": 13,
+            "when_broken": 14,
+            "in_short": 17,
+        },
+    )
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "name:\nlikes: []\nsilence:\n"])
+def test_what_is_not_written_has_its_default(text: str) -> None:
+    read = read_front_matter(text)
+    assert (read.name, read.likes, read.silence, read.commands) == ("", (), True, None)
+
+
+def test_an_empty_list_of_commands_is_not_the_same_as_none() -> None:
+    assert read_front_matter("commands: []").commands == ()
+    assert read_front_matter("commands:").commands is None
+
+
+@pytest.mark.parametrize(
+    ("written", "language"), [("no", "no"), ("en", "en"), ("zh-Hans", "zh-Hans"), ('"on"', "on")]
+)
+def test_no_text_is_guessed_to_be_something_else(written: str, language: str) -> None:
+    assert read_front_matter(f"language: {written}").language == language
+    assert read_front_matter("name: 007\nabout: 1e3\nlikes: [yes, null, 2020-01-01]") == FrontMatter(
+        name="007",
+        about="1e3",
+        likes=("yes", "null", "2020-01-01"),
+        lines={"name": 1, "about": 2, "likes": 3},
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("cats, pancakes", ("cats", "pancakes")),
+        ("猫，煎饼、雾", ("猫", "煎饼", "雾")),
+        ("گربه، پنکیک", ("گربه", "پنکیک")),
+        ('"cats, pancakes"', ("cats, pancakes",)),
+        ("[cats,  thin   pancakes, cats]", ("cats", "thin pancakes")),
+        ("cats", ("cats",)),
+    ],
+)
+def test_words_may_stand_in_one_text(written: str, words: tuple[str, ...]) -> None:
+    assert read_front_matter(f"likes: {written}").likes == words
+
+
+def test_a_sentence_is_not_split_at_its_commas() -> None:
+    assert read_front_matter("when_broken: sorry, one moment").when_broken == ("sorry, one moment",)
+
+
+@pytest.mark.parametrize("written", ["no", "No", "false", "off"])
+def test_silence_may_be_forbidden(written: str) -> None:
+    assert not read_front_matter(f"silence: {written}").silence
+
+
+FAULTS = [
+    ("about: a\nsumon: [x]", 2, "unknown key `sumon`: do you mean `summon`?"),
+    ("When Broken: a", 1, "do you mean `when_broken`?"),
+    ("zzzzqqq: a", 1, "the keys are name, about, summon"),
+    ("name: a\nabout: b\nname: c", 3, "`name` stands on line 1 already: keep one of them."),
+    ("pace: quick", 1, "`pace` is `off` or `brisk` or `human`, not `quick`."),
+    ("silence: maybe", 1, "`silence` is `yes` or `no`, not `maybe`."),
+    ("language: English, please", 1, "a language tag such as `en`"),
+    ("commands: [send, '[REACT: x]']", 1, "`commands` holds names such as `send`, not `[REACT: x]`."),
+    ("name: [a, b]", 1, "`name` is one text, not a list."),
+    ("name: " + "x" * 101, 1, "`name` has 101 characters: 100 is the most."),
+    ("name: a\nlikes: {a: b}", 2, "`likes` is a text or a list"),
+    ("likes:\n  - a\n  - [b]", 3, "an item of `likes` is one text"),
+    ("when_broken:\n  - {{user}}", 2, "an item of `when_broken` is one text: put it in quotes."),
+    ("about: Pixi: an artist", 1, "a text that holds a colon stands in quotes."),
+    ("name: a\n\tabout: b", 2, "indent with spaces"),
+    ("name: a\nabout: @home", 2, "put the text in quotes."),
+    ("about: *sighs*", 1, "begins with * or &"),
+    ("about: *sighs", 1, "begins with * or &"),
+    ("about: &anchor b", 1, "begins with * or &"),
+    ("about: !!python/object:os.system b", 1, "begins with !"),
+    ("about: ! hello", 1, "begins with !"),
+    ("likes: [cats, pancakes", 1, "close the bracket."),
+    ('name: a\nabout: "b\n\n', 2, "close the quotation marks."),
+    ("- a\n- b", 1, "write each line as `key: text`."),
+    ("just words", 1, "write each line as `key: text`."),
+    ("name: a\nwords alone\n", 2, "write each line as `key: text`."),
+    ("? [a]\n: b", 1, "write each line as `key: text`."),
+    ("name: a\n...\nabout: b", 3, "this is not YAML"),
+    ("name: a\n--- x\n", 2, "ends the front matter too early"),
+    ('name: "a\\0b"', 1, "delete the control character U+0000."),
+    ('name: a\nabout: "\\e[2J"', 2, "delete the control character U+001B."),
+    ('about: "\\ud800"', 1, "delete the control character U+D800."),
+    ('about: "\\UFFFFFFFF"', 1, "an escape that means nothing."),
+    ("%YAML " + "9" * 5000 + "\n---\nname: a", 1, "an escape that means nothing."),
+    ("name: a\nabout: b\x00", 2, "delete the control character"),
+    ("about: " + "x" * 40_000, 1, "too long"),
+    ("[" * 10_000, 1, "write each line as `key: text`."),
+    ("likes: " + "[" * 10_000, 1, "is one text"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "mend"), FAULTS)
+def test_a_fault_has_its_line_and_its_mend(text: str, line: int, mend: str) -> None:
+    with pytest.raises(Fault) as caught:
+        read_front_matter(text)
+    assert mend in caught.value.text
+    assert caught.value.line == line
+    assert "\n" not in caught.value.text
+    assert len(caught.value.text) < 250
+
+
+def test_lines_are_counted_as_editors_count_them() -> None:
+    with pytest.raises(Fault) as caught:
+        read_front_matter("about: 'a\u2028b\u2029c'\nnmae: x", first_line=10)
+    assert caught.value.line == 11
+
+
+yaml_like = st.text(alphabet=st.sampled_from([*"nameabout:, -[]{}&*!|>'\"#%@?\\\n\t 0xU\x00\ud800é猫"]))
+keyed = st.lists(st.tuples(st.sampled_from([*KEYS, "x"]), yaml_like), max_size=4).map(
+    lambda pairs: "\n".join(f"{key}: {value}" for key, value in pairs)
+)
+
+
+def outcome(text: str) -> FrontMatter | Fault:
+    """What is read, or the fault; any other exception fails the test."""
+    try:
+        return read_front_matter(text)
+    except Fault as fault:
+        return fault
+
+
+@given(st.one_of(st.text(), yaml_like, keyed))
+def test_nothing_but_a_fault_is_raised(text: str) -> None:
+    read = outcome(text)
+    if isinstance(read, Fault):
+        assert 1 <= read.line <= text.count("\n") + 1
+        assert read.text.endswith((".", "?"))
+        read.text.encode()
+    else:
+        for value in (read.name, read.about, read.in_short, *read.likes, *read.when_broken):
+            assert not find_unfit(value)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1), min_size=1))
+def test_quoted_texts_come_out_as_they_were_written(texts: list[str]) -> None:
+    def quoted(text: str) -> str:
+        return "'" + text.replace("'", "''") + "'"
+
+    yaml = "when_broken:\n" + "".join(f"- {quoted(text)}\n" for text in texts)
+    if "\ufffe" not in yaml and "\uffff" not in yaml and "\ufeff" not in yaml:
+        (entry,) = read_entries(yaml, 1)
+        assert entry.texts == tuple(texts)
+
+
+def test_a_quoted_text_in_an_error_is_short_and_on_one_line() -> None:
+    assert on_one_line("a\nb\tc\x1b") == "a b c\N{REPLACEMENT CHARACTER}"
+    assert on_one_line("x" * 100) == "x" * 39 + "…"
