@@ -199,7 +199,9 @@ def test_config_is_a_flag_or_a_variable(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_and_empty_sections_do_no_harm(tmp_path: Path) -> None:
-    assert loaded(tmp_path, b'\xef\xbb\xbf[model]\nname = "m"\n[limits]\n').model.name == "m"
+    settings = loaded(tmp_path, b'\xef\xbb\xbf[model]\nname = "m"\n[limits]\n')
+    assert settings.model.name == "m"
+    assert set(settings.sources) == {"model.name"}
 
 
 def test_a_folder_called_dotenv_is_a_virtual_environment(tmp_path: Path) -> None:

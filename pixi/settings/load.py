@@ -100,7 +100,7 @@ def _built(
         limits=Limits(**section("limits")),
         addons=values.get("addons", ()),
         origin=path,
-        sources={key: given.source for key, given in origins.items()},
+        sources={key: origins[key].source for key in values},
     )
 
 

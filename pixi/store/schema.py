@@ -82,7 +82,6 @@ def connect(path: Path | None) -> sqlite3.Connection:
     """
     name = ":memory:"
     if path is not None:
-        path = path.expanduser()
         name = str(path)
         _make_private(path)
     connection = sqlite3.connect(name, timeout=LOCK_SECONDS, isolation_level=None)

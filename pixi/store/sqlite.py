@@ -29,8 +29,7 @@ class SqliteStore:
         Raises:
             ConfigError: it cannot be opened, or is not ours. It is left as it is.
         """
-        place = None if path == MEMORY else Path(path)
-        writer = Writer(str(path), partial(connect, place))
+        writer = Writer(str(path), partial(connect, None if path == MEMORY else Path(path)))
         await writer.open()
         return cls(writer)
 
@@ -72,6 +71,14 @@ class SqliteStore:
         """See `Store.reset`."""
         return await self._writer.ask(lambda db: statements.reset(db, conversation))
 
+    async def check(self) -> None:
+        """Read through the whole file, which takes a while for a large one.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        await self._writer.ask(statements.check, writes=False)
+
     async def close(self) -> None:
         """See `Store.close`."""
         await self._writer.close()
@@ -80,17 +87,27 @@ class SqliteStore:
 async def open_store(url: str) -> SqliteStore:
     """Open the store of a URL.
 
+    Raises:
+        ConfigError: as `file_of`, or it cannot be opened.
+    """
+    path = file_of(url)
+    return await SqliteStore.open(MEMORY if path is None else path)
+
+
+def file_of(url: str) -> Path | None:
+    """The file that a URL stands for; None: in memory.
+
     `sqlite:///pixi.db` is a file in the working directory, `sqlite:////var/pixi.db` one anywhere;
     `sqlite://` and `:memory:` are kept nowhere.
 
     Raises:
-        ConfigError: there is no such kind of store, or it cannot be opened.
+        ConfigError: there is no such kind of store.
     """
     scheme, mark, rest = url.partition("://")
     if url == MEMORY or (scheme == "sqlite" and mark and rest in ("", "/", f"/{MEMORY}")):
-        return await SqliteStore.open(MEMORY)
+        return None
     if scheme == "sqlite" and rest.startswith("/"):
-        return await SqliteStore.open(rest[1:])
+        return Path(rest[1:]).expanduser()
     if scheme.startswith("postgres"):
         raise ConfigError("[store] url: PostgreSQL comes in a later version; use sqlite:///pixi.db.")
     # Not shown: a URL may hold a password.

@@ -166,6 +166,13 @@ def reset(db: sqlite3.Connection, conversation: str) -> int:
     return generation
 
 
+def check(db: sqlite3.Connection) -> None:
+    """Read through the whole database."""
+    found = db.execute("PRAGMA quick_check(1)").fetchone()
+    if found != ("ok",):
+        raise StoreError("The database is damaged; move its file away, or put a copy in its place.")
+
+
 def _generation(db: sqlite3.Connection, conversation: str) -> int:
     found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
     return int(found[0]) if found else 0

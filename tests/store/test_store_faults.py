@@ -60,6 +60,22 @@ async def test_a_damaged_file(tmp_path: Path) -> None:
     assert path.read_bytes() == damaged
 
 
+async def test_a_check_finds_damage_deep_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.db"
+    store = await SqliteStore.open(path)
+    for number in range(300):
+        await store.receive(Message(str(number), "room", Author("1", "mo"), "x" * 500, 0.0))
+    await store.check()
+    await store.close()
+    whole = path.read_bytes()
+    middle = len(whole) // 2 // 4096 * 4096
+    path.write_bytes(whole[:middle] + b"\xff" * 4096 + whole[middle + 4096 :])
+    store = await SqliteStore.open(path)
+    with pytest.raises(StoreError, match="is damaged"):
+        await store.check()
+    await store.close()
+
+
 async def test_places_that_hold_no_file(tmp_path: Path) -> None:
     assert f"there is no folder {tmp_path / 'gone'}; make it" in await refusal(tmp_path / "gone" / "pixi.db")
     assert "is a folder; name a file" in await refusal(tmp_path)

@@ -1,0 +1,229 @@
+"""`pixi-persona doctor`: looks at everything that a start needs, and says what is fine and what to mend."""
+
+import argparse
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pixi.core.errors import ConfigError, ModelError, PixiError
+
+if TYPE_CHECKING:
+    from pixi.settings import ModelSettings, Settings
+
+HELP = "check settings, key, model, personas and store; say what to mend"
+LISTING_SECONDS = 10.0
+"""How long a server may take to list its models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report: `ok subject — text`, or `fail …` where `text` names the mend."""
+
+    ok: bool
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{'ok  ' if self.ok else 'fail'} {self.subject} — {self.text}"
+
+
+Check = Callable[["Settings"], AsyncIterator[Finding]]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add nothing: the common flags are all."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a line for each finding as it is made; 1 if one of them failed."""
+    from pixi.cli.running import run_async
+
+    return run_async(_report(Path(arguments.config) if arguments.config else None))
+
+
+async def _report(config: Path | None) -> int:
+    from pixi.settings import load
+
+    try:
+        settings = load(config)
+    except ConfigError as error:
+        print(Finding(False, "settings", str(error)))
+        return 1
+    fine = True
+    for check in CHECKS:
+        async for finding in check(settings):
+            fine = fine and finding.ok
+            print(finding, flush=True)
+    return 0 if fine else 1
+
+
+async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
+    """Where the settings come from. That they hold was seen when they were read."""
+    count = len(settings.sources)
+    origin = f"no pixi.toml here ({Path.cwd()})" if settings.origin is None else str(settings.origin)
+    yield Finding(True, "settings", f"{origin}, {count or 'nothing'} set{'' if count else ', all defaults'}")
+
+
+async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether there is a key where one is needed. Whether it is accepted is seen with the model."""
+    from pixi.app import runs_here
+
+    model = settings.model
+    if runs_here(model):
+        yield Finding(True, "key", "a model on this machine needs none")
+    elif model.api_key is not None:
+        yield Finding(True, "key", f"set by {settings.sources['model.api_key']}")
+    elif urlsplit(model.base_url).hostname == "api.openai.com":
+        yield Finding(False, "key", "there is none: set OPENAI_API_KEY in the environment or in .env")
+    else:
+        yield Finding(True, "key", "none set; a server of your own may need none")
+
+
+async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether the model is there to be asked."""
+    from pixi.app import runs_here
+
+    try:
+        if runs_here(settings.model):
+            yield Finding(True, "model", _found_on_this_machine(settings.model.name))
+        else:
+            yield Finding(True, "model", await _found_at_server(settings.model))
+    except (ModelError, ConfigError) as error:
+        yield Finding(False, "model", str(error))
+
+
+def _found_on_this_machine(name: str) -> str:
+    if find_spec("xllamacpp") is None:
+        raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
+    if name == "local":
+        return "the bundled one"
+    path = Path(name).expanduser()
+    try:
+        with path.open("rb") as file:
+            begins = file.read(4)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); mend model.name.") from None
+    if begins != b"GGUF":
+        raise ConfigError(f"{path} is not a GGUF file; load it again, or mend model.name.")
+    return str(path)
+
+
+async def _found_at_server(model: "ModelSettings") -> str:
+    from pixi.models.deadlines import Deadlines
+    from pixi.models.openai_chat import OpenAIChat
+
+    door = OpenAIChat(
+        model.name,
+        base_url=model.base_url,
+        api_key=model.api_key.reveal() if model.api_key else None,
+        deadlines=Deadlines(first=LISTING_SECONDS),
+    )
+    try:
+        listed = await door.models()
+    finally:
+        await door.close()
+    host = urlsplit(model.base_url).netloc.rpartition("@")[2]
+    if model.name in listed:
+        return f"{model.name} at {host}"
+    if not model.name and len(listed) == 1:
+        return f"{listed[0]} at {host}, the only one there"
+    raise ConfigError(_not_listed(model.name, listed, host))
+
+
+def _not_listed(name: str, listed: list[str], host: str) -> str:
+    from rapidfuzz import fuzz, process
+
+    some = ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")
+    if not listed:
+        return f"{host} lists no model: load one there, or set model.base_url to another server."
+    if not name:
+        return f"{host} has several models: set model.name to one of {some}."
+    nearest = process.extractOne(name, listed, scorer=fuzz.ratio, score_cutoff=60)
+    mend = f"do you mean {nearest[0]}?" if nearest else f"set model.name to one of {some}."
+    return f"{host} does not list {name}: {mend}"
+
+
+async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether each persona's file can be read, and the default one is among them."""
+    from pixi.personas.files import Loaded
+    from pixi.personas.shelf import find_persona, list_personas, persona_folders
+
+    try:
+        folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
+        found = list_personas(folders)
+    except ConfigError as error:
+        yield Finding(False, "personas", str(error))
+        return
+    for each in found:
+        if not isinstance(each, Loaded):
+            yield Finding(False, "personas", each.fault)
+    loaded = [each for each in found if isinstance(each, Loaded)]
+    remarks = sum(len(each.remarks) for each in loaded)
+    more = f"; {remarks} remarks, see `pixi-persona personas`" if remarks else ""
+    names = ", ".join(each.persona.name for each in loaded)
+    try:
+        default = find_persona(settings.persona.default, folders)
+    except ConfigError as error:
+        yield Finding(False, "personas", str(error))
+    else:
+        yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
+
+
+async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether the addons' files are there. They are not run: that is for a start."""
+    for path in settings.addons:
+        if path.is_file():
+            yield Finding(True, "addons", str(path))
+        else:
+            yield Finding(False, "addons", f"{path}: there is no such file; mend or remove it in `addons`.")
+
+
+async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether the store can be opened and is whole. A missing file is not made."""
+    from pixi.store.sqlite import SqliteStore, file_of
+
+    try:
+        path = file_of(settings.store.url)
+        if path is None:
+            yield Finding(True, "store", "in memory: talks are forgotten at the end")
+        elif not path.exists():
+            yield _store_to_be_made(path)
+        else:
+            store = await SqliteStore.open(path)
+            try:
+                await store.check()
+            finally:
+                await store.close()
+            yield Finding(True, "store", f"{path} is whole")
+    except PixiError as error:
+        yield Finding(False, "store", str(error))
+
+
+def _store_to_be_made(path: Path) -> Finding:
+    if not path.parent.is_dir():
+        return Finding(False, "store", f"there is no folder {path.parent}; make it.")
+    if not os.access(path.parent, os.W_OK):
+        return Finding(False, "store", f"the folder {path.parent} may not be written; mend its permissions.")
+    return Finding(True, "store", f"{path} will be made at the first talk")
+
+
+async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether a token is there; nothing is said where none is."""
+    if settings.discord.token is not None:
+        yield Finding(True, "discord", f"a token is set by {settings.sources['discord.token']}")
+
+
+CHECKS: tuple[Check, ...] = (
+    check_settings,
+    check_key,
+    check_model,
+    check_personas,
+    check_addons,
+    check_store,
+    check_discord,
+)
+"""In the order of the report. Each gives any number of findings, and raises nothing."""

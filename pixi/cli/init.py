@@ -1,0 +1,74 @@
+"""`pixi-persona init`: a folder to start from, with settings, a persona and the places for more."""
+
+import argparse
+from importlib.resources import files
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+
+HELP = "make a starter folder: settings, an example persona, a place for documents"
+
+STARTER = {
+    "pixi.toml": "settings.toml",
+    ".env.example": "env.example",
+    "personas/wren.md": "persona.md",
+    "databases/README.md": "databases.md",
+}
+"""The files of a starter folder, and the template of each in `pixi/starter`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the argument."""
+    parser.add_argument(
+        "folder", metavar="DIR", nargs="?", default=".", help="where (default: here); made if it is missing"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Make what is missing, leave alone what is there, and say which is which."""
+    folder = Path(arguments.folder)
+    for name, template in STARTER.items():
+        text = files("pixi").joinpath("starter", template).read_text(encoding="utf-8")
+        made = _make(folder / name, text)
+        print(f"made  {folder / name}" if made else f"kept  {folder / name}, which was there already")
+    print()
+    print(
+        "Talk to the example persona:"
+        if folder == Path()
+        else f"Go to {folder} and talk to the example persona:"
+    )
+    print("  pixi-persona chat --persona wren")
+    print(
+        "Change personas/wren.md, or copy it: one file is one persona. `pixi-persona doctor` checks it all."
+    )
+    return 0
+
+
+def _make(path: Path, text: str) -> bool:
+    """Write a new file, with the folders above it; False, and nothing done, if there is one of that name.
+
+    Raises:
+        ConfigError: it cannot be written there.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_new(path, text)
+    except FileExistsError:
+        if path.parent.is_dir():
+            return False
+        raise ConfigError(f"{path.parent} is a file; move it away, or name another folder.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be written ({reason}); name another folder.") from None
+    return True
+
+
+def _write_new(path: Path, text: str) -> None:
+    # "x" never opens what exists, not even a link that leads nowhere.
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink(missing_ok=True)  # half a file would be kept the next time
+            raise

@@ -1,0 +1,237 @@
+"""`doctor`: each thing that can be wrong has its line, and what is right says so."""
+
+import argparse
+import json
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from pixi.cli import doctor
+from pixi.cli.doctor import Finding
+from pixi.settings import Settings, load
+from pixi.store.sqlite import SqliteStore
+
+Serve = Callable[[int, object], str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a server that gives one answer to a listing of models; gives its base URL."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(status: int, answer: object) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(answer).encode()
+                self.send_response(status if self.path == "/v1/models" else 404)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                """Say nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}/v1"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def models(*names: str) -> object:
+    return {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+
+
+def settings(folder: Path, **values: object) -> Settings:
+    overrides = {key.replace("__", "."): value for key, value in values.items()}
+    return load(environ={}, folder=folder, overrides=overrides)
+
+
+async def findings(check: doctor.Check, settings: Settings) -> list[Finding]:
+    return [finding async for finding in check(settings)]
+
+
+async def only(check: doctor.Check, settings: Settings) -> Finding:
+    (finding,) = await findings(check, settings)
+    return finding
+
+
+async def test_a_model_that_the_server_lists(tmp_path: Path, serve: Serve) -> None:
+    url = serve(200, models("small", "large"))
+    found = await only(doctor.check_model, settings(tmp_path, model__name="small", model__base_url=url))
+    assert str(found).startswith("ok   model — small at 127.0.0.1:")
+
+
+async def test_a_model_that_it_does_not_list(tmp_path: Path, serve: Serve) -> None:
+    url = serve(200, models("small", "large"))
+    found = await only(doctor.check_model, settings(tmp_path, model__name="smal", model__base_url=url))
+    assert not found.ok
+    assert "does not list smal: do you mean small?" in found.text
+    found = await only(doctor.check_model, settings(tmp_path, model__name="qqq", model__base_url=url))
+    assert "set model.name to one of small, large." in found.text
+
+
+async def test_a_server_with_one_model_needs_no_name(tmp_path: Path, serve: Serve) -> None:
+    one = settings(tmp_path, model__base_url=serve(200, models("only")))
+    assert (await only(doctor.check_model, one)).text.startswith("only at 127.0.0.1")
+    two = settings(tmp_path, model__base_url=serve(200, models("a", "b")))
+    assert "has several models: set model.name to one of a, b." in (await only(doctor.check_model, two)).text
+    none = settings(tmp_path, model__base_url=serve(200, models()))
+    assert "lists no model" in (await only(doctor.check_model, none)).text
+
+
+async def test_a_key_that_is_refused(tmp_path: Path, serve: Serve) -> None:
+    url = serve(
+        401, {"error": {"message": "Incorrect API key provided: canary-key", "code": "invalid_api_key"}}
+    )
+    found = await only(
+        doctor.check_model,
+        settings(tmp_path, model__name="m", model__base_url=url, model__api_key="canary-key"),
+    )
+    assert not found.ok
+    assert "refused the key" in found.text
+    assert "canary" not in found.text
+
+
+async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    gone = settings(tmp_path, model__name="m", model__base_url="http://127.0.0.1:9/v1")
+    found = await only(doctor.check_model, gone)
+    assert not found.ok
+    assert "127.0.0.1:9" in found.text
+
+
+async def test_a_gguf_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.gguf"
+    assert (
+        "cannot be read" in (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).text
+    )
+    path.write_bytes(b"<html>")
+    assert (
+        "is not a GGUF file"
+        in (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).text
+    )
+    path.write_bytes(b"GGUF....")
+    assert (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).ok
+
+
+async def test_keys(tmp_path: Path) -> None:
+    assert (await only(doctor.check_key, settings(tmp_path))).text == "a model on this machine needs none"
+    hosted = await only(doctor.check_key, settings(tmp_path, model__name="gpt"))
+    assert str(hosted) == "fail key — there is none: set OPENAI_API_KEY in the environment or in .env"
+    own = settings(tmp_path, model__name="m", model__base_url="http://localhost:1/v1")
+    assert (await only(doctor.check_key, own)).ok
+    keyed = load(environ={"OPENAI_API_KEY": "canary"}, folder=tmp_path, overrides={"model.name": "gpt"})
+    assert str(await only(doctor.check_key, keyed)) == "ok   key — set by OPENAI_API_KEY"
+
+
+async def test_personas(tmp_path: Path) -> None:
+    found = await only(doctor.check_personas, settings(tmp_path))
+    assert found.ok
+    assert "Pixi answers by default" in found.text
+
+    folder = tmp_path / "personas"
+    folder.mkdir()
+    (folder / "broken.md").write_text("---\nnmae: X\n---\nHello.")
+    broken = await findings(doctor.check_personas, settings(tmp_path))
+    assert [finding.ok for finding in broken] == [False, True]
+    assert "broken.md" in broken[0].text
+
+    (missing,) = [
+        finding
+        for finding in await findings(doctor.check_personas, settings(tmp_path, persona__default="pixie"))
+        if "pixie" in finding.text
+    ]
+    assert not missing.ok
+    no_folder = await only(doctor.check_personas, settings(tmp_path, persona__folder="gone"))
+    assert not no_folder.ok
+
+
+async def test_stores(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.db"
+    here = settings(tmp_path, store__url=f"sqlite:///{path}")
+    assert str(await only(doctor.check_store, here)) == f"ok   store — {path} will be made at the first talk"
+    assert not path.exists()
+    await (await SqliteStore.open(path)).close()
+    assert (await only(doctor.check_store, here)).text == f"{path} is whole"
+    path.write_text("dear diary, " * 500)
+    assert not (await only(doctor.check_store, here)).ok
+    assert path.read_text().startswith("dear diary")
+    gone = settings(tmp_path, store__url=f"sqlite:///{tmp_path}/gone/pixi.db")
+    assert "make it" in (await only(doctor.check_store, gone)).text
+    assert not (await only(doctor.check_store, settings(tmp_path, store__url="postgresql://me@host/db"))).ok
+    assert (await only(doctor.check_store, settings(tmp_path, store__url=":memory:"))).ok
+
+
+async def test_a_store_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE recipes (name)")
+    found = await only(doctor.check_store, settings(tmp_path, store__url=f"sqlite:///{path}"))
+    assert "another program" in found.text
+
+
+async def test_addons(tmp_path: Path) -> None:
+    assert await findings(doctor.check_addons, settings(tmp_path)) == []
+    (tmp_path / "here.py").write_text("")
+    found = await findings(doctor.check_addons, settings(tmp_path, addons="here.py, gone.py"))
+    assert [finding.ok for finding in found] == [True, False]
+
+
+async def test_discord_is_mentioned_only_with_a_token(tmp_path: Path) -> None:
+    assert await findings(doctor.check_discord, settings(tmp_path)) == []
+    with_token = load(environ={"DISCORD_TOKEN": "canary"}, folder=tmp_path)
+    assert (
+        str(await only(doctor.check_discord, with_token)) == "ok   discord — a token is set by DISCORD_TOKEN"
+    )
+
+
+def run(config: str | None = None) -> int:
+    return doctor.run(argparse.Namespace(config=config))
+
+
+def test_the_report_ends_with_1_if_anything_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], serve: Serve
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    url = serve(200, models("small"))
+    Path("pixi.toml").write_text(f'[model]\nname = "small"\nbase_url = "{url}"\n')
+    assert run() == 0
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(" — ")[0] for line in told] == [
+        f"ok   {subject}" for subject in ("settings", "key", "model", "personas", "store")
+    ]
+    assert not Path("pixi.db").exists()
+
+    Path("pixi.toml").write_text(f'[model]\nname = "large"\nbase_url = "{url}"\n')
+    assert run() == 1
+    assert "fail model — " in capsys.readouterr().out
+
+    Path("pixi.toml").write_text("[modle]\n")
+    assert run() == 1
+    assert capsys.readouterr().out.startswith("fail settings — pixi.toml, line 1: ")
+    assert run("gone.toml") == 1
+    assert capsys.readouterr().out.startswith("fail settings — gone.toml: there is no such file")
+
+
+def test_a_check_can_be_added_to_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def check_tea(settings: Settings) -> AsyncIterator[Finding]:
+        yield Finding(False, "tea", "there is none: boil water")
+
+    monkeypatch.setattr(doctor, "CHECKS", (check_tea,))
+    monkeypatch.chdir(tmp_path)
+    assert run() == 1
+    assert capsys.readouterr().out == "fail tea — there is none: boil water\n"

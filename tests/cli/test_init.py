@@ -1,0 +1,111 @@
+"""`init`: what it makes works as it is, and what was there stays."""
+
+import argparse
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pixi.cli import init
+from pixi.core.errors import ConfigError
+from pixi.personas.files import load_persona
+from pixi.settings import Settings, load
+from pixi.settings.check import known_keys
+
+MADE = {"pixi.toml", ".env.example", "personas/wren.md", "databases/README.md"}
+
+
+def run(folder: Path | str) -> int:
+    parser = argparse.ArgumentParser()
+    init.configure(parser)
+    return init.run(parser.parse_args([str(folder)]))
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_makes_a_folder_to_start_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "deep" / "down"
+    assert run(folder) == 0
+    assert files_of(folder) == MADE
+    told = capsys.readouterr().out
+    assert told.count("made ") == 4
+    assert f"Go to {folder}" in told
+
+
+def test_here_is_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = argparse.ArgumentParser()
+    init.configure(parser)
+    assert init.run(parser.parse_args([])) == 0
+    assert files_of(tmp_path) == MADE
+    assert "Go to" not in capsys.readouterr().out
+
+
+def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pixi.toml").write_text("mine")
+    (tmp_path / ".env.example").symlink_to("nowhere")
+    assert run(tmp_path) == 0
+    told = capsys.readouterr().out
+    assert f"kept  {tmp_path / 'pixi.toml'}, which was there already" in told
+    assert f"kept  {tmp_path / '.env.example'}" in told
+    assert (tmp_path / "pixi.toml").read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+    assert run(tmp_path) == 0
+    assert capsys.readouterr().out.count("kept ") == 4
+
+
+@pytest.mark.parametrize("folder", ["file", "file/below", "x" * 300, "a\0b"])
+def test_where_no_folder_can_be(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match="name another folder"):
+        run(f"{tmp_path}/{folder}")
+    assert files_of(tmp_path) == {"file"}
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "personas").write_text("mine")
+    with pytest.raises(ConfigError, match="personas is a file; move it away"):
+        run(tmp_path)
+
+
+def test_the_settings_as_made_are_the_defaults(tmp_path: Path) -> None:
+    run(tmp_path)
+    (tmp_path / ".env").write_text((tmp_path / ".env.example").read_text())
+    settings = load(environ={}, folder=tmp_path)
+    assert settings.sources == {}
+
+
+def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path) -> None:
+    run(tmp_path)
+    path = tmp_path / "pixi.toml"
+    path.write_text(re.sub(r"(?m)^# (?=[a-z_]+ = )", "", path.read_text()))
+    settings = load(environ={}, folder=tmp_path)
+
+    written = tomllib.loads(path.read_text())
+    sections = ("model", "persona", "reply", "store", "limits")
+    working = {f"{name}.{key}" for name in sections for key in known_keys()[name]} | {"addons"}
+    assert set(settings.sources) == working - {"model.api_key"}, "a key belongs in .env"
+    assert set(written) == {*sections, "addons"}
+
+    default = Settings()
+    for name in sections:
+        given, usual = getattr(settings, name), getattr(default, name)
+        for key in written[name]:
+            if name == "persona" and key == "folder":
+                assert settings.persona.folder == tmp_path / default.persona.folder
+            elif getattr(usual, key) not in (None, {}):
+                assert getattr(given, key) == getattr(usual, key), f"{name}.{key}"
+
+
+def test_the_example_persona_is_without_fault(tmp_path: Path) -> None:
+    run(tmp_path)
+    loaded = load_persona(tmp_path / "personas" / "wren.md")
+    assert loaded.remarks == ()
+    assert loaded.persona.name == "Wren"
+    assert len(loaded.persona.examples) == 3
+    assert loaded.persona.in_short
