@@ -1,0 +1,393 @@
+"""The house, read from its imports: floors, rooms, and what may not stand in them."""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "pixi"
+
+FLOORS = {
+    "__init__": 7,
+    "__main__": 7,
+    "cli": 6,
+    "app": 5,
+    "settings": 5,
+    "engine": 4,
+    "addons": 4,
+    "toolbox": 3,
+    "channels": 3,
+    "testing": 3,
+    "models": 2,
+    "knowledge": 2,
+    "store": 2,
+    "personas": 2,
+    "core": 1,
+}
+
+BROAD_EXCEPTS = {"toolbox.foreign": 1, "engine.conversation": 1}
+"""Round a function that somebody else wrote, and round a conversation's task. Nowhere else."""
+
+CORE_MAY_IMPORT = {"rapidfuzz"}
+CORE_MAY_NOT_IMPORT = {
+    "asyncio",
+    "io",
+    "os",
+    "pathlib",
+    "random",
+    "secrets",
+    "socket",
+    "subprocess",
+    "threading",
+    "time",
+}
+FORBIDDEN_NAMES = {"utils", "manager", "base", "helpers", "misc"}
+CLOCKS = {"now", "utcnow", "today"}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module of the package: its name below the package, and its syntax tree."""
+
+    name: str
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        return self.name.split(".")[0]
+
+
+def read_house(package: Path) -> dict[str, Module]:
+    """Every module, by name below the package; a folder goes by its own name."""
+    modules = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        modules[name] = Module(name, ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+    return modules
+
+
+def outside_imports(module: Module, package: str) -> Iterator[tuple[str, int]]:
+    """What it imports from elsewhere: top-level names with their lines."""
+    for name, line in _imported(module):
+        if name.split(".")[0] != package:
+            yield name.split(".")[0], line
+
+
+def arrows_of(module: Module, house: Mapping[str, Module], package: str) -> Iterator[tuple[str, int]]:
+    """What it imports from the house, with the lines; for type checking and inside functions too."""
+    for name, line in _imported(module):
+        if name == package:
+            yield "__init__", line
+        elif name.startswith(f"{package}."):
+            target = name.removeprefix(f"{package}.")
+            # `from pixi.core.commands import Prose` was read as `pixi.core.commands.Prose`.
+            while target not in house and "." in target:
+                target = target.rpartition(".")[0]
+            yield (target if target in house else "__init__"), line
+
+
+def _imported(module: Module) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield f"{node.module or ''}.{alias.name}", node.lineno
+
+
+def faults(package: Path, *, broad_excepts: Mapping[str, int] | None = None) -> list[str]:
+    """Everything that is wrong with a house, a line each."""
+    house = read_house(package)
+    allowed = BROAD_EXCEPTS if broad_excepts is None else broad_excepts
+    return [
+        *_rooms_without_floor(house),
+        *_bad_names(house),
+        *_arrows_up(house, package.name),
+        *_circles(house, package.name),
+        *_impure_core(house, package.name),
+        *_broad_excepts(house, allowed),
+        *_argv_readers(house),
+        *_relative_imports(house),
+    ]
+
+
+def _rooms_without_floor(house: Mapping[str, Module]) -> Iterator[str]:
+    for room in sorted({module.room for module in house.values()} - FLOORS.keys()):
+        yield f"{room}: no floor is known for this room; give it one in {Path(__file__).name}"
+
+
+def _bad_names(house: Mapping[str, Module]) -> Iterator[str]:
+    for name in house:
+        for word in sorted(FORBIDDEN_NAMES & set(name.split("."))):
+            yield f"{name}: {word!r} says nothing; name it after what it is for"
+
+
+def _arrows_up(house: Mapping[str, Module], package: str) -> Iterator[str]:
+    for module in house.values():
+        for target, line in arrows_of(module, house, package):
+            here, there = FLOORS.get(module.room, 0), FLOORS.get(target.split(".")[0], 0)
+            if there > here > 0:
+                yield f"{module.name}:{line}: floor {here} imports {target} of floor {there}: up"
+
+
+def _circles(house: Mapping[str, Module], package: str) -> Iterator[str]:
+    modules = {
+        name: {target for target, _ in arrows_of(module, house, package) if target != name}
+        for name, module in house.items()
+    }
+    rooms: dict[str, set[str]] = {}
+    for name, targets in modules.items():
+        room = name.split(".")[0]
+        rooms.setdefault(room, set()).update({t.split(".")[0] for t in targets} - {room})
+    for what, graph in (("modules", modules), ("rooms", rooms)):
+        for circle in circles(graph):
+            yield f"a circle of {what}: {' -> '.join([*circle, circle[0]])}"
+
+
+def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """One circle through each knot of the graph (Tarjan's strongly connected components, walked)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    knots: list[set[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in sorted(graph.get(node, ())):
+            if target not in order:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+        if low[node] == order[node]:
+            at = stack.index(node)
+            knot = set(stack[at:])
+            del stack[at:]
+            if len(knot) > 1:
+                knots.append(knot)
+
+    for node in sorted(graph):
+        if node not in order:
+            visit(node)
+    return [_walk(graph, knot) for knot in knots]
+
+
+def _walk(graph: Mapping[str, Iterable[str]], knot: set[str]) -> list[str]:
+    """A shortest way from the knot's first node back to itself."""
+    start = min(knot)
+    ways = [[start]]
+    seen = {start}
+    for way in ways:  # grows while it is read: breadth first
+        for target in sorted(set(graph[way[-1]]) & knot):
+            if target == start:
+                return way
+            if target not in seen:
+                seen.add(target)
+                ways.append([*way, target])
+    raise AssertionError("a knot holds a circle")
+
+
+def _impure_core(house: Mapping[str, Module], package: str) -> Iterator[str]:
+    for module in house.values():
+        if module.room != "core":
+            continue
+        for name, line in outside_imports(module, package):
+            if name not in sys.stdlib_module_names | CORE_MAY_IMPORT or name in CORE_MAY_NOT_IMPORT:
+                yield f"{module.name}:{line}: the core does not import {name}"
+        for node in ast.walk(module.tree):
+            if what := _impure(node):
+                line = getattr(node, "lineno", 0)
+                yield f"{module.name}:{line}: the core is pure: no {what}"
+
+
+def _impure(node: ast.AST) -> str:
+    match node:
+        case ast.Await() | ast.AsyncFunctionDef() | ast.AsyncFor() | ast.AsyncWith():
+            return "await"
+        case ast.Call(func=ast.Name(id="open" | "print" | "input" as name)):
+            return name
+        case ast.Attribute(
+            attr=attr, value=ast.Name(id="datetime" | "date") | ast.Attribute(attr="datetime" | "date")
+        ):
+            return f"datetime.{attr}" if attr in CLOCKS else ""
+        case _:
+            return ""
+
+
+def _broad_excepts(house: Mapping[str, Module], allowed: Mapping[str, int]) -> Iterator[str]:
+    for module in house.values():
+        lines = [line for node in ast.walk(module.tree) for line in _broad(node)]
+        for line in lines[allowed.get(module.name, 0) :]:
+            yield f"{module.name}:{line}: a broad except; name the errors that can come"
+
+
+def _broad(node: ast.AST) -> Iterator[int]:
+    caught: list[ast.expr | None] = []
+    match node:
+        case ast.ExceptHandler(type=ast.Tuple(elts=types)):
+            caught = list(types)
+        case ast.ExceptHandler(type=kind):
+            caught = [kind]
+        case ast.Call(func=ast.Name(id="suppress") | ast.Attribute(attr="suppress"), args=types):
+            caught = list(types)
+    for kind in caught:
+        if kind is None or (isinstance(kind, ast.Name) and kind.id in ("Exception", "BaseException")):
+            yield getattr(node, "lineno", 0)
+
+
+def _argv_readers(house: Mapping[str, Module]) -> Iterator[str]:
+    for module in house.values():
+        if module.room == "cli":
+            continue
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Attribute(attr="argv", value=ast.Name(id="sys")):
+                    yield f"{module.name}:{node.lineno}: only the command line reads argv"
+                case ast.ImportFrom(module="sys", names=names) if any(n.name == "argv" for n in names):
+                    yield f"{module.name}:{node.lineno}: only the command line reads argv"
+
+
+def _relative_imports(house: Mapping[str, Module]) -> Iterator[str]:
+    """They would hide arrows from this reading, and from a person's."""
+    for module in house.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                yield f"{module.name}:{node.lineno}: a relative import; write the whole name"
+
+
+def drawing(package: Path) -> str:
+    """The floors, highest first, with the rooms on each and what each room imports."""
+    house = read_house(package)
+    arrows: dict[str, set[str]] = {}
+    for module in house.values():
+        targets = {target.split(".")[0] for target, _ in arrows_of(module, house, package.name)}
+        arrows.setdefault(module.room, set()).update(targets - {module.room})
+    lines = []
+    for floor in sorted(set(FLOORS.values()), reverse=True):
+        for room in sorted(room for room in arrows if FLOORS.get(room) == floor):
+            below = ", ".join(sorted(arrows[room], key=lambda name: (-FLOORS.get(name, 0), name)))
+            lines.append(f"{floor}  {room:<10} -> {below}" if below else f"{floor}  {room}")
+    return "\n".join(lines)
+
+
+def test_the_house_stands() -> None:
+    found = faults(PACKAGE)
+    assert not found, "\n".join(["", *found, "", drawing(PACKAGE)])
+
+
+def test_the_drawing_shows_every_room_on_its_floor() -> None:
+    picture = drawing(PACKAGE)
+    assert "\n1  core" in picture
+    assert any(line.startswith("6  cli") and "app" in line for line in picture.splitlines())
+
+
+BAD_HOUSES = {
+    "up": (
+        {"core/a.py": "from pixi.models.b import C", "models/b.py": "C = 1"},
+        "core.a:1: floor 1 imports models.b of floor 2: up",
+    ),
+    "up inside a function": (
+        {"models/a.py": "def f():\n    import pixi.engine.b", "engine/b.py": ""},
+        "models.a:2: floor 2 imports engine.b of floor 4: up",
+    ),
+    "up for type checking": (
+        {
+            "store/a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from pixi.app import App",
+            "app.py": "class App: ...",
+        },
+        "store.a:3: floor 2 imports app of floor 5: up",
+    ),
+    "to the roof": ({"cli/a.py": "from pixi import b"}, "cli.a:1: floor 6 imports __init__ of floor 7: up"),
+    "circle of modules": (
+        {
+            "core/a.py": "import pixi.core.b",
+            "core/b.py": "import pixi.core.c",
+            "core/c.py": "import pixi.core.a",
+        },
+        "a circle of modules: core.a -> core.b -> core.c -> core.a",
+    ),
+    "circle of rooms": (
+        {
+            "models/a.py": "import pixi.store.b",
+            "store/b.py": "",
+            "store/c.py": "import pixi.models.d",
+            "models/d.py": "",
+        },
+        "a circle of rooms: models -> store -> models",
+    ),
+    "foreign core": ({"core/a.py": "import aiohttp"}, "core.a:1: the core does not import aiohttp"),
+    "core with a clock": ({"core/a.py": "import time"}, "core.a:1: the core does not import time"),
+    "core with a calendar": (
+        {"core/a.py": "import datetime\nx = datetime.datetime.now()"},
+        "core.a:2: the core is pure: no datetime.now",
+    ),
+    "core that waits": ({"core/a.py": "async def f(): ..."}, "core.a:1: the core is pure: no await"),
+    "core that opens": ({"core/a.py": "def f():\n    open('x')"}, "core.a:2: the core is pure: no open"),
+    "bad name": (
+        {"engine/utils.py": ""},
+        "engine.utils: 'utils' says nothing; name it after what it is for",
+    ),
+    "new room": (
+        {"attic/a.py": ""},
+        "attic: no floor is known for this room; give it one in test_architecture.py",
+    ),
+    "broad except": (
+        {"models/a.py": "try: ...\nexcept (ValueError, Exception): ..."},
+        "models.a:2: a broad except; name the errors that can come",
+    ),
+    "bare except": (
+        {"models/a.py": "try: ...\nexcept: ..."},
+        "models.a:2: a broad except; name the errors that can come",
+    ),
+    "broad suppress": (
+        {"models/a.py": "import contextlib\nwith contextlib.suppress(Exception): ..."},
+        "models.a:2: a broad except; name the errors that can come",
+    ),
+    "relative import": (
+        {"models/a.py": "from .b import c", "models/b.py": ""},
+        "models.a:1: a relative import; write the whole name",
+    ),
+    "argv": ({"app.py": "import sys\nx = sys.argv"}, "app:2: only the command line reads argv"),
+    "argv by name": ({"app.py": "from sys import argv"}, "app:1: only the command line reads argv"),
+}
+
+
+def build(folder: Path, files: Mapping[str, str]) -> Path:
+    package = folder / "pixi"
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return package
+
+
+@pytest.mark.parametrize("case", BAD_HOUSES)
+def test_a_bad_house_is_told_what_is_wrong_and_nothing_else(case: str, tmp_path: Path) -> None:
+    files, fault = BAD_HOUSES[case]
+    assert faults(build(tmp_path, files)) == [fault]
+
+
+def test_a_good_house_has_no_fault(tmp_path: Path) -> None:
+    files = {
+        "__init__.py": "from pixi.core.a import A",
+        "core/__init__.py": "",
+        "core/a.py": "import datetime\nimport rapidfuzz\nA = datetime.datetime",
+        "models/a.py": "from pixi.core import a\nfrom pixi.core.a import A\ntry: ...\nexcept ValueError: ...",
+        "cli/__init__.py": "import sys\nx = sys.argv\nfrom pixi.app import run",
+        "app.py": "import pixi.models.a\ndef run(): ...",
+    }
+    assert faults(build(tmp_path, files)) == []
+
+
+def test_only_the_allowed_number_of_broad_excepts_is_passed_over(tmp_path: Path) -> None:
+    text = "try: ...\nexcept Exception: ...\ntry: ...\nexcept Exception: ..."
+    package = build(tmp_path, {"engine/task.py": text})
+    assert faults(package, broad_excepts={"engine.task": 1}) == [
+        "engine.task:4: a broad except; name the errors that can come"
+    ]
