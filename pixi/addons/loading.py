@@ -1,0 +1,153 @@
+"""Finds addons, installed ones and files, and lets each register; one that fails is named and left out."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+from pixi.core.errors import PixiError
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.tools import Toolbox
+
+GROUP = "pixi.addons"
+"""The entry points of this group are addons: each a module with `setup`, or the function itself."""
+
+Setup = Callable[[Addon], object]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an addon comes from: `name` for people, and how its `setup` is got at."""
+
+    name: str
+    find: Callable[[], object]
+
+
+class AddonError(PixiError):
+    """An addon cannot be used. The text says why, in one line."""
+
+
+def installed() -> list[Source]:
+    """The addons of installed packages, in order of their names."""
+    found = sorted(entry_points(group=GROUP), key=lambda point: point.name)
+    return [_from_entry_point(point) for point in found]
+
+
+def from_file(path: Path) -> Source:
+    """The addon in a file."""
+    return Source(path.name, lambda: _module_of(path))
+
+
+def load_addons(sources: Iterable[Source], commands: CommandRegistry, tools: Toolbox) -> list[str]:
+    """Let each addon register its commands and tools; gives a line for each that was left out.
+
+    An addon registers as a whole or not at all.
+    """
+    problems: list[str] = []
+    for source in sources:
+        try:
+            _load(source, commands, tools)
+        except PixiError as error:
+            problems.append(f"addon {source.name} is left out: {error}")
+    return problems
+
+
+def _load(source: Source, commands: CommandRegistry, tools: Toolbox) -> None:
+    setup = _setup_of(_called(source.find))
+    # It registers on a copy, so that nothing has to be taken back.
+    copied_commands, copied_tools = _copy(commands, tools)
+    _called(lambda: setup(Addon(copied_commands, copied_tools)))
+    for command in copied_commands:
+        if commands.get(command.name) is None:
+            commands.add(command)
+    for tool in copied_tools:
+        if tools.get(tool.name) is None:
+            tools.add(tool)
+
+
+def _copy(commands: CommandRegistry, tools: Toolbox) -> tuple[CommandRegistry, Toolbox]:
+    copied_commands, copied_tools = CommandRegistry(), Toolbox()
+    for command in commands:
+        copied_commands.add(command)
+    for tool in tools:
+        copied_tools.add(tool)
+    return copied_commands, copied_tools
+
+
+def _setup_of(found: object) -> Setup:
+    setup = found if callable(found) else getattr(found, "setup", None)
+    if not callable(setup):
+        raise AddonError("it has no `def setup(addon)`; write one that registers its commands and tools.")
+    return setup
+
+
+def _called(function: Callable[[], T]) -> T:
+    """Call what somebody else wrote; whatever goes wrong is an `AddonError` of one line."""
+    try:
+        with foreign("an addon"):
+            return function()
+    except ForeignError as error:
+        raise AddonError(_told(error.__cause__ or error)) from error
+    except SystemExit as error:
+        raise AddonError("it tried to end the program (SystemExit).") from error
+
+
+def _told(error: BaseException) -> str:
+    """The error in one line, with the place in the addon where it happened."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}."
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text or 'no reason given'}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    line = 0
+    while trace:
+        if str(trace.tb_frame.f_globals.get("__name__")).startswith(_PREFIX):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {line})" if line else ""
+
+
+def _from_entry_point(point: EntryPoint) -> Source:
+    package = point.dist.name if point.dist else point.value
+    return Source(f"{point.name} (of {package})", point.load)
+
+
+_PREFIX = "pixi_addon_"
+
+
+def _module_of(path: Path) -> ModuleType:
+    """Import a file under a name of its own.
+
+    Raises:
+        AddonError: there is no such file, or it is no Python file.
+    """
+    if not path.is_file():
+        raise AddonError(f"there is no file {path}; check the path.")
+    spec = importlib.util.spec_from_file_location(_PREFIX + path.stem, path)
+    if spec is None or spec.loader is None:
+        raise AddonError("it is not a Python file; its name must end in .py.")
+    return _executed(spec)
+
+
+def _executed(spec: ModuleSpec) -> ModuleType:
+    module = importlib.util.module_from_spec(spec)
+    assert spec.loader is not None
+    with ExitStack() as undo:
+        # Dataclasses and pickles look their module up by name while it is still being executed.
+        sys.modules[spec.name] = module
+        undo.callback(sys.modules.pop, spec.name, None)
+        spec.loader.exec_module(module)
+        undo.pop_all()
+    return module
