@@ -1,0 +1,172 @@
+"""The terminal when nobody sits at it: lines in, replies out, as text or as one JSON object a line."""
+
+import asyncio
+import json
+import re
+import time
+import uuid
+from collections.abc import AsyncIterable, Awaitable
+from dataclasses import dataclass, field
+from typing import Protocol, TextIO
+
+from pixi.channels.channel import Channel
+from pixi.channels.terminal_text import one_line, printable
+from pixi.core.errors import ChannelError
+from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
+from pixi.core.message import Author, Message
+
+
+class Answering(Protocol):
+    """What a terminal talks to: the engine."""
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message."""
+        ...
+
+    async def settled(self, conversation: str) -> None:
+        """Return when nothing of the conversation is left to be done."""
+        ...
+
+    async def stop(self, conversation: str) -> None:
+        """Stop the reply that is being written; what was delivered stands."""
+        ...
+
+    async def reset(self, conversation: str) -> None:
+        """Forget the conversation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who sits at the terminal, and in which conversation."""
+
+    conversation: str
+    author: Author
+
+    def message(self, text: str) -> Message:
+        """A message of theirs, written now."""
+        return Message(
+            id=uuid.uuid4().hex,
+            conversation=self.conversation,
+            author=self.author,
+            text=text,
+            sent_at=time.time(),
+        )
+
+
+def seat(persona: str, user: str) -> Seat:
+    """The place of `user` at a terminal where `persona` answers."""
+    return Seat(f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"terminal:{user}", name=user))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s:]+", "-", name.strip()).lower()
+
+
+@dataclass(slots=True)
+class LinesChannel:
+    """Writes what happens to `out`, flushed at once.
+
+    As text: the delivered messages alone; with `notes`, the notes and reactions too, marked. What went
+    wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received.
+
+    Attributes:
+        failed: a turn ended in an error.
+        gone: nobody reads `out` any more.
+    """
+
+    out: TextIO
+    err: TextIO
+    as_json: bool = False
+    notes: bool = False
+    failed: bool = False
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    _received: float = field(default_factory=time.monotonic)
+
+    @property
+    def growing(self) -> bool:
+        """A line is printed when it is whole."""
+        return False
+
+    def hear(self) -> None:
+        """A message was received now: the events that follow are counted from here."""
+        self._received = time.monotonic()
+
+    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+        """Print the message. Raises `ChannelError` when nobody reads any more."""
+        if not self.as_json:
+            self._write(printable(text))
+        if self.gone.is_set():
+            raise ChannelError("Nobody reads the output any more.")
+        return None
+
+    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
+        """Nothing to do: the event shows it."""
+
+    async def typing(self) -> None:
+        """Nothing to do."""
+
+    def show(self, event: TurnEvent) -> None:
+        """Print what is to be seen of an event."""
+        if isinstance(event, TurnEnded) and event.finish == "error":
+            self.failed = True
+        if self.as_json:
+            elapsed = round(time.monotonic() - self._received, 3)
+            self._write(_json_line({**to_json(event), "t": elapsed}))
+            return
+        match event:
+            case Failed(text):
+                print(f"pixi-persona: {one_line(text)}", file=self.err, flush=True)
+            case Noted(text) if self.notes:
+                self._write(f"(note: {one_line(text)})")
+            case Reacted(emoji) if self.notes:
+                self._write(f"(reaction: {one_line(emoji)})")
+            case _:
+                pass
+
+    def _write(self, line: str) -> None:
+        if self.gone.is_set():
+            return
+        try:
+            self.out.write(line + "\n")
+            self.out.flush()
+        except BrokenPipeError:
+            # Told to `talk`, which ends; raised here it would look like a fault of the command.
+            self.gone.set()
+
+
+_RAW_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def _json_line(value: dict[str, object]) -> str:
+    """JSON in one line that stays one line, and harmless, in whatever shows it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _RAW_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, channel: LinesChannel) -> None:
+    """Send each line that is not blank as a message, once the one before is answered.
+
+    Raises:
+        BrokenPipeError: nobody reads the replies any more.
+        ConfigError, OSError: the input cannot be read; what was answered before stands.
+    """
+    async for line in lines:
+        if not line.strip():
+            continue
+        channel.hear()
+        await answering.receive(seat.message(line), channel)
+        await _unless_gone(answering.settled(seat.conversation), channel)
+
+
+async def _unless_gone(work: Awaitable[None], channel: LinesChannel) -> None:
+    settled = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(channel.gone.wait())
+    try:
+        await asyncio.wait((settled, gone), return_when=asyncio.FIRST_COMPLETED)
+        if channel.gone.is_set():
+            raise BrokenPipeError
+        settled.result()
+    finally:
+        settled.cancel()
+        gone.cancel()

@@ -1,0 +1,20 @@
+"""Making text safe for a terminal: what strangers and models wrote must not drive it."""
+
+import re
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HALVES = re.compile("[\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves.
+
+    Without its escape character an escape sequence is plain text. Each character is judged alone, so
+    that a message shown piece by piece ends up the same as one shown whole.
+    """
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _CONTROLS.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """`printable`, with every run of white space made one space."""
+    return " ".join(printable(text.replace("\n", " ")).split())

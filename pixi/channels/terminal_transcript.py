@@ -1,0 +1,266 @@
+"""What a talk looks like on a terminal: events in, styled lines out; no terminal needed."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from prompt_toolkit.utils import get_cwidth
+
+from pixi.channels.terminal_text import one_line, printable
+from pixi.core.events import (
+    Failed,
+    Grew,
+    Noted,
+    Opened,
+    Performed,
+    Reacted,
+    Sent,
+    ToolAnswered,
+    ToolCalled,
+    TurnEnded,
+    TurnEvent,
+)
+
+Fragment = tuple[str, str]
+"""A style class such as `class:note`, and text. As prompt_toolkit wants them."""
+
+Line = list[Fragment]
+
+CURSOR = "▌"
+
+
+@dataclass(slots=True)
+class Said:
+    """What the person wrote. Reactions are shown on it."""
+
+    id: str
+    who: str
+    text: str
+    reactions: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A command whose argument is being written. Most are not seen until they are performed."""
+
+    name: str
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Delivered:
+    """A message of the persona, or with `stopped` what was written of one before it was stopped."""
+
+    who: str
+    text: str
+    stopped: bool = False
+
+
+@dataclass(slots=True)
+class Note:
+    """A private thought, shown while notes are switched on."""
+
+    text: str
+
+
+@dataclass(slots=True)
+class Aside:
+    """A line of the terminal's own: a tool call, an error, help. `style` is `aside` or `error`."""
+
+    text: str
+    style: str = "aside"
+
+
+Entry = Said | Draft | Delivered | Note | Aside
+
+
+class Transcript:
+    """The part of a talk that may still change: from the message being answered to the newest word.
+
+    What is settled is taken out by `take`, printed once, and belongs to the terminal's own history.
+    """
+
+    def __init__(self, persona: str, *, notes: bool) -> None:
+        self.persona = one_line(persona)
+        self.notes = notes
+        self._entries: list[Entry] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to be settled."""
+        return not self._entries
+
+    def say(self, message_id: str, who: str, text: str) -> None:
+        """The person wrote a message."""
+        self._entries.append(Said(message_id, one_line(who), printable(text)))
+
+    def tell(self, text: str, style: str = "aside") -> None:
+        """The terminal itself has something to say."""
+        self._entries.append(Aside(printable(text), style))
+
+    def react(self, message_id: str, emoji: str) -> None:
+        """A reaction was put on a message: on its line if that can still change, else below."""
+        for entry in self._entries:
+            if isinstance(entry, Said) and entry.id == message_id:
+                entry.reactions.append(one_line(emoji))
+                return
+        self.tell(f"{self.persona} reacts {one_line(emoji)}")
+
+    def happened(self, event: TurnEvent) -> None:
+        """Take in what happened."""
+        match event:
+            case Opened(name):
+                self._entries.append(Draft(name))
+            case Grew(name, text):
+                self._grow(name, printable(text))
+            case Sent(text):
+                text = printable(text).strip()
+                self._perform("send", Delivered(self.persona, text), text)
+            case Noted(text):
+                text = printable(text).strip()
+                self._perform("note", Note(text), text)
+            case Reacted(emoji):  # `react` knows which message it is on
+                self._perform("react", None, printable(emoji).strip())
+            case Performed(name, argument):
+                shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
+                self._perform(name, Aside(shown), printable(argument).strip())
+            case ToolCalled(_, name, arguments):
+                self.tell(f"· {one_line(name)} {one_line(json.dumps(arguments, ensure_ascii=False))}")
+            case ToolAnswered(_, name, ok, result):
+                if not ok:
+                    self.tell(f"· {one_line(name)} failed: {one_line(str(result))}")
+            case Failed(text):
+                self.tell(one_line(text), "error")
+            case TurnEnded(finish):
+                self._give_up_drafts(cut=finish in ("cancelled", "error", "limit"))
+            case _:
+                assert_never(event)
+
+    def lines(self, columns: int) -> list[Line]:
+        """All that may still change, as lines for a terminal of so many columns."""
+        return [line for entry in self._entries for line in self._shown(entry, columns)]
+
+    def take(self, columns: int, room: int = 0) -> list[Line]:
+        """Take settled entries out, oldest first, until the rest fits into `room` rows of the terminal.
+
+        A draft is not settled, nor is what stands below one.
+        """
+        taken: list[Line] = []
+        left = height(self.lines(columns), columns)
+        while self._entries and not isinstance(self._entries[0], Draft):
+            shown = list(self._shown(self._entries[0], columns))
+            if shown and left <= room:
+                break
+            del self._entries[0]
+            left -= height(shown, columns)
+            taken += shown
+        return taken
+
+    def _grow(self, name: str, text: str) -> None:
+        for entry in reversed(self._entries):
+            if isinstance(entry, Draft) and entry.name == name:
+                entry.text += text
+                return
+
+    def _perform(self, name: str, entry: Entry | None, argument: str) -> None:
+        """Put what was performed in the place of its draft: the first with that argument.
+
+        Commands are performed in their order, but one may come to nothing, a blank message for instance:
+        the drafts before it were not performed. A command may also act without a draft of that name.
+        """
+        drafts = [each for each in self._entries if isinstance(each, Draft) and each.name == name]
+        draft = next((each for each in drafts if _same(each.text.strip(), argument)), None)
+        if not draft:
+            self._entries += [entry] if entry else []
+            return
+        passed = drafts[: drafts.index(draft)]
+        replaced: list[Entry] = []
+        for each in self._entries:
+            if each is draft:
+                replaced += [entry] if entry else []
+            elif not any(each is one for one in passed):
+                replaced.append(each)
+        self._entries = replaced
+
+    def _give_up_drafts(self, *, cut: bool) -> None:
+        """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
+        kept: list[Entry] = []
+        for entry in self._entries:
+            if not isinstance(entry, Draft):
+                kept.append(entry)
+            elif cut and entry.name == "send" and entry.text.strip():
+                kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
+        self._entries = kept
+
+    def _shown(self, entry: Entry, columns: int) -> Iterator[Line]:
+        end: Fragment | None = None
+        match entry:
+            case Said(_, who, text, reactions):
+                head, style = ("class:you", f"{who} › "), "class:said"
+                end = ("class:reaction", "   " + " ".join(reactions)) if reactions else None
+            case Delivered(who, text, stopped):
+                head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
+                end = ("class:aside", " … (stopped)") if stopped else None
+            case Draft("send", text) if text.strip():
+                head, style = ("class:persona", f"{self.persona} › "), "class:message"
+                end = ("class:cursor", CURSOR)
+            case Draft("note", text) | Note(text) if self.notes and text.strip():
+                head, style = ("class:note", "  · "), "class:note"
+            case Aside(text, look):
+                head, style = ("", "  "), f"class:{look}"
+            case Draft() | Note():
+                return
+            case _:
+                assert_never(entry)
+        margin = " " * min(get_cwidth(head[1]), columns // 3)
+        rows = [row for line in text.strip("\n").split("\n") for row in wrapped(line, columns - len(margin))]
+        for number, row in enumerate(rows):
+            line = [("", margin) if number else head, (style, row)]
+            yield [*line, end] if end and number == len(rows) - 1 else line
+
+
+def wrapped(text: str, columns: int) -> list[str]:
+    """The text in rows of at most so many columns, broken between words where that is possible.
+
+    Space at a break is dropped; at the end of the text it stays, since more may be written there.
+    """
+    rows = [""]
+    room = columns = max(columns, 2)  # two: any character fits then
+    for word in re.findall(r"\S+\s*|\s+", text):
+        wide = get_cwidth(word.rstrip())
+        for piece in [word] if wide <= columns else word:
+            if get_cwidth(piece.rstrip()) > room:
+                rows[-1] = rows[-1].rstrip()
+                rows += [""] if rows[-1] else []
+                room = columns
+            rows[-1] += piece
+            room -= get_cwidth(piece)
+    return rows
+
+
+def _same(written: str, performed: str) -> bool:
+    """Whether this was performed of that: a broken command is performed with a bracket more or less."""
+    return written == performed or bool(written and performed and performed.startswith(written))
+
+
+def height(lines: Iterable[Line], columns: int) -> int:
+    """How many rows of a terminal the lines take."""
+    return sum(_rows(line, columns) for line in lines)
+
+
+def tail(lines: Sequence[Line], columns: int, room: int) -> list[Line]:
+    """The last lines that fit into `room` rows; at least the last one."""
+    kept: list[Line] = []
+    for line in reversed(lines):
+        room -= _rows(line, columns)
+        if room < 0 and kept:
+            break
+        kept.append(line)
+    return kept[::-1]
+
+
+def _rows(line: Line, columns: int) -> int:
+    cells = sum(get_cwidth(text) for _, text in line)
+    return max(1, -(-cells // max(1, columns)))
