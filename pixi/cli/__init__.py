@@ -1,1 +1,49 @@
-"""The command line: the only place that reads argv."""
+"""The command line: the only place that reads argv, and the end of every error that gets that far."""
+
+import sys
+
+from pixi.cli.exits import FAILED, INTERRUPTED, PIPE_CLOSED
+
+
+def main() -> int:
+    """The console script: run the command line of this process and give its exit code.
+
+    All else is imported inside, so that Ctrl-C is quiet from the first moment on.
+    """
+    try:
+        from pixi.cli.frame import one_line, run
+
+        if "--debug" not in sys.argv:
+            sys.excepthook = one_line
+        return _flushed(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        _shut_quietly()
+
+
+def _flushed(code: int) -> int:
+    """Write out what is buffered; what fails now would otherwise fail while Python shuts down."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return PIPE_CLOSED
+    except OSError as error:
+        print(f"pixi-persona: {error.strerror}.", file=sys.stderr)
+        return code or FAILED
+    return code
+
+
+def _shut_quietly() -> None:
+    """From here on nothing is worth a word: neither a second Ctrl-C nor output that nobody reads."""
+    import os
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # The bytes that could not be written stay in the buffer, and Python tries them again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,184 @@
+"""The frame of the command line: one table of subcommands, their help, and what an error looks like."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+
+from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
+from pixi.core.errors import ConfigError, PixiError
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
+PROGRAM = "pixi-persona"
+
+SUBCOMMANDS = ("chat", "personas", "parse", "init", "doctor")
+"""Each is a module beside this one. It is imported when it is chosen, or for its line in the help."""
+
+
+class Subcommand(Protocol):
+    """What a module of a subcommand holds. It imports what is heavy inside `run`."""
+
+    HELP: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """Add its flags."""
+        ...
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; gives the exit code."""
+        ...
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are two lines: what is wrong, and where the help is."""
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        """As argparse does it, but a closed pipe or a full disk is not passed over."""
+        if message and file is not None:
+            file.write(message)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows how it is used.\n")
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the command line `words` (without the program's name); gives the exit code.
+
+    0 fine, 1 it failed while running, 2 usage or settings, 130 Ctrl-C, 141 the output's reader went away.
+    """
+    _speak_utf8()
+    arguments = argparse.Namespace(debug=False, config=None)
+    try:
+        return _dispatch(words, arguments)
+    except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
+        return done.code if isinstance(done.code, int) else FINE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        return PIPE_CLOSED
+    except (PixiError, OSError) as error:
+        if arguments.debug:
+            raise
+        print(f"{PROGRAM}: {_said(error)}", file=sys.stderr)
+        return USAGE if isinstance(error, ConfigError) else FAILED
+
+
+def _said(error: PixiError | OSError) -> str:
+    if isinstance(error, PixiError) or not error.strerror:
+        return str(error)
+    return f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}."
+
+
+def _dispatch(words: Sequence[str], arguments: argparse.Namespace) -> int:
+    parser = _main_parser(with_list=_asks_for_list(words))
+    parser.parse_args(words, namespace=arguments)
+    if not arguments.words:
+        _main_parser(with_list=True).print_help(sys.stderr)
+        return USAGE
+    name, *rest = arguments.words
+    if name not in SUBCOMMANDS:
+        parser.error(_unknown(name))
+    subcommand = load(name)
+    own = _Parser(prog=f"{PROGRAM} {name}", description=subcommand.HELP, allow_abbrev=False)
+    subcommand.configure(own)
+    _add_common(own, default=argparse.SUPPRESS)
+    own.parse_args(rest, namespace=arguments)
+    return subcommand.run(arguments)
+
+
+def load(name: str) -> Subcommand:
+    """The module of a subcommand."""
+    return cast(Subcommand, importlib.import_module(f"pixi.cli.{name}"))
+
+
+def _main_parser(*, with_list: bool) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} [--config FILE] [--debug] COMMAND ...",
+        description="Persona chatbots that act while they are still writing.",
+        epilog=_command_list() if with_list else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_common(parser, default=None)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and leave")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, *, default: str | None) -> None:
+    """The flags that stand before or after the subcommand's name, as one likes."""
+    parser.add_argument(
+        "--config", metavar="FILE", default=default, help="the settings (default: ./pixi.toml, if there)"
+    )
+    parser.add_argument(
+        "--debug", action="store_true", default=default or False, help="show the traceback of an error"
+    )
+
+
+def _asks_for_list(words: Sequence[str]) -> bool:
+    """Whether the help of all subcommands may be wanted: only then are they all imported."""
+    before_command = []
+    for word in words:
+        if word in SUBCOMMANDS:
+            break
+        before_command.append(word)
+    return "-h" in before_command or "--help" in before_command
+
+
+def _command_list() -> str:
+    width = max(map(len, SUBCOMMANDS))
+    lines = [f"  {name:<{width}}  {load(name).HELP}" for name in SUBCOMMANDS]
+    return "\n".join(["commands:", *lines, "", f"`{PROGRAM} COMMAND --help` tells more of each."])
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
+    return f"there is no command {name!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+
+
+class _Version(argparse.Action):
+    """Prints the version; the distribution's data is only read when somebody asks."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"{PROGRAM} {version(PROGRAM)}")
+        except PackageNotFoundError:
+            print(f"{PROGRAM} (not installed: run from its source)")
+        parser.exit()
+
+
+def _speak_utf8() -> None:
+    """Replies hold any script and emoji: no stream may fail on a character that it cannot show."""
+    for stream in (sys.stdout, sys.stderr):
+        # A pipe gets UTF-8 wherever it is; a terminal keeps the encoding that it was set up with.
+        if stream is None or not hasattr(stream, "reconfigure"):
+            continue
+        if stream.isatty():
+            stream.reconfigure(errors="replace")
+        else:
+            stream.reconfigure(encoding="utf-8", errors="replace")
+
+
+def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What a person sees of an error that nobody foresaw: a `sys.excepthook`."""
+    text = " ".join(str(error).split())[:300]
+    said = f"{kind.__name__}: {text}" if text else kind.__name__
+    print(
+        f"{PROGRAM}: this should not have happened: {said} (--debug shows where)",
+        file=sys.stderr,
+    )
