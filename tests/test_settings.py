@@ -177,6 +177,8 @@ def test_a_helper_of_the_same_server_has_its_key(tmp_path: Path) -> None:
     smaller = loaded(tmp_path, main + 'name = "b"').helper_model
     assert (smaller.name, smaller.base_url, smaller.api_key) == ("b", "http://one/v1", Secret("k"))
     assert smaller.temperature is None
+    elsewhere = loaded(tmp_path, main + 'base_url = "http://two/v1"').helper_model
+    assert elsewhere.name == "", "the one model of that server"
 
 
 def test_a_key_never_goes_to_another_server(tmp_path: Path) -> None:

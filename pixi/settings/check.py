@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
@@ -99,7 +99,7 @@ def _check_top_level(given: Given) -> None:
     raise ConfigError(f"{given.place}: there is no setting {given.key!r}{mend}")
 
 
-def _nearest(word: str, known: Any) -> str:
+def _nearest(word: str, known: Iterable[str]) -> str:
     # Imported here: only a mistake needs it.
     from rapidfuzz import fuzz, process
 

@@ -40,8 +40,8 @@ def load(
     but no name, the name is empty, which stands for the one model that the server lists.
 
     `[helper_model]` without `name` and `base_url` of its own is `[model]` with its other keys on top;
-    with one of them it keeps only name, address and key from `[model]`, and the key only where the
-    address is the same. `[embedding_model]` takes address and key alike.
+    with one of them it takes only address and key from `[model]`, and the key only where the address is
+    the same. `[embedding_model]` takes address and key alike.
 
     Args:
         config: the settings file; None: `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
@@ -107,7 +107,7 @@ def _built(
 def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
     if "name" not in own and "base_url" not in own:
         return dataclasses.replace(main, **own)
-    return ModelSettings(**{"name": main.name, **_address(own, main, ambient_key), **own})
+    return ModelSettings(**{"name": "", **_address(own, main, ambient_key), **own})
 
 
 def _embedding(
