@@ -110,7 +110,16 @@ async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     assert "127.0.0.1:9" in found.text
 
 
-async def test_a_gguf_file(tmp_path: Path) -> None:
+async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    found = await only(doctor.check_model, settings(tmp_path))
+    assert str(found) == (
+        "fail model — the runtime of local models is missing: pip install 'pixi-persona[local]'"
+    )
+
+
+async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
     path = tmp_path / "mine.gguf"
     assert (
         "cannot be read" in (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).text
