@@ -1,0 +1,233 @@
+"""The events of a chat-completions stream, read into structs, and the deltas that they make together.
+
+Sans-IO: payloads in, deltas out. What comes in one read becomes one delta: cutting changes nothing, and
+everything behind the door then costs per read, not per token.
+"""
+
+import json
+
+import msgspec
+
+from pixi.core.commands import Thought
+from pixi.core.deltas import Delta, Finished, Text, Usage
+from pixi.models.calls import CallAssembler, CallPiece
+from pixi.models.complaint import Complaint, ErrorField, complaint_of
+
+
+class _Part(msgspec.Struct, gc=False):
+    """A part of a content that comes as a list."""
+
+    text: str | None = None
+    thinking: "str | list[_Part] | None" = None
+
+
+class _Piece(msgspec.Struct, gc=False):
+    """`delta` of a stream; `message` of a server that answers whole."""
+
+    content: str | list[_Part] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[CallPiece] | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    delta: _Piece | None = None
+    message: _Piece | None = None
+    finish_reason: str | None = None
+
+
+class _PromptDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _UsageField(msgspec.Struct, gc=False):
+    """Token counts; where the cached ones stand is each provider's own choice."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+
+
+class _Timings(msgspec.Struct, gc=False):
+    """llama.cpp's own counts: `prompt_n` were evaluated, `cache_n` were not."""
+
+    cache_n: int = 0
+    prompt_n: int = 0
+    predicted_n: int = 0
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """One event. With a `message` at this level it is an error in an older form, with its code and type."""
+
+    choices: list[_Choice] | None = None
+    usage: _UsageField | None = None
+    timings: _Timings | None = None
+    error: ErrorField | str | None = None
+    message: str | None = None
+    code: str | int | None = None
+    type: str | None = None
+
+
+_decode = msgspec.json.Decoder(Chunk).decode
+
+
+class ReplyAssembler:
+    """Makes deltas of the payloads of one stream: `feed` them, then `close`.
+
+    Attributes:
+        finish_reason: the server's word for why the reply ended; "" while it has not said it.
+        done: the end mark came; nothing that follows is read.
+        complaint: what the server said instead of going on.
+        understood: events of a chat stream that were read.
+        call_pieces: pieces of tool calls that came: content, though no delta shows it yet.
+    """
+
+    def __init__(self) -> None:
+        self.finish_reason = ""
+        self.done = False
+        self.complaint: Complaint | None = None
+        self.understood = 0
+        self.call_pieces = 0
+        self._calls = CallAssembler()
+        self._usage: _UsageField | None = None
+        self._timings: _Timings | None = None
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._halves = False  # some text held half a surrogate pair
+        self._half = ""
+
+    def feed(self, payloads: list[bytes]) -> list[Delta]:
+        """Take the payloads of one read; gives their text and reasoning, in order, joined."""
+        deltas: list[Delta] = []
+        for payload in payloads:
+            if self.done:
+                break
+            try:
+                chunk = _decode(payload)
+            except (ValueError, RecursionError):
+                for odd in self._read_odd(payload):
+                    self._take(odd, deltas)
+            else:
+                self._take(chunk, deltas)
+        self._flush(deltas)
+        return deltas
+
+    def close(self) -> list[Delta]:
+        """The stream is over; gives the tool calls, whole, and `Finished`."""
+        deltas: list[Delta] = []
+        if self._half:
+            deltas.append(Text("\ufffd"))
+            self._half = ""
+        deltas += self._calls.close()
+        deltas.append(Finished("length" if self.finish_reason == "length" else "stop", self._counted()))
+        return deltas
+
+    def _take(self, chunk: Chunk, deltas: list[Delta]) -> None:
+        if chunk.choices is not None or chunk.usage is not None:
+            self.understood += 1
+        if chunk.choices:
+            choice = chunk.choices[0]
+            piece = choice.delta or choice.message
+            if piece is not None:
+                if piece.reasoning_content or piece.reasoning:
+                    self._think(piece.reasoning_content or piece.reasoning or "", deltas)
+                content = piece.content
+                if content:
+                    if isinstance(content, str):
+                        if self._thought:
+                            self._flush(deltas)
+                        self._text.append(content)
+                    else:
+                        self._take_parts(content, deltas)
+                if piece.tool_calls:
+                    self._take_calls(piece.tool_calls)
+            if choice.finish_reason:
+                self.finish_reason = choice.finish_reason
+        elif chunk.message and not chunk.error:
+            error = ErrorField(chunk.message, chunk.type, chunk.code)
+            self.complaint = self.complaint or complaint_of(error)
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        if chunk.timings is not None:
+            self._timings = chunk.timings
+        if chunk.error:
+            self.complaint = self.complaint or complaint_of(chunk.error)
+
+    def _take_parts(self, parts: list[_Part], deltas: list[Delta]) -> None:
+        for part in parts:
+            thinking = part.thinking
+            if isinstance(thinking, list):
+                thinking = "".join(inner.text or "" for inner in thinking)
+            if thinking:
+                self._think(thinking, deltas)
+            if part.text:
+                if self._thought:
+                    self._flush(deltas)
+                self._text.append(part.text)
+
+    def _take_calls(self, pieces: list[CallPiece]) -> None:
+        for piece in pieces:
+            self._calls.add(piece)
+        self.call_pieces += len(pieces)
+
+    def _think(self, thought: str, deltas: list[Delta]) -> None:
+        if self._text:
+            self._flush(deltas)
+        self._thought.append(thought)
+
+    def _flush(self, deltas: list[Delta]) -> None:
+        """Make a delta of what was gathered; it is all of one kind."""
+        if self._text:
+            text = "".join(self._text)
+            self._text.clear()
+            if self._halves:
+                text = self._joined(text)
+            if text:
+                deltas.append(Text(text))
+        elif self._thought:
+            thought = "".join(self._thought)
+            self._thought.clear()
+            deltas.append(Thought(_without_halves(thought) if self._halves else thought))
+
+    def _joined(self, text: str) -> str:
+        """Text with its surrogate pairs joined; half a pair at its end waits for the other half."""
+        text = self._half + text
+        self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
+        return _without_halves(text[: len(text) - len(self._half)])
+
+    def _read_odd(self, payload: bytes) -> list[Chunk]:
+        """What does not decode at once: the end mark, UTF-8 or a surrogate pair cut in two, or rubbish.
+
+        Rubbish is skipped: one broken event is no reason to lose the rest of a reply.
+        """
+        if payload.strip() == b"[DONE]":
+            self.done = True
+            return []
+        try:
+            # The standard library lets half a surrogate pair stand, in the hope of the other half.
+            chunk = msgspec.convert(json.loads(payload.decode("utf-8", "replace")), Chunk)
+        except (ValueError, RecursionError):
+            lines = payload.split(b"\n")
+            if len(lines) == 1:
+                return []
+            # A server that forgets the blank line between its events.
+            return [chunk for line in lines for chunk in self._read_odd(line)]
+        self._halves = True
+        return [chunk]
+
+    def _counted(self) -> Usage:
+        usage = self._usage or _UsageField()
+        timings = self._timings or _Timings()
+        details = usage.prompt_tokens_details or _PromptDetails()
+        cached = (details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens, timings.cache_n)
+        return Usage(
+            prompt_tokens=usage.prompt_tokens or timings.cache_n + timings.prompt_n,
+            cached_tokens=max(count or 0 for count in cached),
+            completion_tokens=usage.completion_tokens or timings.predicted_n,
+        )
+
+
+def _without_halves(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,234 @@
+"""The door to every OpenAI-compatible server: chat completions, streamed.
+
+aiohttp sends the request and carries the stream; `sse`, `chunks` and `calls` read it. The openai package
+would build pydantic objects for each chunk, some forty times the processor time of this door, and takes
+half a second and 60 MB to import; it serves what is not hot (see `listing`) and is imported there.
+"""
+
+import asyncio
+import urllib.request
+from collections.abc import AsyncGenerator, Mapping
+
+import aiohttp
+import yarl
+
+from pixi.core.deltas import Delta, Request
+from pixi.core.errors import ConfigError, ModelError
+from pixi.models import faults
+from pixi.models.complaint import Complaint, complaint_in
+from pixi.models.deadlines import Deadlines, Overdue
+from pixi.models.faults import Refusal, Retries, Server
+from pixi.models.listing import listed_models
+from pixi.models.model import Traits
+from pixi.models.render import GrammarField, Quirk, Style, ToolMode, body
+from pixi.models.reply import Reply
+
+_CONNECT_SECONDS = 10.0
+_LONGEST_ERROR = 64 * 1024
+
+
+def open_session() -> aiohttp.ClientSession:
+    """A session as `OpenAIChat` wants it. One for all models of a process; its owner closes it."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The deadlines are on content, and are the door's own.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+    )
+
+
+class OpenAIChat:
+    """A model behind the chat-completions API of some server.
+
+    Args:
+        name: the model's id at the server.
+        base_url: the address that `/chat/completions` follows, e.g. `https://api.openai.com/v1`.
+        api_key: None where the server is one's own and wants none; then any key is sent.
+        traits: what the prompt must know of it.
+        temperature, max_tokens: left out where None.
+        extra_body: fields merged into each request's body, last.
+        tools: `auto` offers them natively, and in the text form once the server refused them.
+        grammar: the field in which the server takes `Request.grammar`; never sent with native tools.
+        deadlines: how long to wait for content.
+        retries: how often to ask, while nothing was yielded.
+        session: shared with others and closed by its owner; None: one is opened at the first request.
+
+    Raises:
+        ConfigError: `base_url` is not an address that can be asked.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        traits: Traits | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        extra_body: Mapping[str, object] | None = None,
+        tools: ToolMode = "auto",
+        grammar: GrammarField = "off",
+        deadlines: Deadlines | None = None,
+        retries: Retries | None = None,
+        session: aiohttp.ClientSession | None = None,
+    ) -> None:
+        base = _checked(base_url)
+        self._traits = traits or Traits()
+        self._style = Style(
+            model=name,
+            tools=tools,
+            grammar=grammar,
+            vision=self._traits.vision,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            extra_body=extra_body or {},
+        )
+        self._deadlines = deadlines or Deadlines()
+        self._retries = retries or Retries()
+        self._server = Server(f"{base.host}:{base.port}", str(base), name, api_key or None)
+        self._url = base / "chat" / "completions"
+        self._proxy = _proxy_for(base)
+        self._quirks: frozenset[Quirk] = frozenset()
+        self._session = session
+        self._owns_session = session is None
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self.name!r}, base_url={self._server.base_url!r})"
+
+    @property
+    def name(self) -> str:
+        """The model's id."""
+        return self._style.model
+
+    @property
+    def traits(self) -> Traits:
+        """What the prompt must know of it."""
+        return self._traits
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Ask, and yield the reply as it is written; the last delta is `Finished`.
+
+        Raises:
+            ModelError: the server could not be asked, refused, failed, or let a deadline pass.
+        """
+        asked_at = asyncio.get_running_loop().time()
+        attempt = 1
+        while True:
+            quirks = self._quirks
+            reply: Reply | None = None
+            yielded = False
+            try:
+                reply = await self._ask(body(request, self._style, quirks), asked_at)
+                while deltas := await reply.read():
+                    for delta in deltas:
+                        yielded = True
+                        yield delta
+                await reply.drain()
+                return
+            except ModelError as fault:
+                if yielded:
+                    raise
+                if self._learn(fault, quirks, tools_sent=bool(request.tools)):
+                    continue
+                pause = self._pause_after(fault, attempt, asked_at)
+                if pause is None:
+                    raise
+            finally:
+                if reply is not None:
+                    reply.close()
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def models(self) -> list[str]:
+        """The ids of the models that the server lists.
+
+        Raises:
+            ModelError: as for `stream`; there is one attempt.
+        """
+        return await listed_models(self._server, self._deadlines.first)
+
+    async def close(self) -> None:
+        """Close the session, if it is the door's own. Calling it twice does no harm."""
+        if self._owns_session and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _ask(self, content: bytes, asked_at: float) -> Reply:
+        """Make one request; gives the reply once its headers said yes."""
+        if self._session is None:
+            self._session = open_session()
+        headers = {
+            "Authorization": f"Bearer {self._server.sent_key}",
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+            # A compressed stream would come in gulps.
+            "Accept-Encoding": "identity",
+        }
+        try:
+            async with asyncio.timeout_at(asked_at + self._deadlines.first):
+                response = await self._session.post(
+                    self._url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
+                )
+                if response.status == 200 and response.content_type != "text/html":
+                    return Reply(response, self._server, self._deadlines, asked_at)
+                async with response:
+                    raise await self._refusal_in(response)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise faults.unreachable(self._server, error) from error
+        except TimeoutError:
+            raise faults.overdue(self._server, Overdue("first", self._deadlines.first)) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise faults.unreachable(self._server, error) from error
+
+    async def _refusal_in(self, response: aiohttp.ClientResponse) -> Refusal:
+        content = bytearray()
+        while len(content) < _LONGEST_ERROR and (data := await response.content.readany()):
+            content += data
+        if response.content_type == "text/html":
+            complaint = Complaint(response.status, is_page=True)
+        else:
+            complaint = complaint_in(bytes(content), response.status)
+        if 300 <= response.status < 400:
+            complaint = Complaint(response.status, response.headers.get("location", ""))
+        return faults.refusal(self._server, complaint, faults.retry_after(response.headers))
+
+    def _learn(self, fault: ModelError, quirks: frozenset[Quirk], *, tools_sent: bool) -> bool:
+        """Mind what a refusal teaches, for good; whether that makes the next request another one."""
+        quirk = faults.quirk_in(fault, tools_sent=tools_sent)
+        if quirk is None or quirk in quirks:
+            return False
+        if quirk is Quirk.NO_TOOLS and isinstance(fault, Refusal) and self._style.tools != "auto":
+            raise faults.tools_refused(self._server, fault)
+        self._quirks |= {quirk}
+        return True
+
+    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float) -> float | None:
+        """Seconds to wait before the next attempt; None where there is to be none."""
+        if fault.permanent or attempt >= self._retries.attempts:
+            return None
+        pause = self._retries.backoff(attempt) if fault.retry_after is None else fault.retry_after
+        left = asked_at + self._deadlines.first - asyncio.get_running_loop().time()
+        return pause if pause < left else None
+
+
+def _checked(base_url: str) -> yarl.URL:
+    """The address, if it can be asked."""
+    try:
+        url = yarl.URL(base_url.strip().rstrip("/"))
+        usable = url.scheme in ("http", "https") and url.host is not None and url.port is not None
+    except ValueError:
+        usable = False
+        url = yarl.URL()
+    if url.user is not None or url.password is not None:
+        raise ConfigError("base_url holds a user or a password: put the key into OPENAI_API_KEY instead.")
+    if not usable:
+        raise ConfigError(f"base_url is {base_url!r}: write it like https://api.openai.com/v1")
+    return url
+
+
+def _proxy_for(url: yarl.URL) -> str | None:
+    """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too."""
+    if urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
+        return None
+    return urllib.request.getproxies().get(url.scheme)

@@ -1,0 +1,125 @@
+"""One reply, read from an open response: bytes to deltas, under the deadlines."""
+
+import asyncio
+
+import aiohttp
+
+from pixi.core.deltas import Delta
+from pixi.core.errors import ModelError
+from pixi.models import faults
+from pixi.models.chunks import ReplyAssembler
+from pixi.models.deadlines import Deadlines, Overdue, Watchdog
+from pixi.models.faults import Server
+from pixi.models.sse import EventTooLong, SSEDecoder
+
+# A connection is worth this much waiting for the end of its last answer, so that the next needs none anew.
+_DRAIN_SECONDS = 0.05
+_LONGEST_WHOLE_REPLY = 16 * 1024 * 1024
+
+
+class Reply:
+    """The reply in a response whose headers said yes.
+
+    Args:
+        response: its body is read here, and nowhere else.
+        server: whom errors are about.
+        deadlines: for the content; `asked_at` is the loop's time when the model was asked.
+    """
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, server: Server, deadlines: Deadlines, asked_at: float
+    ) -> None:
+        self._response = response
+        self._content = response.content
+        self._server = server
+        self._decoder = SSEDecoder()
+        self._assembler = ReplyAssembler()
+        self._is_whole = response.content_type == "application/json"
+        self._at_end = False  # of the body
+        self._finished = False
+        # The reader's own wait is broken off, and no task is cancelled: whoever asks next gets the error.
+        self._watchdog = Watchdog(deadlines, asked_at, self._content.set_exception)
+
+    async def read(self) -> list[Delta]:
+        """Wait for the next deltas, at least one; none: the reply is over, and `Finished` was given.
+
+        Raises:
+            ModelError: the server said that it failed, broke off, or let a deadline pass.
+        """
+        if self._finished:
+            return []
+        self._watchdog.resume()
+        assembler = self._assembler
+        while not (self._at_end or assembler.done or assembler.complaint):
+            data = await self._read_some()
+            self._at_end = not data
+            call_pieces = assembler.call_pieces
+            deltas = assembler.feed(self._payloads(data) if data else self._decoder.close())
+            if assembler.finish_reason:
+                self._watchdog.last_words()
+            if deltas:
+                self._watchdog.pause()
+                return deltas
+            if assembler.call_pieces != call_pieces:
+                self._watchdog.content()
+        return self._finish()
+
+    async def drain(self) -> None:
+        """Read the end of a response whose reply is over, so that its connection can serve again."""
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                while await self._content.readany():
+                    pass
+        except (TimeoutError, Overdue, aiohttp.ClientError, OSError):
+            # `close` then closes the connection instead.
+            return
+
+    def close(self) -> None:
+        """Stop watching and, unless the response was read to its end, close the connection at once."""
+        self._watchdog.close()
+        self._response.close()
+
+    async def _read_some(self) -> bytes:
+        """The next bytes of the body, b"" at its end; the whole of it where it is no stream."""
+        try:
+            if self._is_whole:
+                return await self._read_whole()
+            return await self._content.readany()
+        except Overdue as error:
+            if self._assembler.finish_reason:
+                return b""
+            raise faults.overdue(self._server, error) from None
+        except (aiohttp.ClientError, OSError) as error:
+            if self._assembler.finish_reason:
+                return b""
+            raise faults.unreachable(self._server, error) from error
+
+    async def _read_whole(self) -> bytes:
+        """A server that does not stream answers with one object: it is read as the only event."""
+        whole = bytearray()
+        while data := await self._content.readany():
+            whole += data
+            if len(whole) > _LONGEST_WHOLE_REPLY:
+                raise aiohttp.ClientPayloadError("an endless answer")
+        return bytes(whole)
+
+    def _payloads(self, data: bytes) -> list[bytes]:
+        if self._is_whole:
+            return [data]
+        try:
+            return self._decoder.feed(data)
+        except EventTooLong as error:
+            raise faults.no_reply(self._server, self._response.content_type) from error
+
+    def _finish(self) -> list[Delta]:
+        assembler = self._assembler
+        complaint = assembler.complaint
+        if complaint is not None:
+            raise faults.refusal(self._server, complaint)
+        if assembler.finish_reason == "error":
+            raise ModelError(f"{self._server.place} failed in the middle of its reply.")
+        if not assembler.understood and not assembler.done:
+            raise faults.no_reply(self._server, self._response.content_type)
+        self._finished = True
+        self._watchdog.close()
+        return assembler.close()

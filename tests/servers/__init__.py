@@ -1,0 +1,1 @@
+"""Servers that stand at the far end of a real socket."""
