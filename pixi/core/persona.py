@@ -5,6 +5,9 @@ from typing import Literal
 
 Pace = Literal["off", "brisk", "human"]
 
+PLACEHOLDERS = ("user", "char")
+"""What may stand between double braces in a persona's texts: who is answered, and its own name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Example:

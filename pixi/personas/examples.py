@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 
 from rapidfuzz import fuzz, process
 
@@ -17,6 +17,7 @@ _CAPTION = re.compile(r" {0,3}#{1,6}[ \t].*")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})")
 _NAME = re.compile(r"[\s>*`-]*[\[【［][\s*]*([^\W\d][\w-]*)[\s*]*[:：\]】］]")
 _DECORATION = " \t\r\n`*_~>-"  # what may stand round a command without being said
+_ENOUGH = 20  # places in one reply that are told: whoever mends these sees the others
 _ALMOST = 75  # how alike, out of 100, a name in small letters must be to count as a mistyped command
 
 
@@ -140,9 +141,10 @@ def _events(reply: tuple[Line, ...], stream: CommandStream) -> Iterator[tuple[in
 
 def _places(texts: Iterable[str], reply: tuple[Line, ...]) -> set[int]:
     """The lines on which the texts stand. The stream may give prose late, so it cannot tell."""
-    words = (text.strip(_DECORATION) for text in texts)
+    words = filter(None, (text.strip(_DECORATION) for text in texts))
     return {
-        next((line.number for line in reply if word in line.text), reply[0].number) for word in words if word
+        next((line.number for line in reply if word in line.text), reply[0].number)
+        for word in islice(words, _ENOUGH)
     }
 
 

@@ -9,7 +9,7 @@ from os import fsencode
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.core.persona import Persona
+from pixi.core.persona import PLACEHOLDERS, Persona
 from pixi.personas.entries import find_unfit, on_one_line
 from pixi.personas.examples import check_reply, read_exchanges
 from pixi.personas.faults import Fault, Remark
@@ -19,15 +19,13 @@ from pixi.personas.sections import IN_SHORT, join, read_sections
 LARGEST = 256 * 1024
 """Bytes of the largest file that is read."""
 
-PLACEHOLDERS = ("user", "char")
-"""What may stand between double braces."""
-
+_MOST_REMARKS = 50
 _BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A persona and what its file says that is hardly meant."""
+    """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines."""
 
     path: Path
     persona: Persona
@@ -62,7 +60,7 @@ def parse_persona(text: str, path: Path) -> Loaded:
         persona, remarks = _parse(text, path)
     except Fault as fault:
         raise ConfigError(f"{shown(path)}:{fault.line}: {fault.text}") from fault
-    return Loaded(path, persona, tuple(sorted(remarks, key=lambda remark: remark.line)))
+    return Loaded(path, persona, tuple(sorted(remarks, key=lambda remark: remark.line)[:_MOST_REMARKS]))
 
 
 def shown(path: Path) -> str:
@@ -127,10 +125,12 @@ def _split(text: str) -> tuple[FrontMatter, str, int]:
 
 
 def _unknown_placeholders(text: str, first_line: int) -> Iterator[Remark]:
+    known = " and ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+    line, counted = first_line, 0
     for braces in _BRACES.finditer(text):
+        line += text.count("\n", counted, braces.start())
+        counted = braces.start()
         if braces[1] not in PLACEHOLDERS:
-            known = " and ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
-            line = first_line + text.count("\n", 0, braces.start())
             yield Remark(line, f"`{braces[0]}` stays as it is: only {known} are filled.")
 
 

@@ -11,8 +11,8 @@ from pixi.personas.faults import Fault, Remark
 EXAMPLES = "Examples"
 IN_SHORT = "In short"
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
-_ALMOST_HEADING = re.compile(r"[ \t]*(?:#{1,6}[ \t]*|\*\*)([^#*]{5,40}?)[ \t:：*]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
+_ALMOST_HEADING = re.compile(r"(?:#{1,6}|\*\*)([^#*]{5,40})[*]*")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)")
 
 
@@ -91,7 +91,7 @@ def join(lines: Iterable[Line]) -> str:
 
 def _special(title: str) -> str:
     """Which section a heading opens; "" for one of the prompt's own."""
-    plain = title.strip("*_:： \t").casefold()
+    plain = title.strip("#*_:： \t").casefold()
     if plain in ("examples", "example"):
         return EXAMPLES
     return IN_SHORT if plain == "in short" else ""
@@ -99,10 +99,10 @@ def _special(title: str) -> str:
 
 def _almost(line: Line) -> Iterator[Remark]:
     """A heading that is nearly one of the two: its section would silently become part of the prompt."""
-    written = _ALMOST_HEADING.fullmatch(line.text)
+    written = _ALMOST_HEADING.fullmatch(line.text.strip())
     if not written:
         return
-    title = written[1].casefold()
+    title = written[1].strip(" \t:：").casefold()
     for name in (EXAMPLES, IN_SHORT):
         alike = max(fuzz.ratio(part, name.casefold()) for part in (title, title.partition(" ")[0]))
         if alike >= 80:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SHIPPED = ["edda.md", "laoqin.md", "pixi.md"]
 
 
 @pytest.fixture
@@ -18,12 +20,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def personas(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def personas(folder: Path, *flags: str, source: Path = ROOT) -> subprocess.CompletedProcess[str]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PIXI_")}
     return subprocess.run(
         [sys.executable, "-m", "pixi", "personas", *flags],
         cwd=folder,
-        env=environ | {"PYTHONPATH": str(ROOT)},
+        env=environ | {"PYTHONPATH": str(source)},
         capture_output=True,
         encoding="utf-8",
         timeout=60,
@@ -57,6 +59,15 @@ def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path) -> None:
     assert "an art student" not in text  # the shipped one is hidden by the own one
     assert "Edda" in text
     assert personas(folder, "--check").returncode == 1
+
+
+def test_an_installed_package_brings_its_own(folder: Path, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(ROOT / "pixi", site / "pixi", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
+    shutil.copytree(ROOT / "personas", site / "pixi" / "shipped" / "personas")
+    done = personas(folder, "--json", source=site)
+    files = [json.loads(line)["file"] for line in done.stdout.splitlines()]
+    assert files == [str(site / "pixi" / "shipped" / "personas" / name) for name in SHIPPED]
 
 
 def test_json(folder: Path) -> None:

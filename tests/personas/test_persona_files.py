@@ -1,11 +1,12 @@
 """Persona files as they lie on a disk: whole ones, broken ones, and what is no file at all."""
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pixi.core.errors import ConfigError
@@ -179,6 +180,33 @@ def test_remarks_come_in_the_order_of_the_file() -> None:
     assert [remark.line for remark in remarks] == [1, 2, 3, 6, 8, 8]
 
 
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "# ",
+        "[SEND: a]\n",
+        "[SEDN: b]\n",
+        "a\n",
+        "{{a}}",
+        "[",
+        "`",
+        "- ",
+        "> \n",
+        "#" + " " * 999,
+        "***\n",
+        "---\n",
+    ],
+)
+def test_a_large_file_of_anything_takes_little_time(piece: str) -> None:
+    text = f"You dig.\n## Examples\n> hi\n[NOTE: a]\n{piece * (LARGEST // len(piece))}x"
+    started = time.process_time()
+    loaded = parse_persona(text, Path("mo.md"))
+    assert (
+        time.process_time() - started < 10
+    )  # about 1 s at most on a quiet machine; quadratic would be minutes
+    assert len(loaded.remarks) <= 50
+
+
 PIECES = [
     *("---\n", "name: Mo\n", "likes: [a", "## Examples\n", "## In short\n", "# \n", "***\n", "```\n", "\n"),
     *("> hi\n", ">", "[SEND: a]\n", "[SEDN: b\n", "[NOTE", "{{x}}", "You dig.\n", "\ufeff", "\x00", "\ud800"),
@@ -195,6 +223,7 @@ def outcome(text: str) -> Loaded | str:
         return str(error)
 
 
+@settings(deadline=None)
 @given(st.one_of(pieces, st.text()))
 @example("You dig.\n## Examples\n> a\n```\n")
 @example("You dig.\n## Examples\n> a\n```\n```\n")
@@ -214,6 +243,7 @@ def test_no_text_raises_anything_but_a_config_error(text: str) -> None:
     str(persona).encode()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_but_a_config_error(
     tmp_path_factory: pytest.TempPathFactory, data: bytes
