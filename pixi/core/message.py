@@ -32,6 +32,7 @@ class Message:
         sent_at: seconds since the epoch, UTC.
         reply_to: id of the message that this one replies to.
         images: pictures, already checked and scaled by the channel.
+        group: others can write here too (a channel rather than a DM), so it must be told who speaks.
     """
 
     id: str
@@ -42,3 +43,4 @@ class Message:
     addressed: bool = True
     reply_to: str | None = None
     images: tuple[Image, ...] = ()
+    group: bool = False

@@ -1,0 +1,203 @@
+"""One reply while it is read: its commands as they come, its prose, its calls, and its limits."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from pixi.core.commands import (
+    CommandEnded,
+    CommandStarted,
+    CommandStream,
+    CommandText,
+    Event,
+    Prose,
+    Thought,
+    ToolCallEnded,
+)
+from pixi.core.limits import Limits
+from pixi.core.written import separator_of
+
+CommandEvent = CommandStarted | CommandText | CommandEnded
+"""What is to be shown and performed, of all that a reply holds."""
+
+ProsePolicy = Literal["auto", "send", "drop"]
+"""What becomes of text outside commands: `auto` sends it as one message if the turn had no command at
+all, `send` sends each stretch of it as a message, `drop` none."""
+
+
+@dataclass(slots=True)
+class Act:
+    """A command that ended, and the separator that stood before it."""
+
+    name: str
+    argument: str
+    separator: str
+    delivered: bool = False
+
+
+class Reading:
+    """Reads one reply: `feed` it text, then `close` it.
+
+    Args:
+        names: the commands, with their aliases.
+        people: names whose part the model may not write.
+        limits: how long an argument and the reply may be.
+        commands_left: how many commands the turn may still hold.
+        prose: what becomes of text outside commands; of `auto` the turn decides.
+    """
+
+    __slots__ = (
+        "_argument",
+        "_argument_length",
+        "_between",
+        "_commands_left",
+        "_length",
+        "_limits",
+        "_name",
+        "_names",
+        "_parser",
+        "_policy",
+        "_separator",
+        "acts",
+        "calls",
+        "closed",
+        "over",
+        "prose",
+    )
+
+    acts: list[Act]
+    """The commands that ended, in order."""
+    calls: list[ToolCallEnded]
+    """The calls in their text form."""
+    prose: list[str]
+    """The text outside commands, by stretches, stripped; those that were sent are not among them."""
+    closed: bool
+    """The reply is over, though its stream may go on."""
+    over: bool
+    """It was over a limit."""
+
+    def __init__(
+        self,
+        names: Mapping[str, Iterable[str]],
+        *,
+        people: Iterable[str],
+        limits: Limits,
+        commands_left: int,
+        prose: ProsePolicy,
+    ) -> None:
+        self._names = names
+        self._limits = limits
+        self._commands_left = commands_left
+        self._policy = prose
+        self._parser = CommandStream(names, people=people)
+        self._length = 0
+        self._between: list[str] = []  # prose since the last command
+        self._separator = ""
+        self._name = ""  # of the open command
+        self._argument: list[str] = []
+        self._argument_length = 0
+        self.acts = []
+        self.calls = []
+        self.prose = []
+        self.closed = self.over = False
+
+    def feed(self, text: str) -> list[CommandEvent]:
+        """Take a piece of it; gives the command events that became certain."""
+        if self.closed:
+            return []
+        room = self._limits.reply_characters - self._length
+        self._length += len(text)
+        if len(text) <= room:
+            events = self._sift(self._parser.feed(text))
+            if self._parser.ended:
+                self.closed = True
+            return events
+        events = self._sift(self._parser.feed(text[:room]))
+        events += self.close()
+        self.exceed()
+        return events
+
+    def close(self) -> list[CommandEvent]:
+        """The reply is over; gives what the parser still held, unless a limit was reached before."""
+        if self.over:
+            return []
+        self.closed = True
+        events = self._sift(self._parser.close())
+        return events + self._take_prose()
+
+    def exceed(self) -> None:
+        """A limit was reached: nothing more is read."""
+        self.closed = self.over = True
+
+    def message(self, text: str, *, complete: bool = True) -> list[CommandEvent]:
+        """A message that no command held: prose, or words said in the model's place."""
+        if "send" not in self._names or not self._commands_left:
+            return []
+        self._commands_left -= 1
+        limit = self._limits.argument_characters
+        if len(text) > limit:
+            text, complete = text[:limit].strip(), False
+            self.exceed()
+        self.acts.append(Act("send", text, "\n"))
+        return [CommandStarted("send"), CommandText(text), CommandEnded("send", text, complete)]
+
+    def _sift(self, events: list[Event]) -> list[CommandEvent]:
+        """The command events among them; prose, calls and limits are taken note of."""
+        sifted: list[CommandEvent] = []
+        for event in events:
+            if self.over:
+                break
+            match event:
+                case CommandText():
+                    sifted += self._grow(event)
+                case CommandStarted():
+                    sifted += self._start(event)
+                case CommandEnded(name, argument):
+                    self.acts.append(Act(name, argument, self._separator))
+                    sifted.append(event)
+                case Prose(text):
+                    self._between.append(text)
+                case ToolCallEnded():
+                    self.calls.append(event)
+                case Thought():
+                    pass  # reasoning is nobody's business
+                case _:
+                    assert_never(event)
+        return sifted
+
+    def _start(self, event: CommandStarted) -> list[CommandEvent]:
+        self._separator = separator_of("".join(self._between))
+        sent = self._take_prose()
+        if not self._commands_left:
+            self.exceed()
+        if self.over:
+            return sent
+        self._commands_left -= 1
+        self._name = event.name
+        self._argument.clear()
+        self._argument_length = 0
+        return [*sent, event]
+
+    def _grow(self, event: CommandText) -> list[CommandEvent]:
+        self._argument.append(event.text)
+        before, limit = self._argument_length, self._limits.argument_characters
+        self._argument_length += len(event.text)
+        if self._argument_length <= limit:
+            return [event]
+        # The open command ends here, and with it the reply.
+        argument = "".join(self._argument)[:limit].strip()
+        self.acts.append(Act(self._name, argument, self._separator))
+        self.exceed()
+        ended = CommandEnded(self._name, argument, complete=False)
+        return [CommandText(event.text[: limit - before]), ended]
+
+    def _take_prose(self) -> list[CommandEvent]:
+        """Note the stretch of prose that ends here; gives it as a message where all prose is sent."""
+        text = "".join(self._between).strip()
+        self._between.clear()
+        if not text:
+            return []
+        if self._policy == "send":
+            return self.message(text)
+        self.prose.append(text)
+        return []

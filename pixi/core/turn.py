@@ -1,0 +1,267 @@
+"""One turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, assert_never
+
+from pixi.core.commands import Thought
+from pixi.core.deltas import Delta, Finished, Request, Text, ToolSchema, Usage
+from pixi.core.limits import Limits
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.reading import Act, CommandEvent, ProsePolicy, Reading
+from pixi.core.written import SILENCE, joined, written
+
+UNANSWERED = "This was stopped before it was done."
+"""The answer to a call whose tool was not waited for: a call never stands without one."""
+
+_BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", "note"})
+
+
+class _Round:
+    """One request to the model and all that came of it."""
+
+    __slots__ = ("answers", "calls", "reading")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.calls: list[ToolCall] = []
+        self.answers: list[str | None] = []
+
+    def take_call(self, call: ToolCall) -> None:
+        self.calls.append(call)
+        self.answers.append(None)
+
+
+class Turn:
+    """Ask while `wants_model`: `request`, `feed` each delta, `end_round`, then `answer` the `calls`.
+
+    Args:
+        prefix: the static lines before the history.
+        history: the conversation so far, frozen.
+        said: what people wrote, the line that this turn answers.
+        names: the commands, with their aliases.
+        people: names of those it answers, so that a model which writes their part is stopped.
+        tools: what the model may call.
+        limits: how much it may do; over one the turn is `closed`.
+        prose: what becomes of text outside commands.
+        grammar: what the reply is held to. It has no room for calls, so it rests while tools are offered.
+        key: makes the ids of calls in the text form unlike those of other turns.
+    """
+
+    __slots__ = (
+        "_before",
+        "_grammar",
+        "_key",
+        "_limits",
+        "_names",
+        "_people",
+        "_policy",
+        "_rounds",
+        "_said",
+        "_state",
+        "_tools",
+        "finish",
+        "steps",
+        "usage",
+    )
+
+    finish: Literal["stop", "length", "limit"]
+    """How the last reply ended."""
+    steps: int
+    """Requests made so far."""
+    usage: Usage
+    """Tokens of all requests so far."""
+
+    def __init__(
+        self,
+        *,
+        prefix: Sequence[Line],
+        history: Sequence[Line],
+        said: UserLine,
+        names: Mapping[str, Iterable[str]],
+        people: Iterable[str] = (),
+        tools: Sequence[ToolSchema] = (),
+        limits: Limits | None = None,
+        prose: ProsePolicy = "auto",
+        grammar: str | None = None,
+        key: str = "",
+    ) -> None:
+        self._before = (*prefix, *history)
+        self._said = said
+        self._names = names
+        self._people = tuple(people)
+        self._tools = tuple(tools)
+        self._limits = limits or Limits()
+        self._policy = prose
+        self._grammar = grammar
+        self._key = key
+        self.finish = "stop"
+        self.steps = 0
+        self.usage = Usage()
+        self._state: Literal["ask", "read", "calls", "done"] = "ask"
+        self._rounds: list[_Round] = []
+
+    @property
+    def wants_model(self) -> bool:
+        """Whether there is something to ask the model."""
+        return self._state == "ask"
+
+    @property
+    def closed(self) -> bool:
+        """The reply is over though its stream may go on: a limit was reached, or it plays the person."""
+        return bool(self._rounds) and self._rounds[-1].reading.closed
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the round that just ended and still want an answer."""
+        if self._state != "calls":
+            return ()
+        last = self._rounds[-1]
+        return tuple(c for c, answer in zip(last.calls, last.answers, strict=True) if answer is None)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """What joins the history: what people wrote, and what was done, as delivered and no more.
+
+        The last line is always the persona's; where it said nothing, that is written there.
+        """
+        lines = self._lines()
+        if not isinstance(lines[-1], AssistantLine):
+            lines.append(AssistantLine(SILENCE))
+        return tuple(lines)
+
+    def request(self) -> Request:
+        """The next question: the one before and a tail. The last round that may be has no tools."""
+        lines = (*self._before, *self._lines())
+        self._state = "read"
+        self.steps += 1
+        self._rounds.append(_Round(self._new_reading()))
+        tools = self._tools if self._takes_calls else ()
+        return Request(lines, tools, grammar=None if tools else self._grammar)
+
+    def feed(self, delta: Delta) -> list[CommandEvent]:
+        """Take what the model yielded; gives the command events to show and to perform, in order."""
+        if type(delta) is Text:  # the one that comes hundreds of times
+            return self._rounds[-1].reading.feed(delta.text)
+        match delta:
+            case ToolCall():
+                self._take_call(delta)
+            case Finished(reason, usage):
+                self.usage += usage
+                if not self._rounds[-1].reading.over:
+                    self.finish = reason
+            case Text() | Thought():
+                pass  # reasoning is nobody's business
+            case _:
+                assert_never(delta)
+        return []
+
+    def end_round(self) -> list[CommandEvent]:
+        """The stream is over; gives what was still open, and prose if it is to be sent."""
+        events = self._close_reply()
+        last = self._rounds[-1]
+        if last.calls and not last.reading.over:
+            self._state = "calls"
+            return events
+        self._state = "done"
+        no_command = not any(r.reading.acts for r in self._rounds)
+        prose = [stretch for r in self._rounds for stretch in r.reading.prose]
+        if prose and no_command and self._policy == "auto":
+            events += last.reading.message("\n\n".join(prose), complete=self.finish == "stop")
+            self._note_limit()
+        return events
+
+    def break_off(self) -> list[CommandEvent]:
+        """The stream failed: nothing more is asked; gives the open command, as far as it got."""
+        events = self._close_reply() if self._state == "read" else []
+        self._state = "done"
+        return events
+
+    def exceed(self) -> None:
+        """A limit was reached outside of the reply's text: the reply is closed and no round follows."""
+        if self._rounds:
+            self._rounds[-1].reading.exceed()
+        self._state = "done"
+        self.finish = "limit"
+
+    def say(self, text: str) -> list[CommandEvent]:
+        """A message said in the model's place; it is one of the turn's commands."""
+        return self._rounds[-1].reading.message(text) if self._rounds else []
+
+    def answer(self, call: ToolCall, text: str) -> None:
+        """Give a call its result. When all are answered, the turn wants the model again."""
+        last = self._rounds[-1]
+        last.answers[next(n for n, asked in enumerate(last.calls) if asked is call)] = text
+        if self._state == "calls" and None not in last.answers:
+            self._state = "ask"
+
+    def delivered(self, number: int) -> None:
+        """The command that ended as the `number`th of the turn, from 0, was performed."""
+        for reply in self._rounds:
+            acts = reply.reading.acts
+            if number < len(acts):
+                acts[number].delivered = True
+                return
+            number -= len(acts)
+
+    @property
+    def _takes_calls(self) -> bool:
+        return self.steps <= self._limits.tool_steps
+
+    def _new_reading(self) -> Reading:
+        used = sum(len(reply.reading.acts) for reply in self._rounds)
+        return Reading(
+            self._names,
+            people=self._people,
+            limits=self._limits,
+            commands_left=self._limits.commands - used,
+            prose=self._policy,
+        )
+
+    def _close_reply(self) -> list[CommandEvent]:
+        """End the reading, and take the calls that it found in their text form."""
+        reading = self._rounds[-1].reading
+        events = reading.close()
+        for call in reading.calls:
+            self._take_call(ToolCall("", call.name, call.payload))
+        self._note_limit()
+        return events
+
+    def _note_limit(self) -> None:
+        if self._rounds[-1].reading.over:
+            self.finish = "limit"
+
+    def _take_call(self, call: ToolCall) -> None:
+        if not self._takes_calls:
+            return  # the round without tools: whatever is called now, an answer must come
+        last = self._rounds[-1]
+        if not call.id or any(call.id == other.id for other in last.calls):
+            call = ToolCall(f"call_{self._key}_{self.steps}_{len(last.calls)}", call.name, call.arguments)
+        last.take_call(call)
+
+    def _lines(self) -> list[Line]:
+        lines: list[Line] = [self._said]
+        for reply in self._rounds:
+            lines += self._lines_of(reply)
+        return lines
+
+    def _lines_of(self, reply: _Round) -> list[Line]:
+        clean = [(act.separator, self._written(act)) for act in reply.reading.acts if _is_history(act)]
+        text = joined(clean)
+        if all(answer is None for answer in reply.answers):  # calls that nobody began are not history
+            return [AssistantLine(text)] if text else []
+        answers = [UNANSWERED if answer is None else answer for answer in reply.answers]
+        return [
+            AssistantLine(text, tuple(reply.calls)),
+            *(
+                ToolLine(call.id, call.name, answer)
+                for call, answer in zip(reply.calls, answers, strict=True)
+            ),
+        ]
+
+    def _written(self, act: Act) -> str:
+        return written(act.name, act.argument, self._names)
+
+
+def _is_history(act: Act) -> bool:
+    """Whether it was performed, and did something by it."""
+    return act.delivered and (bool(act.argument) or act.name not in _BUILT_IN_THAT_DO_NOTHING_EMPTY)
