@@ -1,0 +1,59 @@
+"""The words of the inline command language: its built-in commands, and the events a reply is read into."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+BUILT_IN: Mapping[str, tuple[str, ...]] = {
+    "send": ("say", "reply", "message", "send_message"),
+    "react": ("reaction", "emoji"),
+    "note": ("notes", "think", "thought"),
+}
+"""The built-in commands and their aliases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Text outside every command."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandStarted:
+    """A command's name is certain and its argument begins. `name` is the canonical, lower-case one."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandText:
+    """A piece of the argument. The pieces, joined and trimmed, are the argument."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnded:
+    """Perform it now. `argument` is "" where there was none; `complete` is False where it broke off."""
+
+    name: str
+    argument: str
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Thought:
+    """Reasoning, never to be delivered."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    """The text form of a tool call. `payload` is as the model wrote it."""
+
+    name: str
+    payload: str
+
+
+Event = Prose | CommandStarted | CommandText | CommandEnded | Thought | ToolCallEnded

@@ -1,0 +1,82 @@
+"""Text outside the commands, on its way out: what belongs to a command's ornament is kept back from it."""
+
+import re
+from typing import Final
+
+_LINE_ORNAMENT: Final = re.compile(r"[ \t]*(?:(?:[-*+>]|\d{1,2}[.)])[ \t]*)*[*_`~]*")
+_LINE_ORNAMENT_BEGUN: Final = re.compile(_LINE_ORNAMENT.pattern + r"\d{0,2}")
+_MARKS: Final = re.compile(r"[*_`~]*$")
+_OPENING_FENCE: Final = re.compile(r"\s*```\w{0,16}[ \t]*\n\s*")
+_WINDOW: Final = 64
+_LEAD: Final = 65_536
+"""Characters of leading prose that wait to be told from reasoning which ends in a lone `</think>`."""
+
+
+class ProseText:
+    """Collects prose and gives it out as soon as it is certain.
+
+    `leading` until anything else came: prose that leads a reply may turn out to be reasoning.
+    """
+
+    __slots__ = ("_fenced", "_line_start", "_pending", "_size", "leading")
+
+    def __init__(self) -> None:
+        self.leading = True
+        self._pending: list[str] = []
+        self._size = 0
+        self._line_start = True  # whether what is pending begins a line
+        self._fenced = False  # a fence was opened round the whole reply
+
+    def add(self, text: str) -> None:
+        """More prose."""
+        self._pending.append(text)
+        self._size += len(text)
+
+    def take(self, final: bool) -> str:
+        """What is certain by now; all of it with `final`."""
+        if not self._pending or (self.leading and not final and self._size <= _LEAD):
+            return ""
+        text = self._join()
+        if self._fenced and "```".startswith(text.strip()):
+            if not final:
+                return self._keep(text, 0)
+            return ""
+        return text if final else self._keep(text, len(text) - len(self._ornament(text, begun=True)))
+
+    def before_command(self) -> tuple[str, str]:
+        """All of it but the ornament of the command that opens here; and the emphasis to close behind it."""
+        text = self._join()
+        ornament = self._ornament(text)
+        text = text[: len(text) - len(ornament)]
+        if self.leading and _OPENING_FENCE.fullmatch(text):
+            self._fenced, text = True, ""
+        elif self._fenced and text.strip() == "```":
+            self._fenced, text = False, ""
+        self.leading = False
+        self._line_start = False
+        marks = _MARKS.search(ornament)
+        return text, marks[0][::-1] if marks else ""
+
+    def _join(self) -> str:
+        text = "".join(self._pending)
+        self._pending.clear()
+        self._size = 0
+        return text
+
+    def _keep(self, text: str, at: int) -> str:
+        """Give out the text before a place, and keep the rest back."""
+        if at < len(text):
+            self.add(text[at:])
+        if at:
+            self._line_start = text[at - 1] == "\n"
+        return text[:at]
+
+    def _ornament(self, text: str, *, begun: bool = False) -> str:
+        """What at the end of the text may belong to a command behind it; `begun`: or may yet become that."""
+        window = text[-_WINDOW:]
+        line = window[window.rfind("\n") + 1 :]
+        whole_line = "\n" in window or (self._line_start and len(text) <= _WINDOW)
+        if whole_line and (_LINE_ORNAMENT_BEGUN if begun else _LINE_ORNAMENT).fullmatch(line):
+            return line
+        marks = _MARKS.search(line)
+        return marks[0] if marks else ""

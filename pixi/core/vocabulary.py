@@ -1,0 +1,203 @@
+"""The words of the command language: which text opens a command, closes one, or ends the reply."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from rapidfuzz.distance import OSA
+
+CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
+# Invisible in names and between the parts; inside a text the joiners among them shape emoji and Persian.
+_INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
+# Possessive: what fills the space before a separator is never taken for the separator.
+_FILL = rf"[\s*_~`{_INVISIBLE}]{{0,24}}+"
+_FILLED = re.compile(rf"^[\s*_~`{_INVISIBLE}]+|[\s*_~`{_INVISIBLE}]+$")
+_WINDOW = 96  # longer than any opening can be
+_INDENT = re.compile(r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:\*{1,3}|_{1,3}|~~)?")
+_INDENT_BEGUN = re.compile(
+    r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:[-+]|\d{1,2}[.)]?|[*_~]{1,3})?"
+)
+_DASHES = "-–—"
+# Real words that are one slip away from a built-in name.
+_NO_SLIPS = frozenset(
+    "MASSAGE NODE NONE NOPE NOSE NOT REACH REPAY SAND SEED SEEN SPEND SPENT THANK THICK THING".split()
+)
+_PEOPLE = ("User", "Human")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A command opens here. `start` is where its argument begins; `bare`: it closed at once, without one."""
+
+    name: str
+    bracket: str
+    start: int
+    bare: bool = False
+    emphasis: str = ""
+
+
+Unsure = Literal["more", "cut"]
+"""`more`: the text ends too early to tell. `cut`: the reply ends inside an opening of a known name."""
+
+
+class Vocabulary:
+    """Recognises the registered names and their aliases. Frozen once made, and shared."""
+
+    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips")
+
+    def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
+        self._names: dict[str, str] = {}
+        for name, aliases in names:
+            for word in (name, *aliases):
+                self._names[word.casefold()] = name.lower()
+        canonical = {name.casefold() for name, _ in names}
+        # An alias of three or four letters is one slip away from too many words.
+        self._slips = {
+            word.upper(): name
+            for word, name in self._names.items()
+            if word.isalpha() and len(word) >= (4 if word in canonical else 5)
+        }
+        # Names that another one begins with: what follows them decides.
+        self._growing = frozenset(
+            word for word in self._names for other in self._names if other != word and other.startswith(word)
+        )
+        self._longest = max(map(len, self._names), default=0)
+        words = "|".join(re.escape(word) for word in sorted(self._names, key=len, reverse=True)) or r"(?!)"
+        # A name, then no letter or digit: `[Sender: …]` is no SEND.
+        self._open = re.compile(
+            rf"([\[【［])({_FILL})(?:({words})|([A-Z]{{3,24}}))(?![^\W_])({_FILL})(.)",
+            re.IGNORECASE | re.DOTALL,
+        )
+        self._close = re.compile(rf"[\[【［]{_FILL}/{_FILL}({words}){_FILL}[\]】］]", re.IGNORECASE)
+
+    def opening(self, text: str, at: int, final: bool) -> Opening | Unsure | None:
+        """What the bracket at `text[at]` opens; None where it is only a bracket."""
+        match = self._open.match(text, at, at + _WINDOW)
+        if match is None:
+            return self._unfinished(text, at, final)
+        bracket, before, word, slip, after, next_character = match.groups()
+        colon = next_character in ":："
+        name = self._names.get(word.casefold()) if word else self._slip(slip) if colon else None
+        if not colon and word and word.casefold() in self._growing:
+            grows = self._unfinished(text, at, final)
+            if grows == "more":
+                return grows
+        if name is None:
+            # A capital word may be the beginning of a longer name.
+            return None if colon else self._unfinished(text, at, final)
+        if colon:
+            # `[**SEND:** hi]`: the emphasis closes behind the colon.
+            emphasis = "".join(mark for mark in before if mark in "*_~`" and mark not in after)
+            return Opening(name, bracket, match.end(), emphasis=emphasis)
+        if next_character == CLOSERS[bracket]:
+            return Opening(name, bracket, match.end(), bare=True)
+        return self._without_colon(match, name, text, final)
+
+    def _without_colon(
+        self, match: re.Match[str], name: str, text: str, final: bool
+    ) -> Opening | Unsure | None:
+        """`[SEND hello]`, `[SEND - hello]`, `[SEND=hello]`: only where the name is in capitals."""
+        bracket, _, word, _, after, next_character = match.groups()
+        if not word or not word.isupper() or next_character in "]】］":
+            return None
+        end = match.end()
+        spaced = any(character.isspace() for character in after)
+        if next_character == "=":
+            return Opening(name, bracket, end)
+        if next_character in _DASHES:
+            if end == len(text):
+                return "cut" if final else "more"
+            if not spaced or text[end].isspace():
+                return Opening(name, bracket, end)
+        return Opening(name, bracket, end - 1) if spaced else None
+
+    def _unfinished(self, text: str, at: int, final: bool) -> Unsure | None:
+        """The text may end inside an opening."""
+        rest = text[at + 1 : at + _WINDOW]
+        if at + _WINDOW <= len(text):
+            return None
+        written = _FILLED.sub("", rest)
+        word = written.casefold()
+        if final:
+            return "cut" if word in self._names else None
+        if not word:
+            return "more" if len(rest) <= 24 else None
+        if any(name.startswith(word) for name in self._names):
+            return "more"
+        slip = written.isupper() and written.isalpha() and len(written) <= self._longest + 1
+        return "more" if slip else None
+
+    def _slip(self, word: str) -> str | None:
+        """The built-in or registered name that a capital word is one slip away from."""
+        if not word.isupper() or word in _NO_SLIPS:
+            return None
+        for name, canonical in self._slips.items():
+            if OSA.distance(word, name, score_cutoff=1) == 1:
+                # Two letters changed places, or the first letter is right and nothing new was put in
+                # between: `SNED`, `REAKT`, `SND`, `SENDD`; but not `SPEND`, `VOTE`, `END`.
+                swapped = sorted(word) == sorted(name)
+                grown = len(word) > len(name) and set(word) - set(name)
+                if swapped or (word[0] == name[0] and not grown):
+                    return canonical
+        return None
+
+    def closing(self, text: str, at: int, final: bool) -> tuple[str, int] | Literal["more"] | None:
+        """`[/SEND]` at `text[at]`: the name, and the place behind it."""
+        match = self._close.match(text, at, at + _WINDOW)
+        if match is not None:
+            return self._names[match[1].casefold()], match.end()
+        rest = _FILLED.sub("", text[at + 1 : at + _WINDOW])
+        if final or at + _WINDOW <= len(text) or not (rest == "" or rest.startswith("/")):
+            return None
+        word = _FILLED.sub("", rest[1:]).casefold()
+        return "more" if any(name.startswith(word) for name in self._names) else None
+
+    def line_opens(self, text: str, at: int, final: bool) -> bool | Literal["more"]:
+        """Whether the line that starts at `text[at]` begins with a registered command."""
+        indent = _INDENT.match(text, at)
+        start = indent.end() if indent else at
+        if not final and _INDENT_BEGUN.fullmatch(text, at):
+            return "more"
+        if start == len(text) or text[start] not in CLOSERS:
+            return False
+        opening = self.opening(text, start, final)
+        if opening == "more":
+            return "more"
+        return opening is not None
+
+
+@lru_cache(maxsize=64)
+def vocabulary(names: tuple[tuple[str, tuple[str, ...]], ...]) -> Vocabulary:
+    """The vocabulary of those names; the same one for the same names."""
+    return Vocabulary(names)
+
+
+class People:
+    """Recognises a line that begins as somebody else's: `User:`, `Human:`, or a person's name."""
+
+    __slots__ = ("_line", "_longest", "_names")
+
+    def __init__(self, people: tuple[str, ...]) -> None:
+        names = [name for person in people if (name := " ".join(person.split()))]
+        self._names = tuple({word: None for name in (*_PEOPLE, *names) for word in (name, name.upper())})
+        self._longest = max(map(len, self._names)) + 12
+        words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
+        self._line = re.compile(rf"[ \t]{{0,8}}[*_]{{0,3}}(?:{words})[*_]{{0,3}}[ \t]{{0,2}}[:：]")
+
+    def speak(self, text: str, at: int, final: bool) -> bool | Literal["more"]:
+        """Whether the line at `text[at]` is theirs."""
+        if self._line.match(text, at):
+            return True
+        rest = text[at : at + self._longest + 1]
+        if final or len(rest) > self._longest or "\n" in rest:
+            return False
+        as_written, bare = rest.lstrip(" \t"), rest.strip(" \t*_")
+        begun = any(name.startswith(as_written) or name.startswith(bare) for name in self._names)
+        return "more" if begun else False
+
+
+@lru_cache(maxsize=256)
+def people_named(people: tuple[str, ...]) -> People:
+    """The recogniser for those people; the same one for the same names."""
+    return People(people)
