@@ -28,7 +28,8 @@ class Finding:
     text: str
 
     def __str__(self) -> str:
-        return f"{'ok  ' if self.ok else 'fail'} {self.subject} — {self.text}"
+        text = " ".join(self.text.split())  # an error may have a second line for its mend
+        return f"{'ok  ' if self.ok else 'fail'} {self.subject} — {text}"
 
 
 Check = Callable[["Settings"], AsyncIterator[Finding]]
@@ -97,19 +98,16 @@ async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 def _found_on_this_machine(name: str) -> str:
+    from pixi.models import weights
+
     if find_spec("xllamacpp") is None:
         raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
-    if name == "local":
-        return "the bundled one"
-    path = Path(name).expanduser()
-    try:
-        with path.open("rb") as file:
-            begins = file.read(4)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}); mend model.name.") from None
-    if begins != b"GGUF":
-        raise ConfigError(f"{path} is not a GGUF file; load it again, or mend model.name.")
-    return str(path)
+    if name != "local":
+        return str(weights.checked(Path(name)))
+    path = weights.installed() or weights.cached()
+    if path is None:
+        return f"the bundled one; its {weights.SMOLLM2.megabytes} MB are fetched at the first start"
+    return f"the bundled one, {path.name}"
 
 
 async def _found_at_server(model: "ModelSettings") -> str:

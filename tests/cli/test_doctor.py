@@ -13,6 +13,7 @@ import pytest
 
 from pixi.cli import doctor
 from pixi.cli.doctor import Finding
+from pixi.models import weights
 from pixi.settings import Settings, load
 from pixi.store.sqlite import SqliteStore
 
@@ -121,16 +122,27 @@ async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pyte
 async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "find_spec", lambda name: object())
     path = tmp_path / "mine.gguf"
-    assert (
-        "cannot be read" in (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).text
-    )
+    mine = settings(tmp_path, model__name=str(path))
+    missing = await only(doctor.check_model, mine)
+    assert not missing.ok
+    assert str(missing).count("\n") == 0
     path.write_bytes(b"<html>")
-    assert (
-        "is not a GGUF file"
-        in (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).text
-    )
+    assert "is not a GGUF file" in (await only(doctor.check_model, mine)).text
     path.write_bytes(b"GGUF....")
-    assert (await only(doctor.check_model, settings(tmp_path, model__name=str(path)))).ok
+    assert (await only(doctor.check_model, mine)).ok
+
+
+async def test_the_bundled_model_is_there_or_still_to_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    monkeypatch.setattr(weights, "installed", lambda: None)
+    monkeypatch.setattr(weights, "cached", lambda: None)
+    absent = await only(doctor.check_model, settings(tmp_path))
+    assert absent.ok
+    assert "are fetched at the first start" in absent.text
+    monkeypatch.setattr(weights, "cached", lambda: tmp_path / "small.gguf")
+    assert (await only(doctor.check_model, settings(tmp_path))).text == "the bundled one, small.gguf"
 
 
 async def test_keys(tmp_path: Path) -> None:
