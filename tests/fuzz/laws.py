@@ -40,8 +40,8 @@ def _check(subject: Input) -> None:
     )
     assert cut.ended == whole.ended, "cutting changed where the reply ends"
     if not may_hide_a_canary(subject.reply):
-        last = _read([subject.reply + CANARY]).events[-1]
-        assert last == CommandEnded("send", "canary", True), f"a message after it was swallowed: {last}"
+        last = _read([subject.reply + CANARY]).events[-1:]
+        assert last == (CommandEnded("send", "canary", True),), f"a message after it was swallowed: {last}"
 
 
 def _read(pieces: list[str]) -> Reading:

@@ -1,6 +1,5 @@
 """A short run of the fuzzer, and that it would find and shrink what is wrong."""
 
-import os
 import random
 
 from tests.conformance.replies import load_cases
@@ -11,9 +10,8 @@ from tests.fuzz.shrinking import shrunk
 
 
 def test_two_seconds_break_no_law() -> None:
-    seed = int.from_bytes(os.urandom(4))
-    found = search(2.0, seed, report=False)
-    assert found is None, f"seed {seed}: {found!a}: {broken_law(found)}"
+    found = search(2.0, seed=1, report=False)
+    assert found is None, f"{found!a}: {broken_law(found)}"
 
 
 def test_the_same_seed_makes_the_same_replies() -> None:

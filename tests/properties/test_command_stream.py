@@ -12,6 +12,15 @@ any_character = st.characters(codec=None, exclude_categories=())
 replies = st.lists(
     st.one_of(st.sampled_from(FRAGMENTS), st.text(any_character, max_size=6)), max_size=24
 ).map("".join)
+calm_fragments = [fragment for fragment in FRAGMENTS if not may_hide_a_canary(fragment)]
+calm_replies = (
+    st.lists(
+        st.one_of(st.sampled_from(calm_fragments), st.text("[]`:=* \\\n\u200b/SENDx", max_size=6)),
+        max_size=24,
+    )
+    .map("".join)
+    .filter(lambda reply: not may_hide_a_canary(reply))
+)
 cuts = st.lists(st.floats(0, 1), max_size=10)
 
 quiet = settings(deadline=None)
@@ -49,10 +58,10 @@ def test_arbitrary_text_is_read(reply: str) -> None:
 
 
 @quiet
-@given(replies.filter(lambda reply: not may_hide_a_canary(reply)))
+@given(calm_replies)
 def test_nothing_broken_swallows_a_message_on_its_own_line(reply: str) -> None:
     events = read([reply + CANARY]).events
-    assert events[-1] == CommandEnded("send", "canary", True)
+    assert events[-1:] == (CommandEnded("send", "canary", True),)
 
 
 @quiet

@@ -6,99 +6,27 @@ import pytest
 
 from pixi.core.commands import CommandStream
 
+# fmt: off
 NASTY = (
-    *(
-        "[",
-        "]",
-        "[[]",
-        "[ ",
-        "[S",
-        "[SEND",
-        "[SEND:",
-        "[SEND: ",
-        "[SEND: a ",
-        "[SEND: a\n",
-        "[SEND]",
-        "[SEND]a ",
-        "[/SEND]",
-    ),
-    *(
-        "[SEND: a]",
-        "[SEND: a [b] ",
-        "[NOTE: a [SEND: b] ",
-        "[SEND: a] :] ",
-        "[SEND: :] ",
-        ":]",
-        ":[",
-        "[:]",
-        "\\[",
-        "\\",
-        "【",
-        "【SEND：",
-    ),
-    *("`", "``", "```", "` ", "[SEND: `", "[SEND: ` ]", "[SEND: ```\n", "```\n]", "`]` "),
-    *(
-        "<",
-        "<t",
-        "<think",
-        "<think>",
-        "</think>",
-        "<think></think>",
-        "<|",
-        "<|a",
-        "<|a|>",
-        "</s",
-        "<tool-call ",
-        '<tool-call tool="a">',
-    ),
-    *(
-        '<tool-call tool="a">"',
-        '<tool-call tool="a">{}</tool-call>',
-        "</tool-call>",
-        "\n",
-        "\r",
-        "\r\n",
-        " ",
-        "\n ",
-        "\nU",
-        "\nUser",
-        "User",
-    ),
-    *(
-        "*",
-        "**[",
-        "- ",
-        "\n- ",
-        "\n> [",
-        "\u200b",
-        "[\u200b",
-        "[SNED: ",
-        "[REAKT",
-        "a",
-        "a ",
-        "🥞",
-        "SEND",
-        "S",
-    ),
+    "[", "]", "[[]", "[ ", "[S", "[SEND", "[SEND:", "[SEND: ", "[SEND: a ", "[SEND: a\n", "[SEND]",
+    "[SEND]a ", "[/SEND]", "[SEND: a]", "[SEND: a [b] ", "[NOTE: a [SEND: b] ", "[SEND: a] :] ",
+    "[SEND: :] ", ":]", ":[", "[:]", "\\[", "\\", "【", "【SEND：", "`", "``", "```", "` ", "[SEND: `",
+    "[SEND: ` ]", "[SEND: ```\n", "```\n]", "`]` ", "<", "<t", "<think", "<think>", "</think>",
+    "<think></think>", "<|", "<|a", "<|a|>", "</s", "</tool-call>", "<tool-call ", '<tool-call tool="a">',
+    '<tool-call tool="a">"', '<tool-call tool="a">{}</tool-call>', "\n", "\r", "\r\n", " ", "\n ", "\nU",
+    "\nUser", "User", "*", "**[", "- ", "\n- ", "\n> [", "\u200b", "[\u200b", "[SNED: ", "[REAKT", "a",
+    "a ", "🥞", "SEND", "S",
 )
-OPENINGS = (
-    "",
-    "[SEND: ",
-    "[SEND: :] ",
-    "[SEND: ` ",
-    "[SEND: ``` ",
-    "[NOTE: a [SEND: ",
-    "[SEND]",
-    '<tool-call tool="a">"',
-    "[NOTE: x] ",
-)
+# fmt: on
+OPENINGS = ("", "[SEND: :] ` ", "[NOTE: a [SEND: ``` ", '<tool-call tool="a">"')
 
-SMALL, LARGE = 16_384, 65_536
+FEW, MANY = 300, 1200
+"""Repetitions of a unit. Four times as many may cost ALLOWED times the work: 4 if linear, 16 if quadratic."""
+
 ALLOWED = 9.0
-"""Four times the text may cost this many times the work: 4 when linear, 16 when quadratic."""
 
 FLOOR_S = 0.02
-"""Below this many seconds for the large reply nothing is quadratic that anybody would notice."""
+"""Where the longer reply costs less processor time than this, noise outweighs any ratio."""
 
 
 def _seconds(reply: str, step: int) -> float:
@@ -112,24 +40,28 @@ def _seconds(reply: str, step: int) -> float:
 
 
 def _is_linear(unit: str, opening: str, step: int) -> bool:
-    """Whether the larger of two replies costs about as much more as it is longer; noise gets three tries."""
+    """Whether the longer of two replies costs about as much more as it is longer; noise gets three tries."""
     for _ in range(3):
-        large = _seconds(opening + unit * (LARGE // len(unit)), step)
-        if large < FLOOR_S:
-            return True
-        small = min(_seconds(opening + unit * (SMALL // len(unit)), step) for _ in range(2))
-        if large <= ALLOWED * small:
+        large = _seconds(opening + unit * MANY, step)
+        if large < FLOOR_S or large <= ALLOWED * _seconds(opening + unit * FEW, step):
             return True
     return False
 
 
-@pytest.mark.parametrize("step", [4, LARGE * 2], ids=["in pieces", "whole"])
 @pytest.mark.parametrize("opening", OPENINGS)
-def test_work_is_linear(opening: str, step: int) -> None:
-    slow = [unit for unit in NASTY if not _is_linear(unit, opening, step)]
-    assert slow == []
+def test_work_is_linear(opening: str) -> None:
+    assert [unit for unit in NASTY if not _is_linear(unit, opening, step=4)] == []
 
 
-@pytest.mark.parametrize("unit", ["[", "]", "[SEND: ", "`", "<", ":]", "[SEND: :] "])
-def test_a_megabyte_is_read_in_seconds(unit: str) -> None:
-    assert _seconds(unit * (1_048_576 // len(unit)), 4096) < 5.0
+def test_work_is_linear_in_one_piece() -> None:
+    assert [unit for unit in NASTY if not _is_linear(unit, "", step=1 << 20)] == []
+
+
+@pytest.mark.parametrize("unit", ["[", "]", "`", ":]", "a"])
+def test_a_megabyte_of_one_sign_is_nothing(unit: str) -> None:
+    assert _seconds(unit * (1_048_576 // len(unit)), 4096) < 1.0
+
+
+@pytest.mark.parametrize("unit", ["<", "[SEND: ", "[SEND: :] ", "[SEND: a\n", "\n", "[ "])
+def test_a_quarter_of_a_megabyte_of_openings_is_read_in_seconds(unit: str) -> None:
+    assert _seconds(unit * (262_144 // len(unit)), 4096) < 5.0
