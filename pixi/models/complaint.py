@@ -102,5 +102,4 @@ def looks_like_page(body: bytes) -> bool:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 300 else line[:299] + "…"
+    return " ".join(text.split())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 # After the reason of its end only the usage and the end mark can come; neither is worth a long wait.
-_LAST_WORDS_SECONDS = 2.0
+_LAST_WORDS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,20 @@ Each text is one line that names the server and the mend, and never holds the ke
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
 import aiohttp
 
+from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
+from pixi.core.lines import UserLine
 from pixi.models.complaint import Complaint
 from pixi.models.deadlines import Overdue
 from pixi.models.render import Quirk
 
 _SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
+_LONGEST_QUOTE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +75,22 @@ class Refusal(ModelError):
 
 def refusal(server: Server, complaint: Complaint, retry_after: float | None = None) -> Refusal:
     """The error that an answer other than a reply amounts to."""
+    complaint = replace(complaint, message=server.without_key(complaint.message))
     text = _permanent_fault(server, complaint)
     if text is not None:
-        return Refusal(server.without_key(text), complaint, permanent=True)
+        return Refusal(text, complaint, permanent=True)
     status = complaint.status
     if status == 429:
-        wait = "" if retry_after is None else f" It asks to wait {retry_after:.0f} s."
+        wait = "" if retry_after is None else f" It asks to wait {retry_after:g} s."
         text = f"{server.place} limits how often it may be asked.{wait}{_said(complaint)}"
     else:
         number = f" ({status})" if status else ""
         text = f"{server.place} failed{number}.{_said(complaint)}"
-    return Refusal(server.without_key(text), complaint, permanent=False, retry_after=retry_after)
+    return Refusal(text, complaint, permanent=False, retry_after=retry_after)
 
 
 _UNKNOWN_MODEL = re.compile(
-    r"model.*(not[ _]found|not exist|not[ _]supported)|(unknown|no such|not a valid|invalid) model",
+    r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
@@ -129,23 +133,23 @@ def _permanent_fault(server: Server, complaint: Complaint) -> str | None:
 
 
 def _said(complaint: Complaint) -> str:
-    return f" It said: {complaint.message}" if complaint.message else ""
+    message = complaint.message
+    if len(message) > _LONGEST_QUOTE:
+        message = message[: _LONGEST_QUOTE - 1] + "…"
+    return f" It said: {message}" if message else ""
 
 
-_TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function.calling)\b", re.IGNORECASE)
 _NOT_TAKEN = re.compile(
-    r"not support|unsupported|doesn't support|no endpoints|requires? --|not permitted|not allowed|unknown|"
-    r"unrecognized|unexpected|not available|not enabled|not implemented",
+    r"not support|unsupported|doesn't support|only supported|no endpoints|requires? --|not permitted|"
+    r"not allowed|unknown|unrecognized|unexpected|not available|not enabled|not implemented|at most 0|not a ",
     re.IGNORECASE,
 )
+_TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function.calling)\b", re.IGNORECASE)
 _BAD_SCHEMA = re.compile(r"schema", re.IGNORECASE)  # a fault in one tool, not in having tools
+_PICTURES = re.compile(r"image|picture|multimodal|vision", re.IGNORECASE)
 
 
-def _refuses_tools(words: str) -> bool:
-    return bool(_TOOLS.search(words) and _NOT_TAKEN.search(words) and not _BAD_SCHEMA.search(words))
-
-
-def quirk_in(fault: ModelError, *, tools_sent: bool) -> Quirk | None:
+def quirk_in(fault: ModelError, request: Request) -> Quirk | None:
     """What a refusal teaches about its server: with it minded, the same request may be taken."""
     if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
         return None
@@ -156,18 +160,21 @@ def quirk_in(fault: ModelError, *, tools_sent: bool) -> Quirk | None:
         return Quirk.COMPLETION_TOKENS
     if "alternate" in words and "role" in words:
         return Quirk.ALTERNATE
-    if tools_sent and "parallel_tool_calls" in words:
+    if not _NOT_TAKEN.search(words):
+        return None
+    if request.tools and "parallel_tool_calls" in words:
         return Quirk.NO_PARALLEL
-    if tools_sent and _refuses_tools(words):
+    if request.tools and _TOOLS.search(words) and not _BAD_SCHEMA.search(words):
         return Quirk.NO_TOOLS
+    if any(isinstance(line, UserLine) and line.images for line in request.lines) and _PICTURES.search(words):
+        return Quirk.NO_PICTURES
     return None
 
 
-def tools_refused(server: Server, fault: Refusal) -> Refusal:
+def tools_refused(server: Server, fault: ModelError) -> ModelError:
     """The error of a server that takes no tools, where the settings say that it must."""
-    text = f'{server.place} takes no tools for {server.model!r}: set tools = "auto" or "text".'
-    said = server.without_key(_said(fault.complaint))
-    return Refusal(text + said, fault.complaint, permanent=True)
+    mend = f'{server.place} takes no tools for {server.model!r}: set tools = "auto" or "text".'
+    return ModelError(f"{mend} {fault}", permanent=True)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -191,6 +198,10 @@ def unreachable(server: Server, error: aiohttp.ClientError | OSError) -> ModelEr
     """The error that a failed connection or a broken stream amounts to."""
     place = server.place
     match error:
+        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+            return ModelError(
+                f"The proxy on the way to {place} failed: check http_proxy, https_proxy, no_proxy."
+            )
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             return ModelError(f"No trusted TLS connection to {place}: {_reason(error)}", permanent=True)
         case aiohttp.ClientConnectorDNSError():

@@ -54,7 +54,7 @@ class OpenAIChat:
         session: shared with others and closed by its owner; None: one is opened at the first request.
 
     Raises:
-        ConfigError: `base_url` is not an address that can be asked.
+        ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class OpenAIChat:
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        base = _checked(base_url)
+        base = _checked_address(base_url)
         self._traits = traits or Traits()
         self._style = Style(
             model=name,
@@ -86,7 +86,7 @@ class OpenAIChat:
         )
         self._deadlines = deadlines or Deadlines()
         self._retries = retries or Retries()
-        self._server = Server(f"{base.host}:{base.port}", str(base), name, api_key or None)
+        self._server = Server(f"{base.host}:{base.port}", str(base), name, _checked_key(api_key))
         self._url = base / "chat" / "completions"
         self._proxy = _proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
@@ -114,8 +114,8 @@ class OpenAIChat:
         """
         asked_at = asyncio.get_running_loop().time()
         attempt = 1
+        quirks = self._quirks
         while True:
-            quirks = self._quirks
             reply: Reply | None = None
             yielded = False
             try:
@@ -129,7 +129,9 @@ class OpenAIChat:
             except ModelError as fault:
                 if yielded:
                     raise
-                if self._learn(fault, quirks, tools_sent=bool(request.tools)):
+                lesson = self._lesson(fault, request, quirks)
+                if lesson is not None:
+                    quirks |= {lesson}
                     continue
                 pause = self._pause_after(fault, attempt, asked_at)
                 if pause is None:
@@ -193,15 +195,17 @@ class OpenAIChat:
             complaint = Complaint(response.status, response.headers.get("location", ""))
         return faults.refusal(self._server, complaint, faults.retry_after(response.headers))
 
-    def _learn(self, fault: ModelError, quirks: frozenset[Quirk], *, tools_sent: bool) -> bool:
-        """Mind what a refusal teaches, for good; whether that makes the next request another one."""
-        quirk = faults.quirk_in(fault, tools_sent=tools_sent)
+    def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
+        """What a refusal teaches beyond what was minded already: it makes the next request another one."""
+        quirk = faults.quirk_in(fault, request)
         if quirk is None or quirk in quirks:
-            return False
-        if quirk is Quirk.NO_TOOLS and isinstance(fault, Refusal) and self._style.tools != "auto":
+            return None
+        if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
             raise faults.tools_refused(self._server, fault)
-        self._quirks |= {quirk}
-        return True
+        if quirk is not Quirk.NO_PICTURES:
+            # One picture that was refused says nothing of the next.
+            self._quirks |= {quirk}
+        return quirk
 
     def _pause_after(self, fault: ModelError, attempt: int, asked_at: float) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
@@ -212,11 +216,12 @@ class OpenAIChat:
         return pause if pause < left else None
 
 
-def _checked(base_url: str) -> yarl.URL:
+def _checked_address(base_url: str) -> yarl.URL:
     """The address, if it can be asked."""
     try:
         url = yarl.URL(base_url.strip().rstrip("/"))
-        usable = url.scheme in ("http", "https") and url.host is not None and url.port is not None
+        (url.host or "").encode("idna")  # as the look-up will, in a thread, where it would be nobody's error
+        usable = url.scheme in ("http", "https") and url.host and url.port and not url.query_string
     except ValueError:
         usable = False
         url = yarl.URL()
@@ -227,8 +232,19 @@ def _checked(base_url: str) -> yarl.URL:
     return url
 
 
+def _checked_key(api_key: str | None) -> str | None:
+    """The key without the line break that came with copying it."""
+    key = (api_key or "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("OPENAI_API_KEY holds characters that no key has: copy it again.")
+    return key or None
+
+
 def _proxy_for(url: yarl.URL) -> str | None:
     """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too."""
     if urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
         return None
-    return urllib.request.getproxies().get(url.scheme)
+    proxy = urllib.request.getproxies().get(url.scheme)
+    if proxy is not None and not proxy.startswith(("http://", "https://")):
+        raise ConfigError(f"{url.scheme}_proxy names no http:// proxy: only such can be used.")
+    return proxy

@@ -32,6 +32,7 @@ class Quirk(enum.Enum):
     NO_USAGE = "it refuses stream_options"
     NO_PARALLEL = "it refuses parallel_tool_calls"
     NO_TOOLS = "it refuses tools"
+    NO_PICTURES = "it refuses the pictures of a request"
     COMPLETION_TOKENS = "it calls max_tokens max_completion_tokens"
     ALTERNATE = "its prompt template wants the roles to alternate"
 
@@ -67,9 +68,10 @@ def tool_form(style: Style, quirks: Collection[Quirk]) -> Literal["native", "tex
 def body(request: Request, style: Style, quirks: Collection[Quirk] = ()) -> bytes:
     """The body of a request for a streamed reply."""
     form = tool_form(style, quirks)
+    vision = style.vision and Quirk.NO_PICTURES not in quirks
     fields: JsonObject = {
         "model": style.model,
-        "messages": messages(request, form, vision=style.vision, alternate=Quirk.ALTERNATE in quirks),
+        "messages": messages(request, form, vision=vision, alternate=Quirk.ALTERNATE in quirks),
         "stream": True,
     }
     if Quirk.NO_USAGE not in quirks:

@@ -34,8 +34,9 @@ class Reply:
         self._server = server
         self._decoder = SSEDecoder()
         self._assembler = ReplyAssembler()
-        self._is_whole = response.content_type == "application/json"
-        self._at_end = False  # of the body
+        self._at_start = True  # of the body
+        self._at_end = False
+        self._is_whole = False
         self._finished = False
         # The reader's own wait is broken off, and no task is cancelled: whoever asks next gets the error.
         self._watchdog = Watchdog(deadlines, asked_at, self._content.set_exception)
@@ -82,9 +83,14 @@ class Reply:
     async def _read_some(self) -> bytes:
         """The next bytes of the body, b"" at its end; the whole of it where it is no stream."""
         try:
-            if self._is_whole:
-                return await self._read_whole()
-            return await self._content.readany()
+            data = await self._content.readany()
+            if self._at_start:
+                self._at_start = False
+                # Told by its first byte: servers are careless of the content type, in both directions.
+                self._is_whole = data.lstrip().startswith(b"{")
+                if self._is_whole:
+                    return await self._read_whole(data)
+            return data
         except Overdue as error:
             if self._assembler.finish_reason:
                 return b""
@@ -94,9 +100,9 @@ class Reply:
                 return b""
             raise faults.unreachable(self._server, error) from error
 
-    async def _read_whole(self) -> bytes:
+    async def _read_whole(self, begun: bytes) -> bytes:
         """A server that does not stream answers with one object: it is read as the only event."""
-        whole = bytearray()
+        whole = bytearray(begun)
         while data := await self._content.readany():
             whole += data
             if len(whole) > _LONGEST_WHOLE_REPLY:

@@ -12,9 +12,10 @@ from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Request, Text, ToolSchema, Usage
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.message import Image
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
-from pixi.models.model import Model
+from pixi.models.model import Model, Traits
 from pixi.models.openai_chat import OpenAIChat, open_session
 from tests.servers.scripted_openai import (
     Hang,
@@ -129,6 +130,7 @@ async def test_utf8_cut_between_chunks(make: MakeModel) -> None:
         pytest.param(stream("a", "b", finish(), Hang()), id="the connection held open after the reason"),
         pytest.param(stream("a", b"data: {broken\n\n", "b"), id="a broken event"),
         pytest.param(stream("a", "b", content_type="text/plain"), id="another content type"),
+        pytest.param(stream("a", "b", content_type="application/json"), id="the content type of JSON"),
         pytest.param(
             stream(b"data: \xef\xbb\xbf\n\n", "a", "b", event("[DONE]"), "c"), id="more after the end"
         ),
@@ -242,11 +244,11 @@ async def test_cancelling_closes_the_connection(make: MakeModel, reply: Reply) -
 
 async def test_a_slow_consumer_is_not_the_servers_fault(make: MakeModel) -> None:
     async with ScriptedOpenAI(stream("a", "b", "c")) as server:
-        model = make(server, deadlines=Deadlines(first=0.1, gap=0.1, turn=5))
+        model = make(server, deadlines=Deadlines(first=0.1, gap=0.05, turn=5))
         text = ""
         async for delta in model.stream(HI):
             text += delta.text if isinstance(delta, Text) else ""
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.12)
     assert text == "abc"
 
 
@@ -329,6 +331,33 @@ async def test_a_template_that_wants_the_roles_to_alternate(make: MakeModel) -> 
         assert server.requests[-1].json()["messages"][-1]["content"] == "mo: hi\n\nmo: there?"
 
 
+PICTURE = UserLine("mo: see", (Image("image/png", b"png"),))
+
+
+@pytest.mark.parametrize(
+    ("complaint", "status"),
+    [
+        ("image input is not supported - hint: you may need to provide the mmproj", 500),
+        ("Invalid content type. image_url is only supported by certain models.", 400),
+        ("tiny is not a multimodal model", 400),
+        ("At most 0 image(s) may be provided in one prompt.", 400),
+        ("You uploaded an unsupported image.", 400),
+    ],
+)
+async def test_pictures_that_are_refused_are_named_instead(
+    make: MakeModel, complaint: str, status: int
+) -> None:
+    def choose(seen: Seen) -> Reply:
+        return error(status, complaint) if b"image_url" in seen.body else stream("hi")
+
+    async with ScriptedOpenAI(choose=choose) as server:
+        model = make(server, traits=Traits(vision=True))
+        for _ in range(2):
+            assert said(await ask(model, Request((PICTURE,)))) == "hi"
+        # One refused picture does not blind the model for good.
+        assert [b"image_url" in seen.body for seen in server.requests] == [True, False, True, False]
+
+
 @pytest.mark.parametrize(
     "base_url",
     ["", "localhost:8080", "ftp://host/v1", "http://", "http://[::1/v1", "http://host:99999999/v1"],
@@ -342,6 +371,18 @@ def test_a_password_in_the_address_is_not_shown() -> None:
     with pytest.raises(ConfigError, match="OPENAI_API_KEY") as caught:
         OpenAIChat("x", base_url="https://mo:hunter22@host/v1")
     assert "hunter22" not in str(caught.value)
+
+
+def test_a_key_that_cannot_be_one_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY") as caught:
+        OpenAIChat("x", base_url="http://host/v1", api_key="sk-hunter22\nX-Evil: 1")
+    assert "hunter22" not in str(caught.value)
+
+
+async def test_a_line_break_after_the_key_does_not_matter(make: MakeModel) -> None:
+    async with ScriptedOpenAI(stream("hi")) as server:
+        await ask(make(server, api_key="sk-secret\n"))
+    assert server.requests[0].headers["authorization"] == "Bearer sk-secret"
 
 
 async def test_a_slash_at_the_end_of_the_address_does_not_matter(make: MakeModel) -> None:
@@ -361,3 +402,10 @@ async def test_a_proxy_of_the_environment_is_used(make: MakeModel, monkeypatch: 
         assert said(await ask(model)) == "hi"
         await model.close()
     assert proxy.requests[0].path == "http://models.example/v1/chat/completions"
+
+
+def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "socks5://mo:hunter22@proxy.example")
+    with pytest.raises(ConfigError, match="http_proxy") as caught:
+        OpenAIChat("x", base_url="http://models.example/v1")
+    assert "hunter22" not in str(caught.value)
