@@ -2,7 +2,7 @@
 
 aiohttp sends the request and carries the stream; `sse`, `chunks` and `calls` read it. The openai package
 would build pydantic objects for each chunk, some forty times the processor time of this door, and takes
-half a second and 60 MB to import; it serves what is not hot (see `listing`) and is imported there.
+half a second and some 50 MB to import; it serves what is not hot (see `listing`) and is imported there.
 """
 
 import asyncio
