@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pixi.core.commands import CommandStream
+from pixi.core.commands import CommandEnded, CommandStream
 
 # fmt: off
 NASTY = (
@@ -55,6 +55,14 @@ def test_work_is_linear(opening: str) -> None:
 
 def test_work_is_linear_in_one_piece() -> None:
     assert [unit for unit in NASTY if not _is_linear(unit, "", step=1 << 20)] == []
+
+
+@pytest.mark.parametrize("step", [1, 4, 1 << 20])
+def test_ten_thousand_commands_come_out(step: int) -> None:
+    reply = "[SEND: a]" * 10_000
+    stream = CommandStream()
+    events = [event for at in range(0, len(reply), step) for event in stream.feed(reply[at : at + step])]
+    assert sum(isinstance(event, CommandEnded) for event in events) == 10_000
 
 
 @pytest.mark.parametrize("unit", ["[", "]", "`", ":]", "a"])
