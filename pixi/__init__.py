@@ -1,1 +1,96 @@
 """Pixi: a persona chatbot engine with inline streaming commands."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pixi.channels.channel import Channel
+    from pixi.core.commands import (
+        CommandEnded,
+        CommandStarted,
+        CommandStream,
+        CommandText,
+        Event,
+        Prose,
+        Thought,
+        ToolCallEnded,
+    )
+    from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
+    from pixi.core.limits import Limits
+    from pixi.core.message import Author, Message
+    from pixi.core.persona import Persona
+    from pixi.engine.engine import Engine
+    from pixi.models.model import Model
+    from pixi.toolbox.addon import Addon
+    from pixi.toolbox.context import Context
+    from pixi.toolbox.tools import Toolbox
+
+__all__ = [
+    "Addon",
+    "Author",
+    "Channel",
+    "ChannelError",
+    "CommandEnded",
+    "CommandStarted",
+    "CommandStream",
+    "CommandText",
+    "ConfigError",
+    "Context",
+    "Engine",
+    "Event",
+    "Limits",
+    "Message",
+    "Model",
+    "ModelError",
+    "Persona",
+    "PixiError",
+    "Prose",
+    "StoreError",
+    "Thought",
+    "ToolCallEnded",
+    "ToolError",
+    "Toolbox",
+]
+
+# Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
+_HOMES = {
+    "pixi.channels.channel": ("Channel",),
+    "pixi.core.commands": (
+        "CommandEnded",
+        "CommandStarted",
+        "CommandStream",
+        "CommandText",
+        "Event",
+        "Prose",
+        "Thought",
+        "ToolCallEnded",
+    ),
+    "pixi.core.errors": (
+        "ChannelError",
+        "ConfigError",
+        "ModelError",
+        "PixiError",
+        "StoreError",
+        "ToolError",
+    ),
+    "pixi.core.limits": ("Limits",),
+    "pixi.core.message": ("Author", "Message"),
+    "pixi.core.persona": ("Persona",),
+    "pixi.engine.engine": ("Engine",),
+    "pixi.models.model": ("Model",),
+    "pixi.toolbox.addon": ("Addon",),
+    "pixi.toolbox.context": ("Context",),
+    "pixi.toolbox.tools": ("Toolbox",),
+}
+
+
+def __getattr__(name: str) -> object:
+    for home, names in _HOMES.items():
+        if name in names:
+            found: object = getattr(import_module(home), name)
+            return found
+    raise AttributeError(f"module 'pixi' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,5 @@
-"""The one loop: a message in, a reply performed. One mailbox and one task per conversation."""
+"""The one loop: a message in, a reply performed."""
+
+from pixi.engine.engine import Engine
+
+__all__ = ["Engine"]

@@ -1,13 +1,10 @@
 """The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, overload
+from collections.abc import Callable
+from typing import overload
 
-from pixi.toolbox.commands import Command, CommandRegistry, command_from
-from pixi.toolbox.tools import Tool, Toolbox, tool_from
-
-CommandFunction = Callable[..., Awaitable[None]]
-ToolFunction = Callable[..., Awaitable[Any]]
+from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.tools import Tool, Toolbox, ToolFunction, tool_from
 
 
 class Addon:
@@ -38,7 +35,11 @@ class Addon:
         name: str = "",
         aliases: tuple[str, ...] = (),
     ) -> Command | Callable[[CommandFunction], Command]:
-        """Decorator: register `async def name(context, argument)` as an inline command."""
+        """Decorator: register `async def name(context, argument)` as an inline command.
+
+        Raises:
+            ConfigError: the function cannot be a command, or its name is taken.
+        """
 
         def register(function: CommandFunction) -> Command:
             command = command_from(function, name=name, aliases=aliases)
@@ -54,7 +55,11 @@ class Addon:
     def tool(
         self, function: ToolFunction | None = None, *, timeout: float = 20.0
     ) -> Tool | Callable[[ToolFunction], Tool]:
-        """Decorator: register `async def name(context, ...)` as a tool."""
+        """Decorator: register `async def name(context, ...)` as a tool. `timeout` is in seconds.
+
+        Raises:
+            ConfigError: the function cannot be a tool, or its name is taken.
+        """
 
         def register(function: ToolFunction) -> Tool:
             tool = tool_from(function, timeout=timeout)

@@ -1,13 +1,17 @@
 """Inline commands: one argument at most, no output, performed the moment the bracket closes."""
 
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pixi.core.errors import ConfigError
 from pixi.toolbox.context import Context
 
+CommandFunction = Callable[..., Awaitable[None]]
 OnOpen = Callable[[Context], Awaitable[None]]
+
+_NAME = re.compile(r"[^\W\d_]\w*")  # a letter of any script, then letters, digits, underscores
 
 
 @dataclass(slots=True)
@@ -20,17 +24,27 @@ class Command:
         function: `async def name(context, argument)`, or `(context)` alone where it takes none.
         argument: what the argument is called in the prompt, from the parameter; "" where it takes none.
         aliases: other names that models use for it.
+        opened: what happens when it opens, if anything; set by the decorator `on_open`.
     """
 
     name: str
     description: str
-    function: Callable[..., Awaitable[None]]
+    function: CommandFunction
     argument: str = ""
     aliases: tuple[str, ...] = ()
     opened: OnOpen | None = None
 
     def on_open(self, function: OnOpen) -> OnOpen:
-        """Decorator: what happens when the command opens, while its argument is still being written."""
+        """Decorator: what happens when the command opens, while its argument is still being written.
+
+        Raises:
+            ConfigError: it is not `async def`, or takes other than the context alone.
+        """
+        if not inspect.iscoroutinefunction(function) or len(inspect.signature(function).parameters) != 1:
+            raise ConfigError(
+                f"command {self.name!r}: write what happens when it opens as "
+                f"`async def {getattr(function, '__name__', 'opened')}(context)`."
+            )
         self.opened = function
         return function
 
@@ -42,29 +56,32 @@ class Command:
             await self.function(context)
 
 
-def command_from(
-    function: Callable[..., Awaitable[None]], *, name: str = "", aliases: tuple[str, ...] = ()
-) -> Command:
+def command_from(function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = ()) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
 
     Raises:
-        ConfigError: it is not `async def`, has no docstring, or takes other than one or two parameters.
+        ConfigError: it is not `async def`, has no docstring, takes other than one or two parameters, or
+            a name of it cannot be written in a command.
     """
     title = name or function.__name__
     where = f"command {title!r}"
     if not inspect.iscoroutinefunction(function):
         raise ConfigError(f"{where}: write it as `async def {function.__name__}(context, text)`.")
-    description = inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    for word in (title, *aliases):
+        if not _NAME.fullmatch(word):
+            raise ConfigError(f"{where}: {word!r} is no name for a command; use letters, digits and _.")
+    description = " ".join(inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].split())
     if not description:
         raise ConfigError(f"{where}: give it a docstring; it is the command's line in the prompt.")
-    parameters = list(inspect.signature(function).parameters)
-    if len(parameters) not in (1, 2):
+    parameters = list(inspect.signature(function).parameters.values())
+    positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    if len(parameters) not in (1, 2) or not positional:
         raise ConfigError(f"{where}: a command takes the context and at most one argument.")
     return Command(
         name=title.lower(),
         description=description,
         function=function,
-        argument=parameters[1] if len(parameters) == 2 else "",
+        argument=parameters[1].name if len(parameters) == 2 else "",
         aliases=tuple(alias.lower() for alias in aliases),
     )
 
@@ -74,6 +91,7 @@ class CommandRegistry:
 
     def __init__(self) -> None:
         self._commands: dict[str, Command] = {}
+        self._taken: set[str] = set()
 
     def add(self, command: Command) -> None:
         """Register it.
@@ -81,14 +99,18 @@ class CommandRegistry:
         Raises:
             ConfigError: the name or an alias is taken.
         """
-        taken = {word for known in self for word in (known.name, *known.aliases)}
-        for word in (command.name, *command.aliases):
-            if word in taken:
-                raise ConfigError(f"command {command.name!r}: the name {word!r} is taken.")
+        words = (command.name, *command.aliases)
+        for word in words:
+            if word in self._taken:
+                raise ConfigError(f"command {command.name!r}: the name {word!r} is taken; give it another.")
+        self._taken.update(words)
         self._commands[command.name] = command
 
     def __iter__(self) -> Iterator[Command]:
         return iter(self._commands.values())
+
+    def __len__(self) -> int:
+        return len(self._commands)
 
     def get(self, name: str) -> Command | None:
         """The command of that canonical name."""

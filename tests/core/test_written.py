@@ -25,7 +25,8 @@ def arguments_of(raw: str) -> list[tuple[str, str, bool]]:
 @given(RAW)
 def test_whatever_was_read_from_a_whole_command_is_read_from_its_clean_form(middle: str) -> None:
     for name, argument, complete in arguments_of(f"[SEND: {middle}]"):
-        if complete and "`" not in CODE.sub("", argument):  # a backtick that pairs with none is mended
+        # Backticks that pair with none are mended, so that they pair with none behind them.
+        if complete and "`" not in CODE.sub("", argument) and "````" not in argument:
             assert read_again(written(name, argument, BUILT_IN), BUILT_IN) == [(name, argument)]
 
 

@@ -1,0 +1,197 @@
+"""Performs the commands of one turn, one after the other, beside the stream that they come from."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from pixi.core.commands import CommandEnded, CommandStarted, CommandText
+from pixi.core.errors import ChannelError, PixiError, StoreError
+from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
+from pixi.core.reading import CommandEvent
+from pixi.engine.acts import Acts, LimitReached
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.foreign import foreign
+
+_SHOWN_BY_THEIR_ACTS = frozenset({"send", "react", "note"})
+_PRIVATE = "note"
+
+
+class Performer:
+    """An ordered queue with a worker that lives only while there is something in it.
+
+    Args:
+        acts: what commands act with.
+        commands: the registered ones.
+        delivered: told the number of each command that was performed, counted from 0.
+        on_trouble: called when the turn cannot go on; `trouble` says why.
+    """
+
+    __slots__ = (
+        "_acts",
+        "_begun",
+        "_commands",
+        "_deaf",
+        "_delivered",
+        "_growing",
+        "_halting",
+        "_number",
+        "_on_trouble",
+        "_queue",
+        "_refused",
+        "_worker",
+        "trouble",
+    )
+
+    trouble: BaseException | None
+    """What broke the performer itself: the store, or a channel that raised while being shown an event."""
+
+    def __init__(
+        self,
+        acts: Acts,
+        commands: CommandRegistry,
+        *,
+        delivered: Callable[[int], None],
+        on_trouble: Callable[[], None],
+    ) -> None:
+        self._acts = acts
+        self._commands = commands
+        self._delivered = delivered
+        self._on_trouble = on_trouble
+        self._growing = acts.channel.growing
+        self._queue: deque[CommandEvent | TurnEvent] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._begun = ""  # the command whose opening was shown and whose end is still to come
+        self._number = 0
+        self._halting = False  # to stop at the next boundary
+        self._deaf = False  # stopped: nothing more is taken
+        self._refused = False
+        self.trouble = None
+
+    def put(self, events: Sequence[CommandEvent]) -> None:
+        """Take what the turn read. Never waits."""
+        if self._deaf:
+            return
+        if self._growing:
+            self._queue.extend(events)
+        else:
+            self._queue.extend([event for event in events if type(event) is not CommandText])
+        self._work_if_needed()
+
+    def show(self, event: TurnEvent) -> None:
+        """Show it after all that was put before."""
+        self._queue.append(event)
+        self._work_if_needed()
+
+    @property
+    def wants_end(self) -> bool:
+        """Whether people see a command opening whose end was not put yet."""
+        return bool(self._begun) and not any(type(event) is CommandEnded for event in self._queue)
+
+    def halt_at_boundary(self) -> None:
+        """Finish what people see opening or being performed; drop what comes after."""
+        self._halting = True
+        if not self._begun:
+            self.halt()
+
+    def halt(self) -> None:
+        """Drop all that was not begun, and take nothing more."""
+        self._deaf = True
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop the commands that were not begun."""
+        self._number += sum(type(event) is CommandEnded for event in self._queue)
+        kept = [event for event in self._queue if not isinstance(event, CommandEvent)]
+        self._queue.clear()
+        self._queue.extend(kept)
+
+    async def drained(self) -> None:
+        """Wait until everything put so far was performed."""
+        while self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for what is left, but no longer than this; then give it up."""
+        if self._worker is not None:
+            await asyncio.wait([self._worker], timeout=seconds)
+        if self._worker is not None:
+            self._worker.cancel()
+            await asyncio.wait([self._worker])
+        await self._acts.close()
+
+    def _work_if_needed(self) -> None:
+        if self._worker is None and self._queue:
+            self._worker = asyncio.create_task(self._work())
+            self._worker.add_done_callback(self._worker_ended)
+
+    async def _work(self) -> None:
+        while self._queue:
+            await self._take(self._queue.popleft())
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        self._worker = None
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self._queue.clear()
+            self._deaf = True
+            self.trouble = self.trouble or error
+            self._on_trouble()
+        self._work_if_needed()  # something may have come between its last look and its end
+
+    async def _take(self, event: CommandEvent | TurnEvent) -> None:
+        match event:
+            case CommandText(text):
+                self._acts.channel.show(Grew(self._begun, text))
+            case CommandStarted(name):
+                await self._open(name)
+            case CommandEnded(name, argument):
+                await self._perform(name, argument)
+                if self._halting:
+                    self.halt()
+            case _:
+                self._acts.channel.show(event)
+
+    async def _open(self, name: str) -> None:
+        self._begun = name
+        if self._growing:
+            self._acts.visible |= name != _PRIVATE
+            self._acts.channel.show(Opened(name))
+        command = self._commands.get(name)
+        if command is not None and command.opened is not None:
+            await self._run(name, command.opened(self._acts))
+
+    async def _perform(self, name: str, argument: str) -> None:
+        number, self._number = self._number, self._number + 1
+        self._begun = ""
+        self._acts.visible |= name != _PRIVATE
+        command = self._commands.get(name)
+        if command is None:
+            return  # taken away since the turn began
+        done = self._acts.done
+        try:
+            succeeded = await self._run(name, command.perform(self._acts, argument))
+            if succeeded:
+                self._delivered(number)
+        finally:
+            if self._acts.done > done:
+                self._delivered(number)  # broke off half-way, and people saw the half
+        if succeeded and name not in _SHOWN_BY_THEIR_ACTS:
+            self._acts.channel.show(Performed(name, argument))
+
+    async def _run(self, name: str, work: Awaitable[None]) -> bool:
+        """Run a command's function; what goes wrong in it is told once, and the turn goes on."""
+        try:
+            with foreign(f"command {name!r}"):
+                await work
+        except LimitReached:
+            return False  # the turn was told, and ends
+        except StoreError:
+            raise
+        except ChannelError as error:
+            if not self._refused:
+                self._refused = True
+                self._acts.channel.show(Failed(str(error)))
+            return False
+        except PixiError as error:
+            self._acts.channel.show(Failed(str(error)))
+            return False
+        return True

@@ -1,0 +1,217 @@
+"""Writes one reply: the loop that joins the model, the turn, the performer and the tools."""
+
+import asyncio
+from contextlib import aclosing
+from enum import Enum, auto
+
+from pixi.core.deltas import Request
+from pixi.core.errors import ModelError
+from pixi.core.events import Failed, Finish
+from pixi.core.limits import Limits
+from pixi.core.turn import Turn
+from pixi.engine.acts import Acts
+from pixi.engine.performer import Performer
+from pixi.engine.tool_rounds import ToolRounds
+from pixi.models.model import Model
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.tools import Tool
+
+_CHARACTERS_PER_TOKEN = 3
+_ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
+_STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
+
+
+class Halt(Enum):
+    """Why a reply is ended from outside."""
+
+    AGAIN = auto()  # begin again with a newer message: nothing was seen yet
+    NEWER = auto()  # a newer message is to be answered: stop at the next boundary
+    STOP = auto()  # somebody asked
+    LIMIT = auto()  # more acts than the turn may do
+    TROUBLE = auto()  # the performer broke
+
+
+class Reply:
+    """One attempt at a turn. `run` it once; `interrupt` and `stop` may be called at any time.
+
+    Args:
+        turn: what is asked and said.
+        model: who writes.
+        acts: what commands and tools act with.
+        commands: the registered commands.
+        tools: those that the persona may use, by name.
+        limits: of the turn.
+        spare_tokens: room in the model's context for the results of tools.
+        may_restart: whether it may be begun again.
+        when_broken: what the persona says when its model fails; "" for nothing.
+    """
+
+    __slots__ = (
+        "_acts",
+        "_deadline",
+        "_failed",
+        "_limits",
+        "_may_restart",
+        "_model",
+        "_performer",
+        "_room",
+        "_running_tools",
+        "_tools",
+        "_turn",
+        "_when_broken",
+        "halted",
+        "last_request",
+    )
+
+    halted: Halt | None
+    last_request: Request | None
+
+    def __init__(
+        self,
+        *,
+        turn: Turn,
+        model: Model,
+        acts: Acts,
+        commands: CommandRegistry,
+        tools: dict[str, Tool],
+        limits: Limits,
+        spare_tokens: int = 2_048,
+        may_restart: bool = False,
+        when_broken: str = "",
+    ) -> None:
+        self._turn = turn
+        self._model = model
+        self._acts = acts
+        self._limits = limits
+        self._may_restart = may_restart
+        self._room = spare_tokens * _CHARACTERS_PER_TOKEN
+        self._when_broken = when_broken
+        self._performer = Performer(
+            acts, commands, delivered=turn.delivered, on_trouble=lambda: self._halt(Halt.TROUBLE)
+        )
+        acts.on_limit = lambda: self._halt(Halt.LIMIT)
+        self._tools = ToolRounds(tools, acts, limits, self._performer.show)
+        self._deadline: asyncio.Timeout | None = None
+        self._running_tools = False
+        self._failed = False
+        self.halted = None
+        self.last_request = None
+
+    @property
+    def finish(self) -> Finish:
+        """How it ended."""
+        if self._failed or self.halted is Halt.TROUBLE:
+            return "error"
+        if self.halted in (Halt.AGAIN, Halt.NEWER, Halt.STOP):
+            return "cancelled"
+        return self._turn.finish
+
+    async def run(self) -> None:
+        """Write it; returns when all of it was performed.
+
+        Raises:
+            StoreError: an act could not be recorded, and was not done.
+        """
+        deadline = asyncio.timeout(self._limits.seconds)
+        try:
+            async with deadline:
+                self._deadline = deadline
+                if self.halted is None:
+                    await self._converse()
+                    await self._performer.drained()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            if self.halted is None:
+                self._give_up_for_time()
+        except ModelError as error:
+            if self.halted is None:
+                self._performer.put(self._turn.break_off())
+                await self._performer.drained()
+                self._tell_failure(str(error))
+        except asyncio.CancelledError:
+            self.stop()
+            raise
+        finally:
+            self._deadline = None
+            await self._performer.finish(_STOP_SECONDS if self.halted is Halt.STOP else _ACT_SECONDS)
+        if self._performer.trouble is not None:
+            raise self._performer.trouble
+
+    def interrupt(self) -> None:
+        """A newer message came: a reply of which nothing was seen is begun again, if it may be; any
+        other stops at the next boundary."""
+        if self.halted is not None:
+            return
+        if self._acts.visible or self._turn.steps > 1 or self._running_tools:
+            self.halted = Halt.NEWER
+            self._performer.halt_at_boundary()
+            if not self._running_tools and not self._performer.wants_end:
+                self._wake()
+        elif self._may_restart:
+            self._halt(Halt.AGAIN)
+
+    def stop(self) -> None:
+        """End it at once. An act that was begun is finished; what was delivered stands."""
+        if self.halted is not Halt.STOP:
+            self._halt(Halt.STOP)
+
+    def _halt(self, why: Halt) -> None:
+        self.halted = why
+        if why is Halt.LIMIT:
+            self._turn.exceed()
+        self._performer.halt()
+        if why is not Halt.LIMIT or not self._running_tools:  # tools that run may be in the midst of an act
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the loop leave whatever it waits for."""
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(asyncio.get_running_loop().time())
+
+    async def _converse(self) -> None:
+        turn, performer = self._turn, self._performer
+        while turn.wants_model and self.halted is None:
+            self.last_request = turn.request()
+            await self._listen(self.last_request)
+            if self.halted is not None:
+                performer.put(turn.break_off())
+                return
+            performer.put(turn.end_round())
+            if turn.calls:
+                await self._run_tools()
+                # The next question tells what really happened, so it waits until it has.
+                await performer.drained()
+
+    async def _listen(self, request: Request) -> None:
+        feed, put = self._turn.feed, self._performer.put
+        async with aclosing(self._model.stream(request)) as stream:
+            async for delta in stream:
+                events = feed(delta)
+                if events:
+                    put(events)
+                if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
+                    return
+
+    async def _run_tools(self) -> None:
+        self._running_tools = True
+        self._room //= 2  # each round may fill half of what the one before left
+        try:
+            await self._tools.answer(self._turn.calls, self._turn.answer, room=self._room)
+        finally:
+            self._running_tools = False
+
+    def _give_up_for_time(self) -> None:
+        self._performer.drop()
+        if self._acts.visible:
+            self._turn.exceed()
+            return
+        self._tell_failure(f"No answer came within {self._limits.seconds:g} seconds.")
+        self._turn.exceed()
+
+    def _tell_failure(self, text: str) -> None:
+        """One notice for people; and where nothing was said yet, a word in character."""
+        self._failed = True
+        self._performer.show(Failed(text))
+        if not self._acts.visible and self._when_broken:
+            self._performer.put(self._turn.say(self._when_broken))

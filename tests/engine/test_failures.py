@@ -1,0 +1,227 @@
+"""What breaks is told once, in one line and in character; nothing that was seen is said again."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pixi.core.deltas import Delta, Request, Text
+from pixi.core.errors import ModelError, StoreError
+from pixi.core.events import Failed, TurnEvent
+from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.message import Message
+from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Outcome
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.toolbox.context import Context
+from tests.engine.scene import PIXI, scene, until
+
+WRONG_KEY = ModelError("The server refused the key.", permanent=True)
+
+
+def failed(events: list[TurnEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Failed)]
+
+
+async def test_a_model_that_fails_is_told_once_and_in_character() -> None:
+    async with scene(ScriptedModel([WRONG_KEY], "[SEND: better]")) as here:
+        await here.talk("hello", "still there?")
+        assert failed(here.channel.events) == ["The server refused the key."]
+        assert here.channel.sent == ["brb, ink spilled", "better"]
+        assert here.kinds() == ["Failed", "Sent", "TurnEnded", "Sent", "TurnEnded"]
+        assert here.channel.ended[0].finish == "error"
+        assert len(here.model.requests) == 2
+        assert "hello" in here.history()[0].text
+        assert here.replies() == ["[SEND: brb, ink spilled]"]
+
+
+async def test_a_persona_without_words_for_it_is_silent() -> None:
+    async with scene(ScriptedModel([WRONG_KEY], "[SEND: x]"), persona=replace(PIXI, when_broken=())) as here:
+        await here.talk("hello", "again")
+        assert here.kinds()[:2] == ["Failed", "TurnEnded"]
+        assert [type(line) for line in here.history()] == [UserLine, AssistantLine, UserLine]
+
+
+async def test_a_stream_that_breaks_after_a_message_is_not_tried_again() -> None:
+    broken = ModelError("The stream broke.")
+    async with scene(ScriptedModel(["[SEND: a]\n[SEND: hal", broken], "[SEND: c]")) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["a", "hal"]
+        assert failed(here.channel.events) == ["The stream broke."]
+        await here.talk("more")
+        assert here.replies() == ["[SEND: a]\n[SEND: hal]"]
+        assert here.channel.sent == ["a", "hal", "c"]
+
+
+async def test_half_of_a_prose_reply_is_not_sent() -> None:
+    async with scene(ScriptedModel(["Well, I thi", ModelError("It broke.")])) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["brb, ink spilled"]
+
+
+async def test_a_model_that_fails_in_a_later_round_keeps_what_was_done() -> None:
+    reply = '[SEND: wait]<tool-call tool="x">{}</tool-call>'
+    async with scene(ScriptedModel(reply, [ModelError("It broke.")], "[SEND: c]")) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["wait"]
+        assert here.channel.ended[0].finish == "error"
+        await here.talk("more")
+        first, *_ = (line for line in here.history() if isinstance(line, AssistantLine))
+        assert first.text == "[SEND: wait]"
+        assert len(first.calls) == 1
+
+
+class Mess(ScriptedModel):
+    """A model that breaks its promise to raise `ModelError` alone."""
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        self.requests.append(request)
+        if len(self.requests) == 1:
+            yield Text("[NOTE: x]")
+            raise KeyError("secret")
+        yield Text("[SEND: hi]")
+
+
+async def test_a_fault_inside_ends_one_turn_and_not_the_conversation(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with scene(Mess()) as here:
+        await here.talk("one")
+        assert failed(here.channel.events) == ["Something broke inside; the log tells what."]
+        assert [ended.finish for ended in here.channel.ended] == ["error"]
+        assert "KeyError" in caplog.text
+        await here.talk("two")
+        assert here.channel.sent == ["hi"]
+        assert "one" in here.history()[0].text
+        assert "two" in here.history()[-1].text
+
+
+class Blind(RecordingChannel):
+    """A channel whose `show` raises."""
+
+    def show(self, event: TurnEvent) -> None:
+        super().show(event)
+        if len(self.events) == 1:
+            raise RuntimeError("the screen is gone")
+
+
+async def test_a_channel_that_cannot_show_ends_one_turn_and_not_the_conversation() -> None:
+    async with scene(ScriptedModel("[SEND: a][SEND: b]", "[SEND: c]")) as here:
+        channel = Blind(growing=True)
+        await here.engine.receive(channel.message("one"), channel)
+        await here.engine.settled()
+        assert channel.ended[0].finish == "error"
+        await here.engine.receive(channel.message("two"), channel)
+        await here.engine.settled()
+        assert channel.sent == ["c"]
+
+
+class FullDisk:
+    """A store that fails at one of its doors, as a full disk lets it; the rest is real."""
+
+    def __init__(self, store: SqliteStore, door: str) -> None:
+        self._store = store
+        self._door = door
+        self.full = True
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._door and self.full:
+            return self._refuse
+        return getattr(self._store, name)
+
+    async def _refuse(self, *_: object) -> None:
+        raise StoreError("pixi.db: the disk is full; free some space.")
+
+
+@pytest.mark.parametrize("door", ["load", "begin_turn", "intend", "settle", "end_turn"])
+async def test_a_full_disk_is_told_once_and_nothing_unrecorded_is_done(door: str) -> None:
+    store = await SqliteStore.open(":memory:")
+    full: Any = FullDisk(store, door)
+    async with scene(ScriptedModel("[SEND: a][SEND: b]", "[SEND: c]", "[SEND: d]"), store=full) as here:
+        async with asyncio.timeout(5):
+            await here.talk("one")
+        assert failed(here.channel.events) == ["pixi.db: the disk is full; free some space."]
+        assert [ended.finish for ended in here.channel.ended] == ["error"]
+        expected = {"settle": ["a"], "end_turn": ["a", "b"]}.get(door, [])
+        assert here.channel.sent == expected
+        full.full = False
+        await here.talk("two")
+        assert len(here.channel.sent) > len(expected)
+        told = "\n".join(line.text for line in here.history() if isinstance(line, UserLine))
+        assert "one" in told
+        assert "two" in told
+    await store.close()
+
+
+async def test_a_message_that_cannot_be_recorded_is_the_callers_to_know() -> None:
+    store = await SqliteStore.open(":memory:")
+    full: Any = FullDisk(store, "receive")
+    async with scene(ScriptedModel("[SEND: a]"), store=full) as here:
+        with pytest.raises(StoreError):
+            await here.say("one")
+        await here.engine.settled()
+        assert here.channel.events == []
+    await store.close()
+
+
+async def test_outcomes_are_on_record() -> None:
+    store = await SqliteStore.open(":memory:")
+    settled: list[tuple[int, Outcome]] = []
+    settle = store.settle
+
+    async def watched(turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None) -> None:
+        settled.append((sequence, outcome))
+        await settle(turn, sequence, outcome, platform_id)
+
+    store.settle = watched  # type: ignore[method-assign]
+    async with scene(ScriptedModel("[SEND: a]\n[REACT: 🥞]\n[BAD: x]\n[SEND: b]"), store=store) as here:
+
+        @here.engine.command
+        async def bad(context: Context, how: str) -> None:
+            """send and then crash"""
+            await context.send("half")
+            raise ValueError(how)
+
+        here.channel.refuse.add("react")
+        await here.talk("one")
+        assert settled == [(1, "done"), (2, "refused"), (3, "done"), (4, "done")]
+        assert here.channel.sent == ["a", "half", "b"]
+        here.model.add("[SEND: x]")
+        await here.talk("two")
+        assert here.replies() == ["[SEND: a]\n[BAD: x]\n[SEND: b]"]
+    await store.close()
+
+
+async def test_a_network_error_of_a_channel_is_a_failure_of_that_command() -> None:
+    class Flaky(RecordingChannel):
+        async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+            if text == "a":
+                raise ConnectionResetError("10.0.0.1")
+            return await super().send(text, nonce=nonce, reply_to=reply_to)
+
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]")) as here:
+        channel = Flaky()
+        await here.engine.receive(channel.message("hi"), channel)
+        await here.engine.settled()
+        assert failed(channel.events) == ["command 'send' failed with ConnectionResetError."]
+        assert channel.sent == ["b"]
+
+
+async def test_a_closed_engine_takes_no_message() -> None:
+    async with scene(ScriptedModel()) as here:
+        await here.engine.close()
+        with pytest.raises(Exception, match="closed"):
+            await here.say("hi")
+
+
+async def test_a_cancelled_caller_loses_no_message() -> None:
+    async with scene(ScriptedModel("[SEND: hi]")) as here:
+        message: Message = here.channel.message("hi")
+        task = asyncio.create_task(here.engine.receive(message, here.channel))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        await here.engine.receive(here.channel.message("you there?"), here.channel)
+        await until(lambda: here.channel.sent == ["hi"])

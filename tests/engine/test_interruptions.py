@@ -1,0 +1,294 @@
+"""A message while a reply is written, a stop, a reset: what was delivered stands, and nothing else."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from pixi.core.limits import Limits
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.persona import Persona
+from pixi.store.sqlite import SqliteStore
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.testing.scripted_model import Step
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.engine.scene import Scene, scene, until
+
+
+async def test_before_anything_is_seen_the_reply_is_begun_again_with_both() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[NOTE: hm]\n[SEN", never], "[SEND: both!]", "[SEND: x]")) as here:
+        await here.say("one")
+        await until(lambda: here.channel.notes == ["hm"])
+        await here.say("two")
+        await here.engine.settled()
+        assert here.channel.sent == ["both!"]
+        assert "one" in here.history()[-1].text
+        assert "two" in here.history()[-1].text
+        (ended,) = here.channel.ended
+        assert (ended.finish, ended.steps) == ("stop", 2)
+        await here.talk("more")
+        assert [type(line) for line in here.history()] == [UserLine, AssistantLine, UserLine]
+
+
+def _asked(here: Scene, times: int) -> bool:
+    return len(here.model.requests) >= times
+
+
+async def test_a_reply_is_not_begun_again_forever() -> None:
+    go_on = asyncio.Event()
+    replies: list[list[Step]] = [[go_on, f"[SEND: reply {number}]"] for number in range(6)]
+    async with scene(ScriptedModel(*replies), limits=Limits(restarts=2)) as here:
+        for number in range(5):
+            await here.say(f"message {number}")
+            await until(partial(_asked, here, min(number + 1, 3)))
+            await asyncio.sleep(0.01)
+        assert len(here.model.requests) == 3
+        go_on.set()
+        await here.engine.settled()
+        assert len(here.model.requests) == 4
+        assert here.channel.sent == ["reply 2", "reply 3"]
+        first, second = (line.text for line in here.history() if isinstance(line, UserLine))
+        assert "message 2" in first
+        assert "message 3" not in first
+        assert "message 3" in second
+        assert "message 4" in second
+
+
+async def test_after_something_was_seen_it_stops_at_once_between_commands() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]\n", never, "[SEND: b]"], "[SEND: c]")) as here:
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        await here.say("two")
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "c"]
+        assert here.replies() == ["[SEND: a]"]
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled", "stop"]
+        assert "one" not in here.history()[-1].text
+
+
+@pytest.mark.parametrize("growing", [False, True])
+async def test_after_something_was_seen_the_open_command_is_finished(growing: bool) -> None:
+    go_on, never = asyncio.Event(), asyncio.Event()
+    reply: list[Step] = ["[SEND: a]\n[SEND: b", go_on, "b]\n[SEND: not this]", never]
+    async with scene(ScriptedModel(reply, "[SEND: c]", piece=0), growing=growing) as here:
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"] and here.channel.typed == 2)
+        await here.say("two")
+        await asyncio.sleep(0.02)
+        assert here.channel.sent == ["a"]
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "bb", "c"]
+        assert here.replies() == ["[SEND: a]\n[SEND: bb]"]
+
+
+async def test_a_message_that_people_see_growing_is_not_taken_back() -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a", go_on, "a]"], "[SEND: c]"), growing=True) as here:
+        await here.say("one")
+        await until(lambda: "Grew" in here.kinds())
+        await here.say("two")
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["aa", "c"]
+
+
+async def test_an_open_command_that_the_reply_never_closes_is_finished_too() -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]\n[SEND: b", go_on], "[SEND: c]")) as here:
+        await here.say("one")
+        await until(lambda: here.channel.typed == 2 and here.channel.sent == ["a"])
+        await here.say("two")
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b", "c"]
+
+
+async def test_commands_that_wait_for_a_slow_channel_are_dropped() -> None:
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]\n[SEND: c]", "[SEND: d]")) as here:
+        here.channel.hold = asyncio.Event()
+        await here.say("one")
+        await until(lambda: here.model.streaming == 0 and len(here.model.requests) == 1)
+        await asyncio.sleep(0.02)
+        await here.say("two")
+        here.channel.hold.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "d"]
+        assert here.replies() == ["[SEND: a]"]
+
+
+async def test_an_overheard_message_interrupts_nothing() -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", go_on, "[SEND: b]"], "[SEND: c]")) as here:
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        await here.say("by the way", author="Ana", addressed=False)
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b"]
+        await here.talk("two")
+        assert "by the way" in here.history()[-1].text
+
+
+async def test_tools_that_ran_are_not_run_again() -> None:
+    runs = 0
+    go_on, never = asyncio.Event(), asyncio.Event()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def dice(context: Context) -> str:
+            """roll"""
+            nonlocal runs
+            runs += 1
+            await go_on.wait()
+            return "six"
+
+    persona = Persona("Pixi", "x", tools=("dice",))
+    model = ScriptedModel([ToolCall("1", "dice", "{}")], ["[SEND: ok]"], [never])
+    async with scene(model, persona=persona, addons=[setup]) as here:
+        await here.say("one")
+        await until(lambda: runs == 1)
+        await here.say("two")
+        go_on.set()
+        await here.engine.settled()
+        assert runs == 1
+        assert here.channel.sent == ["ok"]
+        history = here.history()
+        assert [type(line) for line in history] == [
+            UserLine,
+            AssistantLine,
+            ToolLine,
+            AssistantLine,
+            UserLine,
+        ]
+        assert history[2].text == "six"
+        assert "two" in history[-1].text
+
+
+# Stop.
+
+
+async def test_stop_ends_the_reply_at_once_and_what_was_delivered_stands() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]\n[SEND: b", never], "[SEND: c]")) as here:
+        message = await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        await here.engine.stop(message.conversation)
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+        assert here.model.streaming == 0
+        await here.talk("two")
+        assert here.channel.sent == ["a", "c"]
+        assert here.replies() == ["[SEND: a]"]
+
+
+async def test_stop_before_anything_leaves_the_message_in_the_history() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel([never], "[SEND: c]")) as here:
+        message = await here.say("one")
+        await until(lambda: here.model.streaming == 1)
+        await here.engine.stop(message.conversation)
+        await here.talk("two")
+        assert "one" in here.history()[0].text
+        assert here.channel.sent == ["c"]
+
+
+async def test_stop_while_messages_are_gathered_answers_nothing() -> None:
+    async with scene(ScriptedModel("[SEND: no]"), gather_seconds=0.03) as here:
+        message = await here.say("one")
+        await here.engine.stop(message.conversation)
+        assert here.channel.sent == []
+        assert here.model.requests == []
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+
+
+async def test_stop_where_nothing_runs_does_nothing() -> None:
+    async with scene(ScriptedModel("[SEND: hi]")) as here:
+        await here.engine.stop("nobody")
+        await here.talk("one")
+        await here.engine.stop(here.channel.conversation)
+        assert here.channel.sent == ["hi"]
+
+
+async def test_an_act_that_hangs_does_not_hold_up_a_stop_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.engine.reply._STOP_SECONDS", 0.02)
+    store = await SqliteStore.open(":memory:")
+    async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
+        here.channel.hold = asyncio.Event()
+        message = await here.say("one")
+        await until(lambda: here.model.streaming == 0 and len(here.model.requests) == 1)
+        await asyncio.sleep(0.01)
+        await here.engine.stop(message.conversation)
+        assert here.channel.sent == []
+        assert here.kinds() == ["TurnEnded"]
+    await store.close()
+
+
+# Reset.
+
+
+async def test_a_reset_during_a_turn_forgets_it() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", never], "[SEND: who are you?]", "[SEND: x]")) as here:
+        message = await here.say("my secret")
+        await until(lambda: here.channel.sent == ["a"])
+        await here.engine.reset(message.conversation)
+        await here.talk("hello", "more")
+        assert [len(here.history(number)) for number in (1, 2)] == [1, 3]
+        assert not any("secret" in line.text for line in here.history())
+
+
+async def test_a_reset_forgets_what_still_waits() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", never], "[SEND: fresh]")) as here:
+        message = await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        await asyncio.gather(here.say("waits"), here.engine.reset(message.conversation))
+        await here.engine.settled()
+        here.model.add("[SEND: fresh]")
+        await here.talk("hello")
+        assert not any("> one" in line.text for line in here.history())
+        assert here.channel.sent[-1] == "fresh"
+
+
+async def test_messages_during_a_reset_are_answered_or_forgotten_and_never_an_error() -> None:
+    async with scene(ScriptedModel(*(["[SEND: ok]"] * 60))) as here:
+        for number in range(20):
+            await asyncio.gather(
+                here.say(f"a {number}"), here.engine.reset(here.channel.conversation), here.say(f"b {number}")
+            )
+            await here.engine.settled()
+        assert "Failed" not in here.kinds()
+
+
+# Many at once, and the end.
+
+
+async def test_many_conversations_at_once_do_not_mix() -> None:
+    model = ScriptedModel(*([lambda request: f"[SEND: {request.lines[-1].text.split()[-1]}]"] * 400))
+    async with scene(model) as here:
+        channels = [RecordingChannel(f"test:{number}") for number in range(200)]
+        for turn in ("one", "two"):
+            await asyncio.gather(
+                *(here.engine.receive(c.message(f"{c.conversation}-{turn}"), c) for c in channels)
+            )
+            await here.engine.settled()
+        for channel in channels:
+            assert channel.sent == [f"{channel.conversation}-one", f"{channel.conversation}-two"]
+
+
+async def test_close_ends_all_and_loses_nothing() -> None:
+    store = await SqliteStore.open(":memory:")
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", never]), store=store) as here:
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        here.channel.hold = asyncio.Event()
+    assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+    async with scene(ScriptedModel("[SEND: b]"), store=store) as again:
+        await again.engine.receive(again.channel.message("two", id="new"), again.channel)
+        await again.engine.settled()
+        assert again.replies() == ["[SEND: a]"]
+    await store.close()

@@ -1,0 +1,115 @@
+"""After a restart a talk goes on to the byte; what was left unfinished is laid down as far as it is known."""
+
+from pathlib import Path
+
+import pytest
+
+from pixi.core.lines import AssistantLine, ToolCall, UserLine
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.models.model import Traits
+from pixi.store.sqlite import SqliteStore
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.testing.scripted_model import Scripted
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.engine.scene import PIXI, scene
+
+
+def message(text: str, number: int, *, addressed: bool = True) -> Message:
+    return RecordingChannel().message(text, id=f"m{number}", addressed=addressed)
+
+
+def dice(addon: Addon) -> None:
+    @addon.tool
+    async def dice(context: Context) -> str:
+        """roll"""
+        return "six 🎲"
+
+
+@pytest.mark.parametrize("traits", [Traits(), Traits(context_tokens=1_200), Traits(small=True)])
+async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> None:
+    persona = Persona("Pixi", "You are Pixi.", tools=("dice",))
+    call = ToolCall("1", "dice", "{ }")
+    replies: list[Scripted] = ["[NOTE: hm]\n[SEND: a ] b \\[]", [call, "[SEND: let me see]"], "", "prose"]
+    replies += ["[SEND: c", *["[SEND: fine, thanks]"] * 12]
+    whole = ScriptedModel(*replies, traits=traits)
+    async with scene(whole, persona=persona, addons=[dice]) as here:
+        for number in range(14):
+            await here.engine.receive(message(f"hello {number} " + "x" * 40, number), here.channel)
+            await here.engine.settled()
+    parted = ScriptedModel(*replies, traits=traits)
+    for number in range(14):
+        store = await SqliteStore.open(tmp_path / "pixi.db")
+        async with scene(parted, persona=persona, store=store, addons=[dice]) as here:
+            await here.engine.receive(message(f"hello {number} " + "x" * 40, number), here.channel)
+            await here.engine.settled()
+        await store.close()
+    assert any("hello 0" in line.text for line in whole.requests[4].lines)
+    was_cut = not any("hello 0" in line.text for line in whole.requests[-1].lines)
+    assert was_cut == (traits.context_tokens == 1_200)
+    assert [request.lines for request in parted.requests] == [request.lines for request in whole.requests]
+
+
+async def test_a_turn_that_was_broken_off_is_laid_down_as_far_as_it_is_known(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    first = message("make me a cake", 1)
+    await store.receive(first)
+    turn = await store.begin_turn(first.conversation, 0, "Pixi", (first.id,))
+    await store.intend(turn, 1, "send", "on it [really]")
+    await store.settle(turn, 1, "done")
+    await store.intend(turn, 2, "react", "🎂")
+    await store.settle(turn, 2, "refused")
+    await store.intend(turn, 3, "send", "did this arrive?")
+    async with scene(ScriptedModel("[SEND: hi]", "[SEND: x]"), store=store) as here:
+        await here.engine.receive(message("well?", 2), here.channel)
+        await here.engine.settled()
+        said, done, new = here.history()
+        assert isinstance(said, UserLine)
+        assert "make me a cake" in said.text
+        assert done == AssistantLine("[SEND: on it [really]]")
+        assert "well?" in new.text
+        assert "cake" not in new.text
+        saved = await store.load(first.conversation)
+        assert saved.unfinished == ()
+    await store.close()
+
+
+async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    for number, text in enumerate(("one", "two")):
+        await store.receive(message(text, number))
+    await store.begin_turn(message("", 0).conversation, 0, "Pixi", ("m0",))
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
+        await here.engine.receive(message("three", 3), here.channel)
+        await here.engine.settled()
+        (said,) = here.history()
+        assert all(word in said.text for word in ("one", "two", "three"))
+        assert said.text.index("one") < said.text.index("two") < said.text.index("three")
+    await store.close()
+
+
+async def test_only_the_latest_overheard_messages_of_the_past_are_told(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    for number in range(50):
+        await store.receive(message(f"chatter {number}.", number, addressed=False))
+    async with scene(ScriptedModel("[SEND: hi]", "[SEND: hm]"), store=store) as here:
+        await here.engine.receive(message("Pixi?", 100), here.channel)
+        await here.engine.settled()
+        text = here.history()[-1].text
+        assert "chatter 30." in text
+        assert "chatter 29." not in text
+        assert (await store.load(here.channel.conversation)).waiting == ()
+    await store.close()
+
+
+async def test_conversations_that_were_idle_for_long_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.engine.engine._KEPT", 2)
+    async with scene(ScriptedModel(*["[SEND: hi]"] * 12), persona=PIXI) as here:
+        channels = [RecordingChannel(f"test:{number}") for number in range(4)]
+        for turn in range(3):
+            for channel in channels:
+                await here.engine.receive(channel.message(f"hello {turn}"), channel)
+                await here.engine.settled()
+                assert len(here.history()) == 1 + 2 * turn
+        assert len(here.engine._conversations) <= 3

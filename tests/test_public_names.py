@@ -1,0 +1,63 @@
+"""What `import pixi` offers: few names, each from its home, and nothing heavy until it is used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import pixi
+
+NAMES = [
+    "Addon",
+    "Author",
+    "Channel",
+    "ChannelError",
+    "CommandEnded",
+    "CommandStarted",
+    "CommandStream",
+    "CommandText",
+    "ConfigError",
+    "Context",
+    "Engine",
+    "Event",
+    "Limits",
+    "Message",
+    "Model",
+    "ModelError",
+    "Persona",
+    "PixiError",
+    "Prose",
+    "StoreError",
+    "Thought",
+    "ToolCallEnded",
+    "ToolError",
+    "Toolbox",
+]
+
+
+def test_the_names_are_these() -> None:
+    assert pixi.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_is_there(name: str) -> None:
+    assert getattr(pixi, name) is not None
+    assert name in dir(pixi)
+
+
+def test_there_is_no_other() -> None:
+    with pytest.raises(AttributeError, match="Egnine"):
+        pixi.Egnine  # noqa: B018
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    code = "import sys, pixi; print(*sorted(m for m in sys.modules if m.startswith('pixi')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["pixi"]
+
+
+def test_an_engine_needs_none_of_the_heavy_packages() -> None:
+    heavy = ["openai", "pydantic", "aiohttp", "rich", "prompt_toolkit", "xllamacpp"]
+    code = f"import sys, pixi; pixi.Engine; print(*[m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
