@@ -1,0 +1,124 @@
+"""The composition root: the parts of real settings, joined, opened and closed."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from pixi.app import find_persona, open_engine, runs_here
+from pixi.channels.terminal import seat
+from pixi.core.errors import ConfigError, StoreError
+from pixi.core.events import Sent, TurnEnded
+from pixi.core.persona import Persona
+from pixi.settings import ModelSettings, Settings, load
+from pixi.testing import RecordingChannel
+from tests.servers.scripted_openai import ScriptedOpenAI, answer, finish, stream
+
+HELLO = stream("[SEND: hi]", finish())
+
+
+def settings_in(folder: Path, server: ScriptedOpenAI | None = None, **overrides: object) -> Settings:
+    values: dict[str, object] = {
+        "store.url": f"sqlite:///{folder / 'talk.db'}",
+        "model.name": "scripted",
+        "model.base_url": server.base_url if server else "http://127.0.0.1:9/v1",
+    }
+    return load(
+        environ={},
+        folder=folder,
+        overrides=values | {key.replace("__", "."): v for key, v in overrides.items()},
+    )
+
+
+async def test_a_message_goes_in_and_the_reply_comes_out(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server:
+        settings = settings_in(tmp_path, server)
+        persona = find_persona(settings)
+        place, channel = seat(persona.name, "mo"), RecordingChannel()
+        doing: list[str] = []
+        async with open_engine(settings, persona, progress=doing.append) as engine:
+            assert doing[0] == "starting"
+            assert doing[-1] == ""
+            await engine.receive(place.message("hello"), channel)
+            await engine.settled(place.conversation)
+        assert [event for event in channel.events if isinstance(event, Sent)] == [Sent("hi")]
+        assert isinstance(channel.events[-1], TurnEnded)
+        rows = sqlite3.connect(tmp_path / "talk.db")
+        assert rows.execute("pragma integrity_check").fetchone() == ("ok",)
+        rows.close()
+
+
+async def test_addons_of_the_settings_and_of_the_caller_are_loaded_and_faults_reported(
+    tmp_path: Path,
+) -> None:
+    wave = "def setup(addon):\n    @addon.command\n    async def {0}(context):\n        'do it'\n"
+    (tmp_path / "a.py").write_text(wave.format("wave"))
+    (tmp_path / "b.py").write_text(wave.format("bow"))
+    (tmp_path / "c.py").write_text("1/0")
+    settings = settings_in(tmp_path, addons=["a.py"])
+    faults: list[str] = []
+    addons = [tmp_path / "b.py", tmp_path / "c.py"]
+    async with open_engine(settings, Persona("P", "p"), addons=addons, report=faults.append) as engine:
+        assert {command.name for command in engine.commands} >= {"send", "note", "react", "wave", "bow"}
+    assert faults == ["addon c.py is left out: ZeroDivisionError: division by zero (line 1)"]
+
+
+async def test_a_persona_that_names_what_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+    persona = Persona("P", "p", commands=("send", "juggle"))
+    with pytest.raises(ConfigError, match="juggle"):
+        async with open_engine(settings_in(tmp_path), persona):
+            pass
+
+
+async def test_everything_is_closed_when_the_caller_fails(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server:
+        settings = settings_in(tmp_path, server)
+        place = seat("p", "mo")
+
+        async def fail() -> None:
+            async with open_engine(settings, Persona("P", "p")) as engine:
+                await engine.receive(place.message("hello"), RecordingChannel())
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        # The file is free again, and whole: another engine goes on with it.
+        async with open_engine(settings, Persona("P", "p")) as engine:
+            await engine.receive(place.message("again"), RecordingChannel())
+            await engine.settled()
+
+
+async def test_a_store_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
+    settings = settings_in(tmp_path, store__url=f"sqlite:///{tmp_path / 'nowhere' / 'x.db'}")
+    with pytest.raises((StoreError, ConfigError), match=r"x\.db|nowhere"):
+        async with open_engine(settings, Persona("P", "p")):
+            pass
+
+
+async def test_openai_without_a_key_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    settings = load(environ={}, folder=tmp_path, overrides={"model.name": "gpt-5-mini"})
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        async with open_engine(settings, Persona("P", "p")):
+            pass
+
+
+async def test_several_models_and_no_name_is_for_the_operator_to_settle(tmp_path: Path) -> None:
+    listing = {"data": [{"id": "b"}, {"id": "a"}]}
+    async with ScriptedOpenAI(answer(200, listing)) as server:
+        settings = load(environ={}, folder=tmp_path, overrides={"model.base_url": server.base_url})
+        with pytest.raises(ConfigError, match="several models: a, b"):
+            async with open_engine(settings, Persona("P", "p")):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("name", "here"), [("local", True), ("models/x.gguf", True), ("gpt-5-mini", False), ("", False)]
+)
+def test_a_model_runs_here_or_at_a_server(name: str, here: bool) -> None:
+    assert runs_here(ModelSettings(name=name)) is here
+
+
+def test_the_persona_is_the_one_of_the_settings(tmp_path: Path) -> None:
+    assert find_persona(load(environ={}, folder=tmp_path)).name == "Pixi"
+    with pytest.raises(ConfigError, match="gone"):
+        find_persona(load(environ={}, folder=tmp_path, overrides={"persona.folder": str(tmp_path / "gone")}))
