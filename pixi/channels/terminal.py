@@ -115,7 +115,7 @@ class LinesChannel:
             self._write(_json_line({**to_json(event), "t": elapsed}))
             return
         match event:
-            case Failed(text):
+            case Failed(text) if not self.gone.is_set():  # else it tells what `talk` ends for
                 print(f"pixi-persona: {one_line(text)}", file=self.err, flush=True)
             case Noted(text) if self.notes:
                 self._write(f"(note: {one_line(text)})")

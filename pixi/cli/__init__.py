@@ -11,10 +11,9 @@ def main() -> int:
     All else is imported inside, so that Ctrl-C is quiet from the first moment on.
     """
     try:
-        from pixi.cli.frame import one_line, run
+        from pixi.cli.frame import prepare, run
 
-        if "--debug" not in sys.argv:
-            sys.excepthook = one_line
+        prepare(debug="--debug" in sys.argv)
         return _flushed(run(sys.argv[1:]))
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -45,6 +45,18 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows how it is used.\n")
 
 
+def prepare(*, debug: bool) -> None:
+    """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log."""
+    import logging
+
+    if debug:
+        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+    else:
+        # Without any handler Python would print warnings of libraries amid the talk.
+        logging.getLogger().addHandler(logging.NullHandler())
+        sys.excepthook = _one_line
+
+
 def run(words: Sequence[str]) -> int:
     """Run the command line `words` (without the program's name); gives the exit code.
 
@@ -174,8 +186,8 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-def one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What a person sees of an error that nobody foresaw: a `sys.excepthook`."""
+def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What a person sees of an error that nobody foresaw."""
     text = " ".join(str(error).split())[:300]
     said = f"{kind.__name__}: {text}" if text else kind.__name__
     print(

@@ -1,4 +1,4 @@
-"""Shows on standard error what takes long, with the seconds so far; nothing where that is no terminal."""
+"""Shows on standard error what takes long; nothing where that is no terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,10 +13,11 @@ def spinner() -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    progress = Progress(*columns, console=Console(stderr=True), transient=True)
+    progress = Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
+    )
     task = progress.add_task("", visible=False)
 
     def show(doing: str) -> None:
@@ -24,7 +25,6 @@ def spinner() -> Iterator[Callable[[str], None]]:
             progress.stop()
             return
         if not progress.live.is_started:
-            progress.reset(task)
             progress.start()
         progress.update(task, description=escape(doing), visible=True)
 

@@ -117,11 +117,13 @@ def unread() -> Iterator[io.TextIOWrapper]:
 
 
 async def test_an_output_that_nobody_reads_is_noticed(unread: io.TextIOWrapper) -> None:
-    channel = LinesChannel(unread, io.StringIO())
-    with pytest.raises(ChannelError):
+    err = io.StringIO()
+    channel = LinesChannel(unread, err)
+    with pytest.raises(ChannelError) as refused:
         await channel.send("hi", nonce="n")
     assert channel.gone.is_set()
-    channel.show(Failed("goes to standard error"))
+    channel.show(Failed(str(refused.value)))
+    assert err.getvalue() == ""
 
     as_json = LinesChannel(unread, io.StringIO(), as_json=True)
     as_json.show(Sent("hi"))

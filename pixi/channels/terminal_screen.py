@@ -1,0 +1,209 @@
+"""The screen of a live talk: what may still change, a line to type in, a status line; keys and drawing."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import (
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VerticalAlign,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.shortcuts import print_formatted_text
+from prompt_toolkit.styles import Style
+
+from pixi.channels.terminal_text import one_line
+from pixi.channels.terminal_transcript import Line, Transcript, tail
+
+STYLE = Style.from_dict(
+    {
+        "you": "ansigreen",
+        "persona": "ansimagenta bold",
+        "note": "italic ansibrightblack",
+        "aside": "ansibrightblack",
+        "stopped": "ansibrightblack",
+        "cursor": "ansibrightblack",
+        "error": "ansired",
+    }
+)
+
+ROWS_BELOW = 4
+"""Rows kept free for what the person types and the status below it."""
+
+
+class Sitter(Protocol):
+    """What the screen asks and tells."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reply is to come, so that what stands on the screen may still change."""
+        ...
+
+    def status(self) -> str:
+        """The status line; "" for none."""
+        ...
+
+    def entered(self, text: str) -> None:
+        """The person sent this. It is not blank."""
+        ...
+
+    def interrupted(self) -> None:
+        """The person pressed Ctrl-C."""
+        ...
+
+    def typed(self) -> None:
+        """The person changed the line."""
+        ...
+
+
+class Screen:
+    """Draws a transcript above a line to type in. What is settled is printed, once, above all of it.
+
+    Args:
+        transcript: what is to be seen.
+        prompt: what stands before the line.
+        history: what the arrow keys bring back.
+        sitter: who is asked for the status, and told of lines and keys.
+    """
+
+    def __init__(self, transcript: Transcript, prompt: str, history: History, sitter: Sitter) -> None:
+        self._transcript = transcript
+        self._prompt = FormattedText([("class:you", one_line(prompt) + " ")])
+        self._sitter = sitter
+        self._buffer = Buffer(history=history, multiline=True, accept_handler=self._accept)
+        self._buffer.on_text_changed += lambda _: sitter.typed()
+        self._app = self._application()
+
+    async def run(self, begin: Callable[[], None]) -> None:
+        """Show it until somebody leaves. `begin` is called once it can be drawn on.
+
+        Raises:
+            The error that `leave` was given.
+        """
+        await self._app.run_async(pre_run=begin)
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """End `run`, with an error if there is one. Nothing happens where it has ended."""
+        if self._app.is_running and not self._app.is_done:
+            if error:
+                self._app.exit(exception=error)
+            else:
+                self._app.exit()
+
+    def changed(self) -> None:
+        """Print what is settled, and draw the rest anew."""
+        self.print(self._transcript.take(self._columns, self._room if self._sitter.busy else 0))
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Draw it anew."""
+        self._app.invalidate()
+
+    def print(self, lines: list[Line]) -> None:
+        """Print lines above all else; they are the terminal's own from then on."""
+        if lines:
+            print_formatted_text(_joined(lines), style=STYLE)
+
+    def print_rest(self) -> None:
+        """Print all that is left in the transcript."""
+        self.print(self._transcript.take(self._columns))
+
+    @property
+    def line(self) -> str:
+        """What the person has typed and not sent."""
+        return self._buffer.text
+
+    def empty_line(self) -> None:
+        """Forget what was typed."""
+        self._buffer.reset()
+
+    def _application(self) -> Application[None]:
+        live = FormattedTextControl(self._live)
+        line = BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)])
+        status = FormattedTextControl(lambda: FormattedText([("class:aside", self._sitter.status())]))
+        body = HSplit(
+            [
+                ConditionalContainer(
+                    Window(live, wrap_lines=True, dont_extend_height=True),
+                    Condition(lambda: not self._transcript.empty),
+                ),
+                Window(line, wrap_lines=True, dont_extend_height=True),
+                ConditionalContainer(
+                    Window(status, height=1), Condition(lambda: bool(self._sitter.status()))
+                ),
+            ],
+            align=VerticalAlign.TOP,
+        )
+        app: Application[None] = Application(
+            layout=Layout(body), key_bindings=self._keys(), style=STYLE, erase_when_done=True
+        )
+        if isinstance(app.output, Vt100_Output):
+            # Asking the terminal where its cursor is gains nothing here, and some terminals never answer.
+            app.output.enable_cpr = False
+        return app
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def send(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        def break_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        @keys.add(Keys.SIGINT)
+        def interrupt(event: KeyPressEvent) -> None:
+            self._sitter.interrupted()
+
+        @keys.add("c-d", filter=Condition(lambda: not self._buffer.text))
+        def leave(event: KeyPressEvent) -> None:
+            self.leave()
+
+        @keys.add("c-z")
+        def suspend(event: KeyPressEvent) -> None:
+            event.app.suspend_to_background()
+
+        return keys
+
+    def _accept(self, buffer: Buffer) -> bool:
+        text = buffer.text.strip()
+        if text:
+            self._sitter.entered(text)
+        return False  # the line is to be emptied
+
+    def _live(self) -> FormattedText:
+        return _joined(tail(self._transcript.lines(self._columns), self._columns, self._room))
+
+    @property
+    def _columns(self) -> int:
+        return self._app.output.get_size().columns
+
+    @property
+    def _room(self) -> int:
+        """Rows for what may still change."""
+        typed = self._buffer.document.line_count
+        return max(1, self._app.output.get_size().rows - typed - ROWS_BELOW)
+
+
+def _joined(lines: list[Line]) -> FormattedText:
+    joined = FormattedText()
+    for number, line in enumerate(lines):
+        if number:
+            joined.append(("", "\n"))
+        joined.extend(line)
+    return joined

@@ -1,0 +1,168 @@
+"""`pixi-persona chat`: talk in the terminal, or with a program that writes lines and reads replies."""
+
+import argparse
+import os
+import sys
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FAILED, FINE
+
+if TYPE_CHECKING:
+    from pixi.channels.terminal import Answering, Seat
+    from pixi.core.persona import Persona
+    from pixi.settings import Settings
+
+Tell = Callable[[str], None]
+Opened = Callable[[Tell, Tell], "AbstractAsyncContextManager[Answering]"]
+
+HELP = "talk in the terminal"
+
+EPILOG = """\
+On a terminal: type and press enter; /help shows the keys. Else: one message per line of standard
+input, each answered before the next is read; the replies alone go to standard output.
+
+examples:
+  pixi-persona chat
+  pixi-persona chat --persona my-friend.md
+  pixi-persona chat --model gpt-5-mini        (with OPENAI_API_KEY set)
+  pixi-persona chat --model qwen3 --base-url http://localhost:11434/v1
+  printf 'hi\\nwho are you?\\n' | pixi-persona chat --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--persona", metavar="NAME-or-FILE", help="who answers: one of `pixi-persona personas`, or a file"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", help="`local` (the bundled one), a .gguf file, or a model at the base URL"
+    )
+    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
+    parser.add_argument("--user", metavar="NAME", help="your name, for the persona (default: your login)")
+    parser.add_argument(
+        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
+    )
+    parser.add_argument("--notes", action="store_true", help="show private notes, and reactions")
+    parser.add_argument("--json", action="store_true", help="print each event as one JSON object a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Talk until the input ends or the person leaves."""
+    from pixi.app import find_persona, open_engine
+    from pixi.channels.terminal import seat
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(
+        Path(arguments.config) if arguments.config else None,
+        overrides={
+            "model.name": arguments.model,
+            "model.base_url": arguments.base_url,
+            "persona.default": arguments.persona,
+        },
+    )
+    persona = find_persona(settings)
+    place = seat(persona.name, arguments.user or _login())
+    live = _somebody_sits_here(arguments)
+
+    def opened(progress: Tell, report: Tell) -> "AbstractAsyncContextManager[Answering]":
+        return open_engine(
+            settings,
+            persona,
+            addons=[Path(file) for file in arguments.addon],
+            warm_for=place.message("") if live else None,  # while the person reads the greeting
+            progress=progress,
+            report=report,
+        )
+
+    if live:
+        return run_async(_live(arguments, settings, persona, place, opened))
+    return run_async(_lines(arguments, place, opened))
+
+
+def _complain(problem: str) -> None:
+    print(f"pixi-persona: {problem}", file=sys.stderr)
+
+
+async def _live(
+    arguments: argparse.Namespace, settings: "Settings", persona: "Persona", place: "Seat", opened: Opened
+) -> int:
+    from pixi.channels.terminal_live import LiveTerminal, history_in
+
+    about = f" · {persona.about}" if persona.about else ""
+    greeting = f"{persona.name}{about} · on {_model(settings)} · /help"
+    history = history_in(_state_folder())
+    terminal = LiveTerminal(place, persona.name, greeting, history, notes=arguments.notes)
+    await terminal.run(opened)
+    return FINE
+
+
+async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened) -> int:
+    from pixi.channels.terminal import LinesChannel, talk
+    from pixi.channels.terminal_input import read_lines
+    from pixi.cli.spinner import spinner
+
+    if sys.stdin is None:
+        return FINE
+    channel = LinesChannel(sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes)
+    with spinner() as progress:
+        async with (
+            opened(progress, _complain) as answering,
+            aclosing(read_lines(sys.stdin.fileno())) as lines,
+        ):
+            await talk(_prompted(lines) if sys.stdin.isatty() else lines, place, answering, channel)
+    return FAILED if channel.failed else FINE
+
+
+async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
+    """The lines, asked for one by one: for a terminal that can do no more than that."""
+    print("> ", end="", file=sys.stderr, flush=True)
+    async for line in lines:
+        yield line
+        print("> ", end="", file=sys.stderr, flush=True)
+
+
+def _somebody_sits_here(arguments: argparse.Namespace) -> bool:
+    """Whether there is a person, at a terminal that can move its cursor."""
+    streams = (sys.stdin, sys.stdout)
+    at_terminal = all(stream is not None and stream.isatty() for stream in streams)
+    able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+    return at_terminal and able and not arguments.json
+
+
+def _model(settings: "Settings") -> str:
+    """The model as a greeting names it; no file's folder and no key is in it."""
+    from urllib.parse import urlsplit
+
+    name = settings.model.name
+    if name == "local":
+        return "the bundled model"
+    if name.endswith(".gguf"):
+        return Path(name).name
+    host = urlsplit(settings.model.base_url).hostname or settings.model.base_url
+    return f"{name} at {host}" if name else host
+
+
+def _login() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # an account without a name, as in some containers
+        return "friend"
+
+
+def _state_folder() -> Path:
+    """Where the system wants programs to keep what is no setting and no document."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "pixi-persona"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "pixi-persona"
+    named = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(named) if named.startswith("/") else Path.home() / ".local" / "state") / "pixi-persona"

@@ -1,0 +1,191 @@
+"""`chat` on a terminal, as a person sees it, against a server with a script."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.program import Terminal, on_terminal
+from tests.servers.scripted_openai import Hang, ScriptedOpenAI, Wait, error, finish, stream
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
+
+ENTER, CTRL_C, CTRL_D, ALT_ENTER, UP = "\r", "\x03", "\x04", "\x1b\r", "\x1b[A"
+PASTE = "\x1b[200~{}\x1b[201~"
+
+HELLO = stream("[NOTE: they say hi]", "[SEND: omg hi]", "[REACT: 🥞]", finish())
+UNENDING = stream("[SEND: alpha ", "beta", Hang())
+GAMMA = stream("[SEND: gamma]", finish())
+
+
+@asynccontextmanager
+async def talk(
+    home: Path, server: ScriptedOpenAI, *words: str, **environ: str
+) -> AsyncGenerator[Terminal, None]:
+    words = ("chat", "--model", "scripted", "--base-url", server.base_url, "--user", "mo", *words)
+    async with on_terminal(home, *words, **environ) as terminal:
+        await terminal.shows("mo ›")
+        yield terminal
+
+
+async def test_a_greeting_names_who_answers_and_on_what(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        greeting = terminal.text.partition("mo ›")[0].split()
+        assert greeting[0] == "Pixi"
+        assert "scripted at 127.0.0.1" in " ".join(greeting)
+        terminal.type(CTRL_D)
+        assert await terminal.ended() == 0
+
+
+async def test_a_reply_is_shown_with_its_reaction_on_the_line_answered(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("pancakes" + ENTER)
+        await terminal.shows("mo › pancakes   🥞")
+        await terminal.shows("Pixi › omg hi")
+        assert "they say hi" not in terminal.text
+        terminal.type("/quit" + ENTER)
+        assert await terminal.ended() == 0
+
+
+async def test_a_message_is_seen_growing_and_ctrl_c_stops_it_and_not_the_program(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(UNENDING, GAMMA) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("alpha")
+        await terminal.shows("beta")
+        await terminal.shows("Ctrl-C stops")
+        terminal.type(CTRL_C)
+        await asyncio.wait_for(server.requests[0].gone.wait(), 20)
+        await terminal.shows("alpha beta … (stopped)")
+        terminal.type("again" + ENTER)
+        await terminal.shows("Pixi › gamma")
+
+
+async def test_ctrl_c_at_an_empty_line_says_how_to_leave_and_then_leaves(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("half a mess")
+        await terminal.shows("half a mess")
+        terminal.type(CTRL_C)
+        terminal.type(CTRL_C)
+        await terminal.shows("Ctrl-C again, or Ctrl-D, leaves.")
+        terminal.type(CTRL_C)
+        assert await terminal.ended() == 0
+        assert server.requests == []
+
+
+async def test_one_may_type_while_a_reply_is_written(tmp_path: Path) -> None:
+    slow = stream("[SEND: alpha]", Wait(0.3), "[SEND: beta]", Wait(0.3), "[SEND: late]", Hang())
+    async with ScriptedOpenAI(slow, GAMMA) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("alpha")
+        terminal.type("wait" + ENTER)
+        await terminal.shows("mo › wait")
+        await terminal.shows("gamma")
+        assert "late" not in terminal.text
+
+
+async def test_notes_are_shown_when_switched_on(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("/notes" + ENTER)
+        await terminal.shows("Notes are shown now.")
+        terminal.type("hi" + ENTER)
+        await terminal.shows("· they say hi")
+        await terminal.shows("omg hi")
+
+
+async def test_reset_forgets_the_talk(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO, GAMMA) as server, talk(tmp_path, server) as terminal:
+        for line, answer in (("remember me", "omg hi"), ("/reset", "forgotten"), ("who am i?", "gamma")):
+            terminal.type(line + ENTER)
+            await terminal.shows(answer)
+        assert b"remember me" in server.requests[0].body
+        assert b"remember me" not in server.requests[1].body
+
+
+async def test_unknown_commands_help_and_a_message_with_a_slash(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("/nonsense" + ENTER)
+        await terminal.shows("There is no /nonsense; /help shows what there is.")
+        terminal.type("/help" + ENTER)
+        await terminal.shows("/reset   forget this conversation")
+        terminal.type("//me waves" + ENTER)
+        await terminal.shows("mo › /me waves")
+        await terminal.shows("omg hi")
+        assert len(server.requests) == 1
+
+
+async def test_lines_can_be_broken_pasted_and_brought_back(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("one" + ALT_ENTER + "two" + PASTE.format(" three\nfour") + ENTER)
+        await terminal.shows("omg hi")
+        assert b"one\\n> two three\\n> four" in server.requests[0].body
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        await terminal.shows_on(UP, "four")
+        terminal.type(ENTER)
+        await terminal.shows("omg hi")
+        assert b"one\\n> two three\\n> four" in server.requests[0].body
+
+
+async def test_a_model_that_fails_is_told_and_the_talk_goes_on(tmp_path: Path) -> None:
+    wrong_key = error(401, "Incorrect API key provided", code="invalid_api_key")
+    async with ScriptedOpenAI(wrong_key, GAMMA) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("key")
+        terminal.type("again" + ENTER)
+        await terminal.shows("gamma")
+
+
+async def test_what_a_model_writes_does_not_drive_the_terminal(tmp_path: Path) -> None:
+    evil = stream("[SEND: a\x1b(0b\x07c\x9b2Jd\x1bce]", finish())
+    async with ScriptedOpenAI(evil) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("Pixi › a(0bc2Jdce")
+        for sequence in ("\x1b(0", "\x07", "\x9b", "\x1bc"):
+            assert sequence not in terminal.raw
+
+
+async def test_without_colour_there_is_none(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server, NO_COLOR="1") as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("omg hi")
+        assert not any(
+            f"\x1b[{reset}{colour}m" in terminal.raw for reset in ("", "0;") for colour in (31, 32, 35)
+        )
+
+
+async def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -> None:
+    words = ("chat", "--model", "scripted")
+    async with (
+        ScriptedOpenAI(HELLO) as server,
+        on_terminal(tmp_path, *words, "--base-url", server.base_url, TERM="dumb") as terminal,
+    ):
+        await terminal.shows("> ")
+        terminal.type("hi\n")
+        await terminal.shows("omg hi")
+        await terminal.shows("> ")
+        assert "\x1b" not in terminal.raw
+        terminal.type(CTRL_D)
+        assert await terminal.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+async def test_a_polite_kill_gives_the_terminal_back(tmp_path: Path, number: int) -> None:
+    async with ScriptedOpenAI(UNENDING) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("beta")
+        terminal.process.send_signal(number)
+        assert await terminal.ended() == 128 + number
+        assert "\x1b[?2004l" in terminal.raw  # bracketed paste is switched off
+        assert "Traceback" not in terminal.text
+
+
+async def test_what_cannot_be_opened_ends_it_with_its_reason(tmp_path: Path) -> None:
+    words = ("chat", "--model", str(tmp_path / "gone.gguf"))
+    async with on_terminal(tmp_path, *words) as terminal:
+        await terminal.shows("pixi-persona: ")
+        await terminal.shows("gone.gguf")
+        assert await terminal.ended() == 2
+        assert "Traceback" not in terminal.text
