@@ -13,8 +13,9 @@ _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what
 # is read twice stays a small multiple of the reply.
-_NESTED_ON_A_LINE: Final = 8
+_NESTED_ON_A_LINE: Final = 3
 
+_SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 
 State = Literal["more", "ended"]
@@ -104,6 +105,8 @@ class Argument:
 
     def resume(self, tail: str) -> None:
         """Go on reading after pieces that were certain and went past us; `tail` is their end."""
+        self._began = True
+        self._emphasis = ""
         self._tail = tail[-2:]
 
     # --- reading ---------------------------------------------------------------------------------------
@@ -261,8 +264,18 @@ class Argument:
             if not inside_word:
                 self._take(character, index + 1)
                 return "next"
-        opening = self._vocabulary.opening(text, index, final)
-        if opening == "more":
+        run = _SAME_BRACKETS.match(text, index)
+        if run is not None and run[1] == self._bracket:
+            # None but the last of a run can open a command.
+            self._depth += run.end() - index
+            self._take(text[index : run.end()], run.end())
+            return "next"
+        known = self._nested is not None and self._emoticon is None and not self._gentle
+        closing = None if known else self._vocabulary.closing(text, index, final)
+        opening = None if known or closing else self._vocabulary.opening(text, index, final)
+        if closing is not None and closing != "more" and closing[0] == self.name and self._nested is None:
+            self._nested = self._doubt(index)
+        if opening == "more" or closing == "more":
             return self._wait(index)
         if opening is not None:
             if self._gentle or opening == "cut":
@@ -339,8 +352,7 @@ class Argument:
         if opens:
             if self._nested is not None:
                 # Its bracket is missing, so the command that opened inside it was meant to be one.
-                self._back(self._nested)
-                return self._finish()
+                return self._end_at_nested(self._nested)
             if self._inner_close is not None:
                 del self._doubtful[self._inner_close]
             self._tape.at = index
@@ -371,9 +383,16 @@ class Argument:
             return self.read(True)
         if self._nested is not None:
             self.broken = 1
-            self._back(self._nested)
-            return self._finish()
+            return self._end_at_nested(self._nested)
         self.complete = False
+        return self._finish()
+
+    def _end_at_nested(self, nested: _Doubt) -> State:
+        """End before the command that opens inside, or with the closing tag that stands there."""
+        self._back(nested)
+        closing = self._vocabulary.closing(self._tape.text, self._tape.at, final=True)
+        if closing is not None and closing != "more":
+            self._tape.at = closing[1]
         return self._finish()
 
     def _finish(self) -> State:

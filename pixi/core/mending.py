@@ -24,6 +24,11 @@ class Mender:
         self._after_return = False  # the last piece ended in CR, and its line break was given out
         self._high = ""  # the first half of a surrogate pair
 
+    @property
+    def waiting(self) -> bool:
+        """Whether what the next piece means depends on the last one."""
+        return self._after_return or bool(self._high)
+
     def mend(self, text: str) -> str:
         """The piece with `\\n` line ends, whole characters, and nothing invisible that means nothing."""
         if not text:

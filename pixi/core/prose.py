@@ -1,12 +1,14 @@
 """Text outside the commands, on its way out: what belongs to a command's ornament is kept back from it."""
 
 import re
-from typing import Final
+from typing import Final, Literal
 
 _LINE_ORNAMENT: Final = re.compile(r"[ \t]*(?:(?:[-*+>]|\d{1,2}[.)])[ \t]*)*[*_`~]*")
 _LINE_ORNAMENT_BEGUN: Final = re.compile(_LINE_ORNAMENT.pattern + r"\d{0,2}")
 _MARKS: Final = re.compile(r"[*_`~]*$")
 _OPENING_FENCE: Final = re.compile(r"\s*```\w{0,16}[ \t]*\n\s*")
+_CLOSING_FENCE: Final = re.compile(r"[ \t]{0,8}```[ \t]{0,8}(\n)?")
+_CLOSING_FENCE_BEGUN: Final = re.compile(r"[ \t]{0,8}`{0,3}[ \t]{0,8}")
 _WINDOW: Final = 64
 _LEAD: Final = 65_536
 """Characters of leading prose that wait to be told from reasoning which ends in a lone `</think>`."""
@@ -27,6 +29,32 @@ class ProseText:
         self._line_start = True  # whether what is pending begins a line
         self._fenced = False  # a fence was opened round the whole reply
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept back, nor waited for."""
+        return not self._pending and not self._fenced
+
+    def command_passed(self) -> None:
+        """A command came; what stood before it was given out elsewhere."""
+        self.leading = False
+        self._line_start = False
+
+    def tag_passed(self) -> None:
+        """A tag came; what follows begins as a line does."""
+        self.leading = False
+        self._line_start = True
+
+    def closing_fence(self, text: str, at: int, final: bool) -> int | Literal["more"]:
+        """Where the line behind the fence that closes the whole reply begins; `at` where there is none."""
+        if not self._fenced:
+            return at
+        match = _CLOSING_FENCE.match(text, at)
+        if match is None or (match[1] is None and not (final and match.end() == len(text))):
+            begun = not final and _CLOSING_FENCE_BEGUN.fullmatch(text, at)
+            return "more" if begun else at
+        self._fenced = False
+        return match.end()
+
     def add(self, text: str) -> None:
         """More prose."""
         self._pending.append(text)
@@ -37,11 +65,7 @@ class ProseText:
         if not self._pending or (self.leading and not final and self._size <= _LEAD):
             return ""
         text = self._join()
-        if self._fenced and "```".startswith(text.strip()):
-            if not final:
-                return self._keep(text, 0)
-            return ""
-        return text if final else self._keep(text, len(text) - len(self._ornament(text, begun=True)))
+        return self._keep(text, len(text) if final else len(text) - len(self._ornament(text, begun=True)))
 
     def before_command(self) -> tuple[str, str]:
         """All of it but the ornament of the command that opens here; and the emphasis to close behind it."""
@@ -50,10 +74,7 @@ class ProseText:
         text = text[: len(text) - len(ornament)]
         if self.leading and _OPENING_FENCE.fullmatch(text):
             self._fenced, text = True, ""
-        elif self._fenced and text.strip() == "```":
-            self._fenced, text = False, ""
-        self.leading = False
-        self._line_start = False
+        self.command_passed()
         marks = _MARKS.search(ornament)
         return text, marks[0][::-1] if marks else ""
 

@@ -58,7 +58,7 @@ def tag_at(text: str, at: int, final: bool) -> Tag | Literal["more"] | None:
         return Tag(kind, match[0])
     if final or len(text) - at >= _LONGEST:
         return None
-    rest = text[at:].lower()
-    if any(word.startswith(rest) for word in _WORDS) or _UNFINISHED.fullmatch(rest):
+    rest = text[at:]
+    if _UNFINISHED.fullmatch(rest) or any(word.startswith(rest.lower()) for word in _WORDS):
         return "more"
     return None

@@ -11,7 +11,7 @@ CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
 # Invisible in names and between the parts; inside a text the joiners among them shape emoji and Persian.
 _INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
 # Possessive: what fills the space before a separator is never taken for the separator.
-_FILL = rf"[\s*_~`{_INVISIBLE}]{{0,24}}+"
+FILL: Final = rf"[\s*_~`{_INVISIBLE}]{{0,24}}+"
 _FILLED = re.compile(rf"^[\s*_~`{_INVISIBLE}]+|[\s*_~`{_INVISIBLE}]+$")
 _WINDOW = 96  # longer than any opening can be
 _INDENT = re.compile(r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:\*{1,3}|_{1,3}|~~)?")
@@ -20,9 +20,8 @@ _INDENT_BEGUN = re.compile(
 )
 _DASHES = "-–—"
 # Real words that are one slip away from a built-in name.
-_NO_SLIPS = frozenset(
-    "MASSAGE NODE NONE NOPE NOSE NOT REACH REPAY SAND SEED SEEN SPEND SPENT THANK THICK THING".split()
-)
+_NO_SLIPS = frozenset({"MASSAGE", "NODE", "NONE", "NOPE", "NOSE", "NOT", "REACH", "REPAY", "SAND", "SEED"})
+_NO_SLIPS |= {"SEEN", "SPEND", "SPENT", "THANK", "THICK", "THING"}
 _PEOPLE = ("User", "Human")
 
 
@@ -66,10 +65,10 @@ class Vocabulary:
         words = "|".join(re.escape(word) for word in sorted(self._names, key=len, reverse=True)) or r"(?!)"
         # A name, then no letter or digit: `[Sender: …]` is no SEND.
         self._open = re.compile(
-            rf"([\[【［])({_FILL})(?:({words})|([A-Z]{{3,24}}))(?![^\W_])({_FILL})(.)",
+            rf"([\[【［])({FILL})(?:({words})|([A-Z]{{3,24}}))(?![^\W_])({FILL})(.)",
             re.IGNORECASE | re.DOTALL,
         )
-        self._close = re.compile(rf"[\[【［]{_FILL}/{_FILL}({words}){_FILL}[\]】］]", re.IGNORECASE)
+        self._close = re.compile(rf"[\[【［]{FILL}/{FILL}({words}){FILL}[\]】］]", re.IGNORECASE)
 
     def opening(self, text: str, at: int, final: bool) -> Opening | Unsure | None:
         """What the bracket at `text[at]` opens; None where it is only a bracket."""
@@ -193,7 +192,7 @@ class People:
         if final or len(rest) > self._longest or "\n" in rest:
             return False
         as_written, bare = rest.lstrip(" \t"), rest.strip(" \t*_")
-        begun = any(name.startswith(as_written) or name.startswith(bare) for name in self._names)
+        begun = any(name.startswith((as_written, bare)) for name in self._names)
         return "more" if begun else False
 
 

@@ -1,0 +1,385 @@
+"""Reads any reply, however it is written: prose, commands in all their forms, reasoning, tool calls."""
+
+import re
+from typing import Final
+
+from pixi.core.argument import Argument
+from pixi.core.language import CommandEnded, CommandStarted, CommandText, Event, Prose, Thought, ToolCallEnded
+from pixi.core.mending import Mender
+from pixi.core.payload import Payload
+from pixi.core.prose import ProseText
+from pixi.core.tags import tag_at
+from pixi.core.tape import Mark, Tape
+from pixi.core.vocabulary import FILL, Opening, People, Vocabulary
+
+# A bracket counts only before what may be a name: a run of brackets is passed over in one step.
+_PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\]")
+_BRACKET: Final = re.compile(r"[\[【［]")
+_END_THINK: Final = re.compile(r"</think(?:ing)?\s{0,4}>", re.IGNORECASE)
+_BARE: Final = 4_096
+"""Characters behind a bare `[SEND]` in which `[/SEND]` is looked for."""
+_GENTLE: Final = 4
+"""How many broken openings are each read again to the end; after them the rest is read gently at once."""
+
+
+class Reader:
+    """The whole of the command language, one reply.
+
+    Attributes:
+        parts: the pieces of the open argument so far.
+        ended: the reply is over though its stream may go on.
+        quiet: inside an argument with nothing in doubt: text without a meaning of its own may go past
+            the reader, if it is added to `parts`.
+        between: outside every command with nothing pending: a whole command may go past the reader, if
+            `command_passed` is told.
+    """
+
+    __slots__ = (
+        "_argument",
+        "_bare",
+        "_broken",
+        "_line_start",
+        "_marks",
+        "_mender",
+        "_payload",
+        "_people",
+        "_prose",
+        "_read",
+        "_started",
+        "_tags_end",
+        "_tape",
+        "_vocabulary",
+        "between",
+        "ended",
+        "parts",
+        "quiet",
+    )
+
+    def __init__(self, vocabulary: Vocabulary, people: People) -> None:
+        self.parts: list[str] = []
+        self.ended = False
+        self.quiet = False
+        self.between = False
+        self._vocabulary = vocabulary
+        self._people = people
+        self._tape = Tape()
+        self._mender = Mender()
+        self._prose = ProseText()
+        self._read = self._read_prose
+        self._line_start = True
+        self._marks = ""  # emphasis that was opened round a command and is to be closed behind it
+        self._argument: Argument | None = None
+        self._started = False
+        self._bare: tuple[str, Mark] | None = None
+        self._payload: Payload | None = None
+        self._broken = 0
+        self._tags_end = True  # whether a closing tag of a tool call may still come
+
+    def read(self, text: str) -> list[Event]:
+        """The next piece."""
+        text = self._mender.mend(text)
+        if not text:
+            self.quiet = self.quiet and not self._mender.waiting
+            self.between = self.between and not self._mender.waiting
+            return []
+        self._catch_up()
+        self._tape.append(text)
+        return self._run(final=False)
+
+    def finish(self) -> list[Event]:
+        """There is no next piece."""
+        self._catch_up()
+        if rest := self._mender.close():
+            self._tape.append(rest)
+        return self._run(final=True)
+
+    def command_passed(self) -> None:
+        """A whole command, and what stood before it, went past the reader."""
+        self._prose.command_passed()
+        self._line_start = False
+
+    def enter(self, opening: Opening, parts: list[str]) -> None:
+        """The opening of a command and the beginning of its argument went past the reader."""
+        self.command_passed()
+        self.parts = parts
+        self._argument = Argument(opening, self._tape, self._vocabulary, gentle=False)
+        self._argument.resume("".join(parts[-2:]))
+        self._started = True
+        self.quiet = True
+        self.between = False
+        self._read = self._read_argument
+
+    def _catch_up(self) -> None:
+        if self.quiet and self._argument is not None:
+            self._argument.resume("".join(self.parts[-2:]))
+
+    def _run(self, *, final: bool) -> list[Event]:
+        events: list[Event] = []
+        while self._read(events, final or self.ended):
+            pass
+        self.quiet = self._argument is not None and self._argument.quiet and not self._mender.waiting
+        self.between = (
+            self._argument is None
+            and self._read == self._read_prose
+            and not self._line_start
+            and not self._prose.leading
+            and not self._marks
+            and self._tape.at == len(self._tape.text)
+            and self._prose.empty
+            and not self._mender.waiting
+        )
+        return events
+
+    # --- prose -----------------------------------------------------------------------------------------
+
+    def _read_prose(self, events: list[Event], final: bool) -> bool:
+        """Read prose up to a command, a tag, or the end. True: read on, with `self._read` as it is now."""
+        if self._close_marks(final):
+            return False
+        switched = self._read_prose_on(events, final)
+        if not switched and (text := self._prose.take(final)):
+            events.append(Prose(text))
+        return switched
+
+    def _close_marks(self, final: bool) -> bool:
+        """Pass over the emphasis behind a command. True: the text ends inside what may be it."""
+        if not self._marks:
+            return False
+        tape, marks = self._tape, self._marks
+        here = tape.text[tape.at : tape.at + len(marks)]
+        if here != marks and marks.startswith(here) and not final:
+            return True
+        if here == marks:
+            tape.at += len(marks)
+        self._marks = ""
+        return False
+
+    def _read_prose_on(self, events: list[Event], final: bool) -> bool:
+        tape, prose = self._tape, self._prose
+        while True:
+            text, at = tape.text, tape.at
+            if self._line_start:
+                theirs = self._people.speak(text, at, final)
+                if theirs == "more":
+                    return False
+                if theirs:
+                    return self._end_reply()
+                fence = prose.closing_fence(text, at, final)
+                if fence == "more":
+                    return False
+                self._line_start = fence > at
+                if self._line_start:
+                    tape.at = fence
+                    continue
+            stop = _PROSE_STOP.search(text, at)
+            index = stop.start() if stop else len(text)
+            if index > at:
+                prose.add(text[at:index])
+                tape.at = index
+            if stop is None:
+                return False
+            match text[index]:
+                case "\n":
+                    prose.add("\n")
+                    tape.at = index + 1
+                    self._line_start = True
+                case "\\":
+                    # An escaped bracket opens nothing; a message may show it as it stands.
+                    if index + 1 == len(text) and not final:
+                        return False
+                    tape.at = min(index + 2, len(text)) if text[index + 1 : index + 2] in "[]" else index + 1
+                    prose.add(text[index : tape.at])
+                case "<":
+                    done = self._read_tag(events, final)
+                    if done is not None:
+                        return done
+                case _:
+                    done = self._read_bracket(events, final)
+                    if done is not None:
+                        return done
+
+    def _read_bracket(self, events: list[Event], final: bool) -> bool | None:
+        """A bracket in prose. None: go on with the prose."""
+        tape = self._tape
+        opening = self._vocabulary.opening(tape.text, tape.at, final)
+        if isinstance(opening, Opening) and opening.bare:
+            behind = tape.text[opening.start : opening.start + 1]
+            if not behind and not final:
+                return False
+            if behind == "(":
+                opening = None  # the text of a link
+        if isinstance(opening, Opening):
+            text, self._marks = self._prose.before_command()
+            if text:
+                events.append(Prose(text))
+            tape.at = opening.start
+            self._open(opening)
+            return True
+        if opening == "more":
+            return False
+        if opening == "cut":
+            tape.at = len(tape.text)
+            return False
+        closing = self._vocabulary.closing(tape.text, tape.at, final)
+        if closing == "more":
+            return False
+        if closing is None:
+            self._prose.add(tape.text[tape.at])
+            tape.at += 1
+        else:
+            tape.at = closing[1]
+        return None
+
+    def _read_tag(self, events: list[Event], final: bool) -> bool | None:
+        """A `<` in prose. None: go on with the prose."""
+        tape, prose = self._tape, self._prose
+        tag = tag_at(tape.text, tape.at, final)
+        if tag == "more":
+            return False
+        if tag is None or (tag.kind == "tool" and not tag.tool):
+            prose.add("<")
+            tape.at += 1
+            return None
+        tape.at += len(tag.text)
+        if tag.kind == "end":
+            return self._end_reply()
+        if tag.kind == "special":
+            return None
+        text = prose.take(final=True)
+        lone = tag.kind == "end_think" and prose.leading
+        if text.strip() or (text and not lone):
+            # What leads a reply up to a lone `</think>` is reasoning whose opening the server kept.
+            events.append(Thought(text) if lone else Prose(text))
+        prose.tag_passed()
+        self._line_start = True
+        if tag.kind == "end_think":
+            return None
+        if tag.kind == "tool":
+            closed = tag.text.endswith("/>")
+            careful = self._broken < _GENTLE
+            self._payload = Payload(tag.tool, tape, careful=careful, ends=self._tags_end, empty=closed)
+            self._read = self._read_payload
+        else:
+            self._read = self._read_thought
+        return True
+
+    def _end_reply(self) -> bool:
+        """What follows is not the reply's."""
+        self.ended = True
+        self._tape.text = self._tape.text[: self._tape.at]
+        self._read = self._read_prose
+        # Once more with nothing left, so that the prose held back comes out.
+        self._line_start = False
+        return True
+
+    # --- commands --------------------------------------------------------------------------------------
+
+    def _open(self, opening: Opening) -> None:
+        self.parts = []
+        self._started = False
+        if opening.bare:
+            self._bare = (opening.name, self._tape.mark(self._tape.at))
+            self._read = self._read_bare
+        else:
+            gentle = self._broken >= _GENTLE
+            self._argument = Argument(opening, self._tape, self._vocabulary, gentle=gentle)
+            self._read = self._read_argument
+
+    def _read_argument(self, events: list[Event], final: bool) -> bool:
+        argument = self._argument
+        assert argument is not None
+        state = argument.read(final)
+        if not self._started and (argument.began or state == "ended"):
+            self._started = True
+            events.append(CommandStarted(argument.name))
+        if argument.fresh:
+            text = "".join(argument.fresh)
+            argument.fresh.clear()
+            self.parts.append(text)
+            events.append(CommandText(text))
+        if state == "more":
+            return False  # and with `final`: cut before its argument began
+        events.append(CommandEnded(argument.name, "".join(self.parts).strip(), argument.complete))
+        self._broken += argument.broken
+        self.ended = self.ended or argument.over
+        self._argument = None
+        self._read = self._read_prose
+        return True
+
+    def _read_bare(self, events: list[Event], final: bool) -> bool:
+        """Behind `[SEND]`: `hello[/SEND]` makes that its argument, anything else leaves it without one."""
+        assert self._bare is not None
+        tape = self._tape
+        name, start = self._bare
+        while True:
+            bracket = _BRACKET.search(tape.text, tape.at)
+            tape.at = bracket.start() if bracket else len(tape.text)
+            if bracket is None:
+                if tape.read_since(start) > _BARE:
+                    return self._end_bare(events, len(tape.text), closed=None)
+                return final and self._end_bare(events, len(tape.text), closed=False)
+            closing = self._vocabulary.closing(tape.text, tape.at, final)
+            opening = None if closing else self._vocabulary.opening(tape.text, tape.at, final)
+            if closing == "more" or opening == "more":
+                return False
+            if closing is not None and closing[0] == name:
+                return self._end_bare(events, closing[1], closed=True)
+            if opening is not None:
+                return self._end_bare(events, tape.at, closed=False)
+            tape.at += 1
+
+    def _end_bare(self, events: list[Event], end: int, *, closed: bool | None) -> bool:
+        """End it, with what was read as its argument if a tag closed it that ends at `end`.
+
+        Without a tag only what touches the bracket can be its argument: `[SEND]hello`, but not
+        `[SEND]` and a sentence behind it. None: in no case.
+        """
+        assert self._bare is not None
+        tape = self._tape
+        name, start = self._bare
+        # Told from the end of the text, since rewinding may join earlier pieces.
+        unread, behind = len(tape.text) - tape.at, len(tape.text) - end
+        tape.rewind(start)
+        text = tape.text[tape.at : len(tape.text) - unread]
+        if not closed and (closed is None or not text or text[0].isspace()):
+            text = ""
+        else:
+            tape.at = len(tape.text) - behind
+        tape.forget()
+        events.append(CommandStarted(name))
+        if text.strip():
+            events.append(CommandText(text))
+        events.append(CommandEnded(name, text.strip(), not text or bool(closed) or behind > 0))
+        self._bare = None
+        self._read = self._read_prose
+        return True
+
+    # --- what is not the reply -------------------------------------------------------------------------
+
+    def _read_thought(self, events: list[Event], final: bool) -> bool:
+        tape = self._tape
+        text, at = tape.text, tape.at
+        end = _END_THINK.search(text, at)
+        until = end.start() if end else len(text)
+        if end is None and not final:
+            tag = text.rfind("<", max(at, len(text) - 16))
+            if tag >= 0 and tag_at(text, tag, final) == "more":
+                until = tag
+        if until > at:
+            events.append(Thought(text[at:until]))
+        tape.at = end.end() if end else until
+        if end is not None:
+            self._read = self._read_prose
+        return end is not None
+
+    def _read_payload(self, events: list[Event], final: bool) -> bool:
+        assert self._payload is not None
+        text = self._payload.read(final)
+        if text is None:
+            return False
+        events.append(ToolCallEnded(self._payload.tool, text))
+        self._broken += self._payload.broken
+        self._tags_end = self._payload.ends
+        self._payload = None
+        self._read = self._read_prose
+        return True
