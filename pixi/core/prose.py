@@ -31,8 +31,8 @@ class ProseText:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is kept back, nor waited for."""
-        return not self._pending and not self._fenced
+        """Whether nothing is kept back, nor waited for, and no line has just begun."""
+        return not (self._pending or self._fenced or self._line_start)
 
     def command_passed(self) -> None:
         """A command came; what stood before it was given out elsewhere."""

@@ -48,10 +48,10 @@ class Reading:
 
     __slots__ = (
         "_argument",
-        "_argument_length",
+        "_argument_left",
         "_between",
         "_commands_left",
-        "_length",
+        "_left",
         "_limits",
         "_name",
         "_names",
@@ -90,12 +90,12 @@ class Reading:
         self._commands_left = commands_left
         self._policy = prose
         self._parser = CommandStream(names, people=people)
-        self._length = 0
+        self._left = limits.reply_characters
         self._between: list[str] = []  # prose since the last command
         self._separator = ""
         self._name = ""  # of the open command
         self._argument: list[str] = []
-        self._argument_length = 0
+        self._argument_left = limits.argument_characters
         self.acts = []
         self.calls = []
         self.prose = []
@@ -105,14 +105,27 @@ class Reading:
         """Take a piece of it; gives the command events that became certain."""
         if self.closed:
             return []
-        room = self._limits.reply_characters - self._length
-        self._length += len(text)
-        if len(text) <= room:
-            events = self._sift(self._parser.feed(text))
-            if self._parser.ended:
+        self._left -= len(text)
+        if self._left < 0:
+            return self._feed_last(text)
+        parser = self._parser
+        events = parser.feed(text)
+        # Nearly every piece is the next words of one message: this path is what a chunk costs.
+        if len(events) == 1 and type(event := events[0]) is CommandText:
+            self._argument.append(event.text)
+            self._argument_left -= len(event.text)
+            return [event] if self._argument_left >= 0 else self._cut_argument(event)
+        if events:
+            sifted = self._sift(events)
+            if parser.ended:
                 self.closed = True
-            return events
-        events = self._sift(self._parser.feed(text[:room]))
+            return sifted
+        self.closed = parser.ended
+        return []
+
+    def _feed_last(self, text: str) -> list[CommandEvent]:
+        """The piece in which the reply grows too long: what fits of it."""
+        events = self._sift(self._parser.feed(text[: self._left]))
         events += self.close()
         self.exceed()
         return events
@@ -148,8 +161,10 @@ class Reading:
             if self.over:
                 break
             match event:
-                case CommandText():
-                    sifted += self._grow(event)
+                case CommandText(text):
+                    self._argument.append(text)
+                    self._argument_left -= len(text)
+                    sifted += [event] if self._argument_left >= 0 else self._cut_argument(event)
                 case CommandStarted():
                     sifted += self._start(event)
                 case CommandEnded(name, argument):
@@ -175,21 +190,16 @@ class Reading:
         self._commands_left -= 1
         self._name = event.name
         self._argument.clear()
-        self._argument_length = 0
+        self._argument_left = self._limits.argument_characters
         return [*sent, event]
 
-    def _grow(self, event: CommandText) -> list[CommandEvent]:
-        self._argument.append(event.text)
-        before, limit = self._argument_length, self._limits.argument_characters
-        self._argument_length += len(event.text)
-        if self._argument_length <= limit:
-            return [event]
-        # The open command ends here, and with it the reply.
-        argument = "".join(self._argument)[:limit].strip()
+    def _cut_argument(self, event: CommandText) -> list[CommandEvent]:
+        """The open command ends in this piece, where it grows too long, and with it the reply."""
+        argument = "".join(self._argument)[: self._limits.argument_characters].strip()
         self.acts.append(Act(self._name, argument, self._separator))
         self.exceed()
         ended = CommandEnded(self._name, argument, complete=False)
-        return [CommandText(event.text[: limit - before]), ended]
+        return [CommandText(event.text[: self._argument_left]), ended]
 
     def _take_prose(self) -> list[CommandEvent]:
         """Note the stretch of prose that ends here; gives it as a message where all prose is sent."""

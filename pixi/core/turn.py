@@ -55,6 +55,7 @@ class Turn:
         "_names",
         "_people",
         "_policy",
+        "_reading",
         "_rounds",
         "_said",
         "_state",
@@ -70,6 +71,7 @@ class Turn:
     """Requests made so far."""
     usage: Usage
     """Tokens of all requests so far."""
+    _reading: Reading  # of the last round, from the first request on
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Turn:
     @property
     def closed(self) -> bool:
         """The reply is over though its stream may go on: a limit was reached, or it plays the person."""
-        return bool(self._rounds) and self._rounds[-1].reading.closed
+        return bool(self._rounds) and self._reading.closed
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -134,20 +136,21 @@ class Turn:
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
-        self._rounds.append(_Round(self._new_reading()))
+        self._reading = self._new_reading()
+        self._rounds.append(_Round(self._reading))
         tools = self._tools if self._takes_calls else ()
         return Request(lines, tools, grammar=None if tools else self._grammar)
 
     def feed(self, delta: Delta) -> list[CommandEvent]:
         """Take what the model yielded; gives the command events to show and to perform, in order."""
         if type(delta) is Text:  # the one that comes hundreds of times
-            return self._rounds[-1].reading.feed(delta.text)
+            return self._reading.feed(delta.text)
         match delta:
             case ToolCall():
                 self._take_call(delta)
             case Finished(reason, usage):
                 self.usage += usage
-                if not self._rounds[-1].reading.over:
+                if not self._reading.over:
                     self.finish = reason
             case Text() | Thought():
                 pass  # reasoning is nobody's business
@@ -159,14 +162,14 @@ class Turn:
         """The stream is over; gives what was still open, and prose if it is to be sent."""
         events = self._close_reply()
         last = self._rounds[-1]
-        if last.calls and not last.reading.over:
+        if last.calls and not self._reading.over:
             self._state = "calls"
             return events
         self._state = "done"
         no_command = not any(r.reading.acts for r in self._rounds)
         prose = [stretch for r in self._rounds for stretch in r.reading.prose]
         if prose and no_command and self._policy == "auto":
-            events += last.reading.message("\n\n".join(prose), complete=self.finish == "stop")
+            events += self._reading.message("\n\n".join(prose), complete=self.finish == "stop")
             self._note_limit()
         return events
 
@@ -179,13 +182,13 @@ class Turn:
     def exceed(self) -> None:
         """A limit was reached outside of the reply's text: the reply is closed and no round follows."""
         if self._rounds:
-            self._rounds[-1].reading.exceed()
+            self._reading.exceed()
         self._state = "done"
         self.finish = "limit"
 
     def say(self, text: str) -> list[CommandEvent]:
         """A message said in the model's place; it is one of the turn's commands."""
-        return self._rounds[-1].reading.message(text) if self._rounds else []
+        return self._reading.message(text) if self._rounds else []
 
     def answer(self, call: ToolCall, text: str) -> None:
         """Give a call its result. When all are answered, the turn wants the model again."""
@@ -219,7 +222,7 @@ class Turn:
 
     def _close_reply(self) -> list[CommandEvent]:
         """End the reading, and take the calls that it found in their text form."""
-        reading = self._rounds[-1].reading
+        reading = self._reading
         events = reading.close()
         for call in reading.calls:
             self._take_call(ToolCall("", call.name, call.payload))
@@ -227,7 +230,7 @@ class Turn:
         return events
 
     def _note_limit(self) -> None:
-        if self._rounds[-1].reading.over:
+        if self._reading.over:
             self.finish = "limit"
 
     def _take_call(self, call: ToolCall) -> None:
