@@ -2,17 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Set
-from dataclasses import dataclass
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation, estimate_all, estimate_tools
 from pixi.core.deltas import Usage
 from pixi.core.errors import PixiError
 from pixi.core.events import Failed, TurnEnded
+from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.core.turn import Turn
-from pixi.engine.acts import Acts
+from pixi.engine.attempt import Attempt, Heard, begin_attempt
 from pixi.engine.recovery import recovered
 from pixi.engine.reply import Halt, Reply
 from pixi.engine.stage import Stage
@@ -21,15 +19,6 @@ _log = logging.getLogger("pixi.engine")
 
 OVERHEARD = 20
 """How many overheard messages, the latest ones, a user line tells of."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """A turn on record, and what writes it."""
-
-    id: int
-    turn: Turn
-    reply: Reply
 
 
 class LiveConversation:
@@ -44,7 +33,6 @@ class LiveConversation:
         "_generation",
         "_lock",
         "_name",
-        "_passed",
         "_pending",
         "_reply",
         "_stage",
@@ -57,8 +45,7 @@ class LiveConversation:
     def __init__(self, name: str, stage: Stage) -> None:
         self._name = name
         self._stage = stage
-        self._pending: list[Message] = []  # received and not yet part of a turn, oldest first
-        self._passed: list[str] = []  # ids of overheard messages that there were too many of
+        self._pending = Heard()  # received and not yet part of a turn
         self._arriving: set[str] = set()  # ids of messages that are being recorded
         self._channel: Channel | None = None
         self._window: Conversation | None = None  # None until it is read from the store
@@ -84,20 +71,30 @@ class LiveConversation:
         self._arriving.add(message.id)
         try:
             is_new = await self._stage.store.receive(message)
+        except asyncio.CancelledError:
+            self._window = None  # it may be on record: the next turn looks
+            raise
         finally:
             self._arriving.discard(message.id)
         if not is_new:
             return
         self._channel = channel
         if message.addressed or self._window is not None:  # else it waits in the store until it is read
-            self._pending.append(message)
-            self._pass_over()
+            self._pending.messages.append(message)
+            self._pending.pass_over(OVERHEARD)
         if not message.addressed:
             return
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         elif self._reply is not None:
             self._reply.interrupt()
+
+    async def lines_before(self, message: Message) -> tuple[Line, ...]:
+        """What a model would be shown before the user line of this message."""
+        async with self._lock:
+            if self._window is None:
+                self._window = await self._read(message)
+            return (*self._stage.prefix(message), *self._window.lines)
 
     async def settled(self) -> None:
         """Return when everything that came was answered."""
@@ -122,34 +119,35 @@ class LiveConversation:
         Raises:
             StoreError: it could not be forgotten.
         """
-        self._pending.clear()
+        self._pending = Heard()
         await self.stop()
         async with self._lock:
             await self._stage.store.reset(self._name)
-            self._forget({message.id for message in self._pending})
+            self._forget(frozenset(self._pending.ids))
 
     async def close(self) -> None:
         """End what is being done; messages that wait stay in the store."""
         while self._task is not None:
-            self._pending.clear()
+            self._pending = Heard()
             await self.stop()
 
     # The task.
 
     async def _run(self) -> None:
         try:
-            while any(message.addressed for message in self._pending):
+            while self._pending.wants_answer:
                 async with self._lock:
                     await self._take_turn()
         finally:
             self._task = None
+            self._stopping = False
             self._tell_waiters()
 
     async def _take_turn(self) -> None:
         """Answer what waits. Whatever goes wrong is told once, and the conversation lives on."""
         channel = self._channel
         assert channel is not None  # a message came by it
-        tried = {message.id for message in self._pending}
+        tried = frozenset(self._pending.ids)
         ended: TurnEnded | None = TurnEnded("error", 0)
         try:
             ended = await self._answer(channel)
@@ -178,75 +176,41 @@ class LiveConversation:
         limits = self._stage.limits
         if self._stage.gather_seconds > 0:
             await asyncio.sleep(self._stage.gather_seconds)
+        if not self._pending.wants_answer:
+            return None  # a reset was quicker
         if self._window is None:
-            self._window = await self._read()
-        messages: list[Message] = []
+            self._window = await self._read(self._pending.answered)
+        window, heard = self._window, Heard()
         steps, usage = 0, Usage()
         restarts_left = limits.restarts
         while True:
-            messages += self._pending
-            self._pending.clear()
-            if not any(message.addressed for message in messages):
-                self._pending = messages
-                return None  # a reset was quicker
-            attempt = await self._begin(messages, channel, self._window, may_restart=restarts_left > 0)
+            heard.add(self._pending)
+            self._pending = Heard()
+            attempt = await self._begin(window, channel, heard, may_restart=restarts_left > 0)
             await attempt.reply.run()
+            self._reply = None
             steps += attempt.turn.steps
             usage += attempt.turn.usage
             if attempt.reply.halted is not Halt.AGAIN:
-                return await self._end(attempt, self._window, steps, usage)
+                return await self._end(attempt, window, steps, usage)
             restarts_left -= 1
             await self._stage.store.end_turn(attempt.id, (), "cancelled", steps, usage)
 
     async def _begin(
-        self, messages: list[Message], channel: Channel, window: Conversation, *, may_restart: bool
-    ) -> _Attempt:
-        stage, repertoire = self._stage, self._stage.repertoire
-        answered = [message for message in messages if message.addressed][-1]
-        ids = (*self._passed, *(message.id for message in messages))
-        number = await stage.store.begin_turn(self._name, self._generation, stage.persona.name, ids)
-        self._passed.clear()
-        said = window.fit(stage.stamp(messages))  # before the history is taken: it may cut it
-        turn = Turn(
-            prefix=stage.prefix(answered),
-            history=window.lines,
-            said=said,
-            names=repertoire.names,
-            people=[message.author.name for message in messages],
-            tools=repertoire.schemas,
-            limits=stage.limits,
-            prose=stage.prose,
-            grammar=repertoire.grammar,
-            key=f"{number:x}",
+        self, window: Conversation, channel: Channel, heard: Heard, *, may_restart: bool
+    ) -> Attempt:
+        attempt = await begin_attempt(
+            self._stage, window, channel, heard, generation=self._generation, may_restart=may_restart
         )
-        sorry = stage.persona.when_broken
-        self._reply = reply = Reply(
-            turn=turn,
-            model=stage.model,
-            acts=Acts(
-                turn=number,
-                message=answered,
-                persona=stage.persona,
-                channel=channel,
-                store=stage.store,
-                limits=stage.limits,
-            ),
-            commands=stage.commands,
-            tools=repertoire.tools,
-            limits=stage.limits,
-            spare_tokens=window.spare_tokens,
-            may_restart=may_restart,
-            when_broken=sorry[number % len(sorry)] if sorry else "",
-        )
+        self._reply = attempt.reply
         if self._stopping:
-            reply.stop()
-        elif any(message.addressed for message in self._pending):  # it came while the turn was recorded
-            reply.interrupt()
-        return _Attempt(number, turn, reply)
+            attempt.reply.stop()
+        elif self._pending.wants_answer:  # it came while the turn was put on record
+            attempt.reply.interrupt()
+        return attempt
 
-    async def _end(self, attempt: _Attempt, window: Conversation, steps: int, usage: Usage) -> TurnEnded:
+    async def _end(self, attempt: Attempt, window: Conversation, steps: int, usage: Usage) -> TurnEnded:
         turn, finish = attempt.turn, attempt.reply.finish
-        self._reply = None
         lines = turn.lines
         if await self._stage.store.end_turn(attempt.id, lines, finish, steps, usage):
             window.append(lines)
@@ -256,32 +220,25 @@ class LiveConversation:
 
     # What is kept in memory.
 
-    async def _read(self) -> Conversation:
-        """The window as the store has it; what waits there takes the place of what waits here."""
+    async def _read(self, message: Message) -> Conversation:
+        """The window as the store has it; what waits there takes the place of what waits here.
+
+        `message` is one that is to be answered: what stands before the history depends on its author.
+        """
         stage = self._stage
         names = stage.repertoire.names
         saved = await recovered(stage.store, self._name, names=names, stamp=stage.stamp)
         self._generation = saved.generation
-        self._passed.clear()
-        self._pending = [message for message in saved.waiting if message.id not in self._arriving]
-        self._pass_over()
-        latest = self._pending[-1] if self._pending else None
-        before = estimate_all(stage.prefix(latest)) if latest else 0
+        on_the_way = self._arriving.difference(self._pending.ids)
+        self._pending = Heard([message for message in saved.waiting if message.id not in on_the_way])
+        self._pending.pass_over(OVERHEARD)
         return Conversation(
             saved.lines,
             context_tokens=stage.model.traits.context_tokens,
-            prefix_tokens=before + estimate_tools(stage.repertoire.schemas),
+            prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
         )
 
-    def _forget(self, tried: Set[str]) -> None:
-        """Let the next turn read everything from the store again; those that were tried come from there."""
+    def _forget(self, tried: frozenset[str]) -> None:
+        """Let the next turn read everything from the store again; what was tried comes from there."""
         self._window = None
-        self._passed.clear()
-        self._pending = [message for message in self._pending if message.id not in tried]
-
-    def _pass_over(self) -> None:
-        """Keep the latest overheard messages alone, and of the others that they were heard."""
-        overheard = [message for message in self._pending if not message.addressed]
-        for message in overheard[:-OVERHEARD]:
-            self._pending.remove(message)
-            self._passed.append(message.id)
+        self._pending.forget(tried)

@@ -102,14 +102,14 @@ class Engine:
         await self._conversation(message.conversation, stage).receive(message, channel)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
-        """The static lines before the history of the conversation that this message is written in.
-
-        A model may be shown them before anybody waits for its first words.
+        """The lines that a model will be shown before this message: a server can read them beforehand.
 
         Raises:
+            StoreError: the conversation could not be read.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        return (await self._ready()).prefix(message)
+        stage = await self._ready()
+        return await self._conversation(message.conversation, stage).lines_before(message)
 
     async def settled(self, conversation: str | None = None) -> None:
         """Return when nothing is left to be answered, in this conversation or in all."""

@@ -115,8 +115,9 @@ class Performer:
         if self._worker is not None:
             await asyncio.wait([self._worker], timeout=seconds)
         if self._worker is not None:
+            self.halt()
             self._worker.cancel()
-            await asyncio.wait([self._worker])
+            await self.drained()
         await self._acts.close()
 
     def _work_if_needed(self) -> None:

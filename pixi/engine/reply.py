@@ -53,6 +53,7 @@ class Reply:
         "_limits",
         "_may_restart",
         "_model",
+        "_over",
         "_performer",
         "_room",
         "_running_tools",
@@ -93,6 +94,7 @@ class Reply:
         self._tools = ToolRounds(tools, acts, limits, self._performer.show)
         self._deadline: asyncio.Timeout | None = None
         self._running_tools = False
+        self._over = False  # written; what was put is still being performed
         self._failed = False
         self.halted = None
         self.last_request = None
@@ -125,14 +127,15 @@ class Reply:
             if self.halted is None:
                 self._give_up_for_time()
         except ModelError as error:
+            self._performer.put(self._turn.break_off())
             if self.halted is None:
-                self._performer.put(self._turn.break_off())
                 await self._performer.drained()
                 self._tell_failure(str(error))
         except asyncio.CancelledError:
             self.stop()
             raise
         finally:
+            self._over = True
             self._deadline = None
             await self._performer.finish(_STOP_SECONDS if self.halted is Halt.STOP else _ACT_SECONDS)
         if self._performer.trouble is not None:
@@ -141,7 +144,7 @@ class Reply:
     def interrupt(self) -> None:
         """A newer message came: a reply of which nothing was seen is begun again, if it may be; any
         other stops at the next boundary."""
-        if self.halted is not None:
+        if self.halted is not None or self._over:
             return
         if self._acts.visible or self._turn.steps > 1 or self._running_tools:
             self.halted = Halt.NEWER
@@ -153,7 +156,7 @@ class Reply:
 
     def stop(self) -> None:
         """End it at once. An act that was begun is finished; what was delivered stands."""
-        if self.halted is not Halt.STOP:
+        if not self._over:
             self._halt(Halt.STOP)
 
     def _halt(self, why: Halt) -> None:

@@ -56,6 +56,33 @@ async def test_a_reply_is_not_begun_again_forever() -> None:
         assert "message 4" in second
 
 
+async def test_what_was_overheard_before_a_restart_is_told_once() -> None:
+    never = asyncio.Event()
+    store = await SqliteStore.open(":memory:")
+    async with scene(ScriptedModel("[SEND: hi]", [never], "[SEND: both!]"), store=store) as here:
+        await here.talk("hello")
+        for number in range(30):
+            await here.say(f"chatter {number}.", author="Ana", addressed=False)
+        await here.say("one")
+        await until(lambda: here.model.streaming == 1)
+        await here.say("two")
+        await here.engine.settled()
+        assert here.channel.sent == ["hi", "both!"]
+        assert (await store.load(here.channel.conversation)).waiting == ()
+    await store.close()
+
+
+async def test_a_stop_between_two_attempts_is_heard() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel([never], [never])) as here:
+        await here.say("one")
+        await until(lambda: here.model.streaming == 1)
+        message = await here.say("two")
+        async with asyncio.timeout(5):
+            await here.engine.stop(message.conversation)
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+
+
 async def test_after_something_was_seen_it_stops_at_once_between_commands() -> None:
     never = asyncio.Event()
     async with scene(ScriptedModel(["[SEND: a]\n", never, "[SEND: b]"], "[SEND: c]")) as here:
@@ -168,6 +195,21 @@ async def test_tools_that_ran_are_not_run_again() -> None:
         assert "two" in history[-1].text
 
 
+async def test_a_message_at_the_very_end_of_a_reply_is_answered_next() -> None:
+    async with scene(ScriptedModel("[SEND: a]", "[SEND: b]")) as here:
+        here.channel.hold = asyncio.Event()
+        await here.say("one")
+        await until(lambda: here.model.streaming == 0 and len(here.model.requests) == 1)
+        await asyncio.sleep(0.01)
+        await here.say("two")
+        await here.say("three")
+        here.channel.hold.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b"]
+        assert "two" in here.history()[-1].text
+        assert "three" in here.history()[-1].text
+
+
 # Stop.
 
 
@@ -251,6 +293,17 @@ async def test_a_reset_forgets_what_still_waits() -> None:
         await here.talk("hello")
         assert not any("> one" in line.text for line in here.history())
         assert here.channel.sent[-1] == "fresh"
+
+
+async def test_a_reset_while_messages_are_gathered_leaves_nothing_to_answer() -> None:
+    async with scene(ScriptedModel("[SEND: fresh]"), gather_seconds=0.03) as here:
+        message = await here.say("one")
+        await here.engine.reset(message.conversation)
+        await here.engine.settled()
+        assert here.channel.events == []
+        await here.talk("hello")
+        assert here.channel.sent == ["fresh"]
+        assert len(here.history()) == 1
 
 
 async def test_messages_during_a_reset_are_answered_or_forgotten_and_never_an_error() -> None:

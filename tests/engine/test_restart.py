@@ -113,3 +113,17 @@ async def test_conversations_that_were_idle_for_long_are_read_again(monkeypatch:
                 await here.engine.settled()
                 assert len(here.history()) == 1 + 2 * turn
         assert len(here.engine._conversations) <= 3
+
+
+async def test_what_stands_before_a_message_can_be_read_beforehand(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
+        await here.talk("hello")
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
+        following = message("and now?", 99)
+        lines = await here.engine.prefix(following)
+        await here.engine.receive(following, here.channel)
+        await here.engine.settled()
+        assert here.model.requests[0].lines[:-1] == lines
+        assert AssistantLine("[SEND: hi]") in lines
+    await store.close()

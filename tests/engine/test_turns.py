@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -107,6 +109,39 @@ async def test_a_message_is_answered_once() -> None:
         await here.engine.receive(message, here.channel)
         await here.engine.settled()
         assert here.channel.sent == ["hi"]
+
+
+class SlowTwin:
+    """A store in which the second of two equal messages takes longer."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._seen: set[str] = set()
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def receive(self, message: Message) -> bool:
+        if message.id in self._seen:
+            await self.go_on.wait()
+        self._seen.add(message.id)
+        return await self._store.receive(message)
+
+
+async def test_a_message_that_comes_twice_at_once_is_answered_once() -> None:
+    store = await SqliteStore.open(":memory:")
+    twin: Any = SlowTwin(store)
+    async with scene(ScriptedModel("[SEND: hi]", "[SEND: again]"), store=twin) as here:
+        message = here.channel.message("hello")
+        first = asyncio.create_task(here.engine.receive(message, here.channel))
+        second = asyncio.create_task(here.engine.receive(message, here.channel))
+        await until(lambda: here.channel.sent == ["hi"])
+        twin.go_on.set()
+        await asyncio.gather(first, second)
+        await here.engine.settled()
+        assert here.channel.sent == ["hi"]
+    await store.close()
 
 
 async def test_messages_that_came_together_are_answered_together() -> None:
