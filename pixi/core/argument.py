@@ -1,11 +1,11 @@
 """The argument of one command: where it ends, and what of it is certain while it is still being written."""
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from pixi.core.doubts import Doubt, Doubts
 from pixi.core.tags import tag_at
-from pixi.core.tape import Mark, Tape
+from pixi.core.tape import Tape
 from pixi.core.vocabulary import CLOSERS, Opening, Vocabulary
 
 _STOP: Final = re.compile(r"[\[\]【】［］\\`\n<]")
@@ -22,57 +22,21 @@ State = Literal["more", "ended"]
 """`more`: needs more text. `ended`: the command is whole, and the tape stands behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A place to read again from, should the first reading turn out wrong."""
-
-    mark: Mark
-    depth: int
-    pieces: int
-
-
 class Argument:
     """Reads one argument from a tape.
 
-    `fresh` holds the pieces that became certain and were not yet taken. Once ended, `complete` tells
-    whether a bracket or a line closed it, `over` whether the reply itself ends here, and `broken` is 1
-    where all behind it must be read a second time.
+    Once ended, `complete` tells whether a bracket or a line closed it, `over` whether the reply itself
+    ends here, and `broken` is 1 where all behind it must be read a second time.
     """
-
-    __slots__ = (
-        "_began",
-        "_bracket",
-        "_closer",
-        "_code",
-        "_code_doubt",
-        "_depth",
-        "_doubtful",
-        "_emoticon",
-        "_emphasis",
-        "_gentle",
-        "_inner_close",
-        "_inner_emoticon",
-        "_nested",
-        "_nested_count",
-        "_struck",
-        "_tail",
-        "_tape",
-        "_vocabulary",
-        "broken",
-        "complete",
-        "fresh",
-        "name",
-        "over",
-    )
 
     def __init__(self, opening: Opening, tape: Tape, vocabulary: Vocabulary, *, gentle: bool) -> None:
         self.name = opening.name
-        self.fresh: list[str] = []
         self.complete = True
         self.over = False
         self.broken = 0
         self._tape = tape
         self._vocabulary = vocabulary
+        self._doubts = Doubts(tape)
         self._bracket = opening.bracket
         self._closer = CLOSERS[opening.bracket]
         self._emphasis = opening.emphasis
@@ -80,16 +44,8 @@ class Argument:
         self._began = False
         self._depth = 1
         self._tail = ""  # the last two characters, for emoticons
-        # Text read since the first doubt, in pieces; certain once no doubt is left.
-        self._doubtful: list[str] = []
         self._code = 0  # length of the run of backticks that we are inside of; 3 and more is a fence
-        self._code_doubt: _Doubt | None = None
-        self._emoticon: _Doubt | None = None
-        self._inner_emoticon: _Doubt | None = None
-        self._nested: _Doubt | None = None
-        self._nested_count = 0
-        # Where a `]` stands that closed an inner bracket, with nothing but white space behind it.
-        self._inner_close: int | None = None
+        self._nested_on_line = 0  # commands that opened on this line since `:]`
         self._struck = False  # `<s>` stands open, so that `</s>` is its end and not the reply's
 
     @property
@@ -101,13 +57,19 @@ class Argument:
     def quiet(self) -> bool:
         """Whether the next piece is certain, unless it holds a character that means something."""
         read_up = self._tape.at == len(self._tape.text)
-        return self._began and read_up and not self._code and not self._in_doubt()
+        return self._began and read_up and not self._code and not self._doubts
 
     def resume(self, tail: str) -> None:
         """Go on reading after pieces that were certain and went past us; `tail` is their end."""
         self._began = True
         self._emphasis = ""
         self._tail = tail[-2:]
+
+    def take_fresh(self) -> str:
+        """What became certain since this was last asked."""
+        text = "".join(self._doubts.fresh)
+        self._doubts.fresh.clear()
+        return text
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -183,39 +145,13 @@ class Argument:
         self._tape.at = behind
         if not piece:
             return
-        if self._inner_close is not None and not piece.isspace():
-            self._inner_close = None
-            self._settle()
         self._tail = (self._tail + piece)[-2:]
-        (self._doubtful if self._in_doubt() else self.fresh).append(piece)
+        self._doubts.take(piece)
 
-    def _in_doubt(self) -> bool:
-        return self._tape.keeping or self._inner_close is not None
-
-    def _doubt(self, index: int) -> _Doubt:
-        return _Doubt(self._tape.mark(index), self._depth, len(self._doubtful))
-
-    def _settle(self) -> None:
-        """Give the doubtful text free if no doubt is left."""
-        if self._emoticon or self._inner_emoticon or self._nested or self._code_doubt:
-            return
-        self._tape.forget()
-        if self._inner_close is None:
-            self.fresh += self._doubtful
-            self._doubtful.clear()
-
-    def _back(self, doubt: _Doubt) -> None:
-        """Read again from a doubt; the later ones are void."""
-        self._tape.rewind(doubt.mark)
-        del self._doubtful[doubt.pieces :]
+    def _back(self, doubt: Doubt) -> None:
+        """Read again from a doubt."""
+        self._doubts.back(doubt)
         self._depth = doubt.depth
-        for slot in ("_emoticon", "_inner_emoticon", "_nested", "_code_doubt"):
-            other = getattr(self, slot)
-            if other is not None and other.pieces >= doubt.pieces:
-                setattr(self, slot, None)
-        if self._inner_close is not None and self._inner_close >= doubt.pieces:
-            self._inner_close = None
-        self._settle()
 
     # --- code ------------------------------------------------------------------------------------------
 
@@ -232,8 +168,8 @@ class Argument:
             self._code = length
         elif self._code == length:
             self._code = 0
-            self._code_doubt = None
-            self._settle()
+            self._doubts.code = None
+            self._doubts.settle()
         self._take(text[index:end], end)
         return "next"
 
@@ -241,16 +177,16 @@ class Argument:
         if character == "\n" and self._code < 3:
             # A span ends on its own line or was none.
             return self._no_code(index)
-        if self._code_doubt is None and character != "\n":
-            self._code_doubt = self._doubt(index)
+        if self._doubts.code is None and character != "\n":
+            self._doubts.code = self._doubts.at(index, self._depth)
         self._take(character, index + 1)
         return "next"
 
     def _no_code(self, index: int) -> Literal["next"]:
         self._code = 0
         self._tape.at = index
-        if self._code_doubt is not None:
-            self._back(self._code_doubt)
+        if self._doubts.code is not None:
+            self._back(self._doubts.code)
         return "next"
 
     # --- brackets --------------------------------------------------------------------------------------
@@ -270,26 +206,34 @@ class Argument:
             self._depth += run.end() - index
             self._take(text[index : run.end()], run.end())
             return "next"
-        known = self._nested is not None and self._emoticon is None and not self._gentle
-        closing = None if known else self._vocabulary.closing(text, index, final)
-        opening = None if known or closing else self._vocabulary.opening(text, index, final)
-        if closing is not None and closing != "more" and closing[0] == self.name and self._nested is None:
-            self._nested = self._doubt(index)
+        doubts = self._doubts
+        if doubts.nested is None or doubts.emoticon is not None or self._gentle:
+            state = self._open_nested(text, index, final)
+            if state != "next":
+                return state
+        if character == self._bracket:
+            self._depth += 1
+        self._take(character, index + 1)
+        return "next"
+
+    def _open_nested(self, text: str, index: int, final: bool) -> State | Literal["next"]:
+        """The first command that opens inside, or closing tag of this one, is a place to come back to."""
+        doubts = self._doubts
+        closing = self._vocabulary.closing(text, index, final)
+        opening = None if closing else self._vocabulary.opening(text, index, final)
         if opening == "more" or closing == "more":
             return self._wait(index)
         if opening is not None:
             if self._gentle or opening == "cut":
                 self._tape.at = index
                 return self._finish()
-            if self._emoticon is not None:
-                self._nested_count += 1
-                if self._nested_count > _NESTED_ON_A_LINE:
-                    return self._close_at(self._emoticon)
-            if self._nested is None:
-                self._nested = self._doubt(index)
-        if character == self._bracket:
-            self._depth += 1
-        self._take(character, index + 1)
+            if doubts.emoticon is not None:
+                self._nested_on_line += 1
+                if self._nested_on_line > _NESTED_ON_A_LINE:
+                    return self._close_at(doubts.emoticon)
+        closes = closing is not None and closing[0] == self.name
+        if doubts.nested is None and (opening is not None or closes):
+            doubts.nested = doubts.at(index, self._depth)
         return "next"
 
     def _close(self, character: str, index: int) -> State | Literal["next"]:
@@ -297,27 +241,23 @@ class Argument:
             self._take(character, index + 1)
             return "next"
         if character == "]" and self._tail[-1:] in (":", "="):
+            doubt = self._doubts.at(index, self._depth)
             if self._depth == 1:
-                self._emoticon = self._doubt(index)
-                self._nested_count = 0
+                self._doubts.emoticon = doubt
+                self._nested_on_line = 0
             else:
-                self._inner_emoticon = self._doubt(index)
+                self._doubts.inner_emoticon = doubt
             self._take(character, index + 1)
             return "next"
         self._depth -= 1
-        if self._depth == 0:
-            self._tape.at = index + 1
-            return self._finish()
-        # Of two in a row, the last may have been meant as the closing one.
-        self._inner_close = None
-        self._settle()
-        self._inner_close = len(self._doubtful)
         self._tape.at = index + 1
+        if self._depth == 0:
+            return self._finish()
         self._tail = (self._tail + character)[-2:]
-        self._doubtful.append(character)
+        self._doubts.take_inner_close(character)
         return "next"
 
-    def _close_at(self, doubt: _Doubt) -> State:
+    def _close_at(self, doubt: Doubt) -> State:
         """The bracket of an emoticon was the closing one after all."""
         self._back(doubt)
         self._tape.at += 1
@@ -343,24 +283,23 @@ class Argument:
     # --- lines and ends --------------------------------------------------------------------------------
 
     def _line_break(self, text: str, index: int, final: bool) -> State | Literal["next"]:
-        doubt = self._emoticon or self._inner_emoticon
+        doubt = self._doubts.emoticon or self._doubts.inner_emoticon
         if doubt is not None:
             return self._believe(doubt)
         opens = self._vocabulary.line_opens(text, index + 1, final)
         if opens == "more":
             return self._wait(index)
         if opens:
-            if self._nested is not None:
+            if self._doubts.nested is not None:
                 # Its bracket is missing, so the command that opened inside it was meant to be one.
-                return self._end_at_nested(self._nested)
-            if self._inner_close is not None:
-                del self._doubtful[self._inner_close]
+                return self._end_at_nested(self._doubts.nested)
+            self._doubts.drop_inner_close()
             self._tape.at = index
             return self._finish()
         self._take("\n", index + 1)
         return "next"
 
-    def _believe(self, doubt: _Doubt) -> State | Literal["next"]:
+    def _believe(self, doubt: Doubt) -> State | Literal["next"]:
         """Nothing else on the line closed, so the bracket of an emoticon does."""
         if doubt.depth == 1:
             return self._close_at(doubt)
@@ -371,23 +310,23 @@ class Argument:
 
     def _end_of_text(self) -> State:
         """The reply is over and the argument still open: the gentler reading."""
-        if self._code and self._code < 3 and self._code_doubt:
+        if self._code and self._code < 3 and self._doubts.code:
             self._no_code(self._tape.at)
             return self.read(True)
-        doubt = self._emoticon or self._inner_emoticon
+        doubt = self._doubts.emoticon or self._doubts.inner_emoticon
         if doubt is not None:
             believed = self._believe(doubt)
             return self.read(True) if believed == "next" else believed
-        if self._code and self._code_doubt:
+        if self._code and self._doubts.code:
             self._no_code(self._tape.at)
             return self.read(True)
-        if self._nested is not None:
+        if self._doubts.nested is not None:
             self.broken = 1
-            return self._end_at_nested(self._nested)
+            return self._end_at_nested(self._doubts.nested)
         self.complete = False
         return self._finish()
 
-    def _end_at_nested(self, nested: _Doubt) -> State:
+    def _end_at_nested(self, nested: Doubt) -> State:
         """End before the command that opens inside, or with the closing tag that stands there."""
         self._back(nested)
         closing = self._vocabulary.closing(self._tape.text, self._tape.at, final=True)
@@ -396,9 +335,5 @@ class Argument:
         return self._finish()
 
     def _finish(self) -> State:
-        self._emoticon = self._inner_emoticon = self._nested = self._code_doubt = None
-        self._inner_close = None
-        self._tape.forget()
-        self.fresh += self._doubtful
-        self._doubtful.clear()
+        self._doubts.clear()
         return "ended"

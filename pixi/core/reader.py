@@ -4,20 +4,18 @@ import re
 from typing import Final
 
 from pixi.core.argument import Argument
+from pixi.core.bare import BareCommand
 from pixi.core.language import CommandEnded, CommandStarted, CommandText, Event, Prose, Thought, ToolCallEnded
 from pixi.core.mending import Mender
 from pixi.core.payload import Payload
 from pixi.core.prose import ProseText
 from pixi.core.tags import tag_at
-from pixi.core.tape import Mark, Tape
+from pixi.core.tape import Tape
 from pixi.core.vocabulary import FILL, Opening, People, Vocabulary
 
 # A bracket counts only before what may be a name: a run of brackets is passed over in one step.
 _PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\]")
-_BRACKET: Final = re.compile(r"[\[【［]")
 _END_THINK: Final = re.compile(r"</think(?:ing)?\s{0,4}>", re.IGNORECASE)
-_BARE: Final = 4_096
-"""Characters behind a bare `[SEND]` in which `[/SEND]` is looked for."""
 _GENTLE: Final = 4
 """How many broken openings are each read again to the end; after them the rest is read gently at once."""
 
@@ -34,27 +32,6 @@ class Reader:
             `command_passed` is told.
     """
 
-    __slots__ = (
-        "_argument",
-        "_bare",
-        "_broken",
-        "_line_start",
-        "_marks",
-        "_mender",
-        "_payload",
-        "_people",
-        "_prose",
-        "_read",
-        "_started",
-        "_tags_end",
-        "_tape",
-        "_vocabulary",
-        "between",
-        "ended",
-        "parts",
-        "quiet",
-    )
-
     def __init__(self, vocabulary: Vocabulary, people: People) -> None:
         self.parts: list[str] = []
         self.ended = False
@@ -70,7 +47,7 @@ class Reader:
         self._marks = ""  # emphasis that was opened round a command and is to be closed behind it
         self._argument: Argument | None = None
         self._started = False
-        self._bare: tuple[str, Mark] | None = None
+        self._bare: BareCommand | None = None
         self._payload: Payload | None = None
         self._broken = 0
         self._tags_end = True  # whether a closing tag of a tool call may still come
@@ -278,7 +255,7 @@ class Reader:
         self.parts = []
         self._started = False
         if opening.bare:
-            self._bare = (opening.name, self._tape.mark(self._tape.at))
+            self._bare = BareCommand(opening.name, self._tape, self._vocabulary)
             self._read = self._read_bare
         else:
             gentle = self._broken >= _GENTLE
@@ -292,9 +269,7 @@ class Reader:
         if not self._started and (argument.began or state == "ended"):
             self._started = True
             events.append(CommandStarted(argument.name))
-        if argument.fresh:
-            text = "".join(argument.fresh)
-            argument.fresh.clear()
+        if text := argument.take_fresh():
             self.parts.append(text)
             events.append(CommandText(text))
         if state == "more":
@@ -307,49 +282,15 @@ class Reader:
         return True
 
     def _read_bare(self, events: list[Event], final: bool) -> bool:
-        """Behind `[SEND]`: `hello[/SEND]` makes that its argument, anything else leaves it without one."""
         assert self._bare is not None
-        tape = self._tape
-        name, start = self._bare
-        while True:
-            bracket = _BRACKET.search(tape.text, tape.at)
-            tape.at = bracket.start() if bracket else len(tape.text)
-            if bracket is None:
-                if tape.read_since(start) > _BARE:
-                    return self._end_bare(events, len(tape.text), closed=None)
-                return final and self._end_bare(events, len(tape.text), closed=False)
-            closing = self._vocabulary.closing(tape.text, tape.at, final)
-            opening = None if closing else self._vocabulary.opening(tape.text, tape.at, final)
-            if closing == "more" or opening == "more":
-                return False
-            if closing is not None and closing[0] == name:
-                return self._end_bare(events, closing[1], closed=True)
-            if opening is not None:
-                return self._end_bare(events, tape.at, closed=False)
-            tape.at += 1
-
-    def _end_bare(self, events: list[Event], end: int, *, closed: bool | None) -> bool:
-        """End it, with what was read as its argument if a tag closed it that ends at `end`.
-
-        Without a tag only what touches the bracket can be its argument: `[SEND]hello`, but not
-        `[SEND]` and a sentence behind it. None: in no case.
-        """
-        assert self._bare is not None
-        tape = self._tape
-        name, start = self._bare
-        # Told from the end of the text, since rewinding may join earlier pieces.
-        unread, behind = len(tape.text) - tape.at, len(tape.text) - end
-        tape.rewind(start)
-        text = tape.text[tape.at : len(tape.text) - unread]
-        if not closed and (closed is None or not text or text[0].isspace()):
-            text = ""
-        else:
-            tape.at = len(tape.text) - behind
-        tape.forget()
+        content = self._bare.read(final)
+        if content is None:
+            return False
+        name, argument = self._bare.name, content.text.strip()
         events.append(CommandStarted(name))
-        if text.strip():
-            events.append(CommandText(text))
-        events.append(CommandEnded(name, text.strip(), not text or bool(closed) or behind > 0))
+        if argument:
+            events.append(CommandText(content.text))
+        events.append(CommandEnded(name, argument, content.complete))
         self._bare = None
         self._read = self._read_prose
         return True

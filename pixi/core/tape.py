@@ -18,18 +18,20 @@ class Tape:
     was read before is kept as a list of pieces, so that a long doubt costs nothing per piece.
     """
 
-    __slots__ = ("_past", "at", "keeping", "text")
+    __slots__ = ("_past", "_past_size", "at", "keeping", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
         self.keeping = False
         self._past: list[str] = []
+        self._past_size = 0
 
     def append(self, piece: str) -> None:
         """The next piece of the reply. Only the text from `at` on stays in `text`."""
         if self.keeping:
             self._past.append(self.text[: self.at])
+            self._past_size += self.at
         self.text = self.text[self.at :] + piece
         self.at = 0
 
@@ -41,15 +43,18 @@ class Tape:
     def rewind(self, mark: Mark) -> None:
         """Read again from a mark. Later marks are void, earlier ones stay good."""
         if mark.past < len(self._past):
-            self.text = "".join(self._past[mark.past :]) + self.text
+            kept = "".join(self._past[mark.past :])
+            self.text = kept + self.text
+            self._past_size -= len(kept)
             del self._past[mark.past :]
         self.at = mark.at
 
     def read_since(self, mark: Mark) -> int:
-        """How many characters were read since a mark."""
-        return sum(map(len, self._past[mark.past :])) - mark.at + self.at
+        """How many characters were read since the earliest mark."""
+        return self._past_size - mark.at + self.at
 
     def forget(self) -> None:
         """No mark is needed any more."""
         self.keeping = False
         self._past.clear()
+        self._past_size = 0
