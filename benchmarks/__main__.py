@@ -1,0 +1,45 @@
+"""`python -m benchmarks [NAME …]`: measure, and print; everything at once also writes BENCHMARKS.md."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import cast
+
+from benchmarks.processes import ROOT
+from benchmarks.report import Figure, document, in_words, progress
+
+NAMES = ("parser", "client", "latency", "tokens", "start")
+OUTPUT = ROOT / "BENCHMARKS.md"
+
+
+def measure(name: str, quick: bool) -> list[Figure]:
+    """Run one benchmark; each is a module with `run(quick) -> list[Figure]`."""
+    # Imported here: what one needs (a model, another client) must not burden the others.
+    run = cast("Callable[[bool], list[Figure]]", import_module(f"benchmarks.{name}").run)
+    return run(quick)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure what was named, or everything."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: a try, nothing is written")
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(NAMES)
+    if unknown:
+        parser.error(f"no such figure: {', '.join(sorted(unknown))} (there are {', '.join(NAMES)})")
+    started = time.monotonic()
+    figures = [figure for name in options.names or NAMES for figure in measure(name, options.quick)]
+    for figure in figures:
+        print(in_words(figure))
+    if not options.names and not options.quick:
+        OUTPUT.write_text(document(figures), encoding="utf-8")
+        progress(f"{OUTPUT.name} written")
+    progress(f"{time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

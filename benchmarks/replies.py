@@ -1,0 +1,120 @@
+"""Replies as models write them, some 446 characters each, and how they are cut into chunks and events."""
+
+import itertools
+import json
+import re
+
+CHUNK_CHARACTERS = 4
+"""About one token of English."""
+
+REPLIES: tuple[str, ...] = (
+    """[NOTE: they had a rough day at work and sound worn out, be gentle and do not joke too early]
+[REACT: 🫂]
+[SEND: oh no, three meetings back to back AND the printer?? that's a villain origin story]
+[SEND: ok here is the plan. tea first. then the softest blanket you own, the one that is slightly too warm]
+[SEND: and then you tell me everything from the start, i have nowhere to be and a cat on my knees]
+[SEND: she says hi. well. she blinked]
+""",
+    """Sure! Here is my reply:
+
+[REACT: 🥞]
+[NOTE: pancakes! finally. share grandma's trick with the buttermilk, ask what they put on top]
+[SEND: omg you came to the right person]
+[SEND: two things nobody tells you: let the batter sit ten minutes. the first one is always ugly]
+[SEND: so it belongs to the cook]
+[SEND: a spoon of buttermilk instead of half the milk makes them tall (like, hat tall)]
+[SEND: so what goes on top? honey, berries, or chaos?]
+""",
+    """[NOTE: a question about code; answer short, show the line, keep brackets in the code as they are]
+[SEND: easy one, you are reading past the end of the list]
+[SEND: try `last = items[-1]` instead of `items[len(items)]`, python counts from zero]
+[SEND: so the last one sits at len - 1]
+[SEND: if the list may be empty, check that first: `if items:` is enough, an empty list is falsy]
+[REACT: 🐍]
+[SEND: tell me if it still shouts, then we look at the loop together]
+""",
+    """[REACT: 😭]
+[SEND: WAIT you finished the whole mural?? the one with the lighthouse and the forty seven gulls?]
+[NOTE: i am so proud, they talked about it for weeks; ask for a photo, offer to paint the eighth gull's hat]
+[SEND: i need to see it. all of it. also the corner where you ran out of blue and pretended it was fog]
+[SEND: (the fog was my favourite part)]
+[SEND: we should celebrate. i vote ferry, ice cream, drawing people's dogs]
+""",
+    """[NOTE: noch wach um drei Uhr, Prüfung morgen; beruhigen, nichts Neues mehr erklären]
+[SEND: hey, klapp das Buch zu, du kannst das. wirklich]
+[SEND: was du um drei Uhr nachts noch liest, ist um neun wieder weg – was du seit Wochen übst, bleibt]
+[REACT: 🌙]
+[SEND: Wecker auf halb acht, ein Glas Wasser, Fenster auf, und ich drück dir beide Daumen (und vier Pfoten)]
+[SEND: schreib mir danach, egal wie es war, ja? ich will die schlimmste Frage hören]
+""",
+)
+
+STAMP_DIGITS = 20
+"""Width of a moment in the stream: nanoseconds of the monotonic clock, with leading zeros."""
+
+STAMP_HOLE = "@" * STAMP_DIGITS
+"""Stands in a reply where the server puts the moment of writing, together with the closing bracket."""
+
+
+def cut(reply: str, characters: int = CHUNK_CHARACTERS) -> list[str]:
+    """The reply in chunks of that many characters, the last one shorter."""
+    return [reply[start : start + characters] for start in range(0, len(reply), characters)]
+
+
+def chunks_of_text(count: int) -> list[str]:
+    """That many chunks of the replies, one after the other, over and over."""
+    circle = [chunk for reply in REPLIES for chunk in cut(reply)]
+    return [circle[index % len(circle)] for index in range(count)]
+
+
+def stamped_chunks(count: int) -> list[str]:
+    """At least `count` chunks in which each message ends with a hole for the moment of writing.
+
+    The hole and the closing bracket are one chunk, so the moment is that of the bracket. A thought comes
+    last: the end of the stream must not be what makes a message known.
+    """
+    chunks: list[str] = []
+    for reply in itertools.cycle(REPLIES):
+        # Code spans are left out: a hole inside one would not be at the end of the argument.
+        stamped = re.sub(r"(\[SEND: [^`\[\]]*)\]", rf"\1 {STAMP_HOLE}]", reply)
+        for piece in re.split(rf"({STAMP_HOLE}\])", stamped):
+            if not piece.startswith(STAMP_HOLE):
+                chunks += cut(piece)
+                continue
+            chunks.append(piece)
+            if len(chunks) >= count:
+                return chunks + cut("\n[NOTE: that is all there was to say]\n")
+    raise AssertionError("a circle has no end")
+
+
+def event(delta: dict[str, str], finish: str | None = None) -> bytes:
+    """One server-sent event of a chat completion, as the public servers word it."""
+    body = {
+        "id": "chatcmpl-Bx4f1T9QmZpW7sKcR2dLuVhE0aNyJ",
+        "object": "chat.completion.chunk",
+        "created": 1_760_000_000,
+        "model": "benchmark",
+        "system_fingerprint": "fp_0a1b2c3d4e",
+        "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
+    }
+    return b"data: " + json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n\n"
+
+
+def http_chunk(data: bytes) -> bytes:
+    """The bytes framed as one chunk of a chunked HTTP body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def ending() -> bytes:
+    """What follows the last chunk of text: the reason, the count of tokens, the end of the body."""
+    usage = {
+        "id": "chatcmpl-Bx4f1T9QmZpW7sKcR2dLuVhE0aNyJ",
+        "object": "chat.completion.chunk",
+        "created": 1_760_000_000,
+        "model": "benchmark",
+        "choices": [],
+        "usage": {"prompt_tokens": 500, "completion_tokens": 100, "total_tokens": 600},
+    }
+    last = b"data: " + json.dumps(usage, separators=(",", ":")).encode() + b"\n\n"
+    events = (event({}, "stop"), last, b"data: [DONE]\n\n")
+    return b"".join(http_chunk(data) for data in events) + b"0\r\n\r\n"

