@@ -72,7 +72,7 @@ class LinesChannel:
 
     Attributes:
         failed: a turn ended in an error.
-        gone: nobody reads `out` any more.
+        broken: set when `out` cannot be written any more; `fault` says why.
     """
 
     out: TextIO
@@ -80,7 +80,8 @@ class LinesChannel:
     as_json: bool = False
     notes: bool = False
     failed: bool = False
-    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    broken: asyncio.Event = field(default_factory=asyncio.Event)
+    fault: OSError | None = None
     _received: float = field(default_factory=time.monotonic)
 
     @property
@@ -93,11 +94,11 @@ class LinesChannel:
         self._received = time.monotonic()
 
     async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
-        """Print the message. Raises `ChannelError` when nobody reads any more."""
+        """Print the message. Raises `ChannelError` when that is not possible any more."""
         if not self.as_json:
             self._write(printable(text))
-        if self.gone.is_set():
-            raise ChannelError("Nobody reads the output any more.")
+        if self.fault:
+            raise ChannelError("The output cannot be written any more.")
         return None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
@@ -115,7 +116,7 @@ class LinesChannel:
             self._write(_json_line({**to_json(event), "t": elapsed}))
             return
         match event:
-            case Failed(text) if not self.gone.is_set():  # else it tells what `talk` ends for
+            case Failed(text) if not self.fault:  # else it tells what `talk` ends for
                 print(f"pixi-persona: {one_line(text)}", file=self.err, flush=True)
             case Noted(text) if self.notes:
                 self._write(f"(note: {one_line(text)})")
@@ -125,14 +126,15 @@ class LinesChannel:
                 pass
 
     def _write(self, line: str) -> None:
-        if self.gone.is_set():
+        if self.fault:
             return
         try:
             self.out.write(line + "\n")
             self.out.flush()
-        except BrokenPipeError:
+        except OSError as error:
             # Told to `talk`, which ends; raised here it would look like a fault of the command.
-            self.gone.set()
+            self.fault = error
+            self.broken.set()
 
 
 _RAW_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -148,25 +150,26 @@ async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, chan
     """Send each line that is not blank as a message, once the one before is answered.
 
     Raises:
-        BrokenPipeError: nobody reads the replies any more.
-        ConfigError, OSError: the input cannot be read; what was answered before stands.
+        OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them), or the
+            input cannot be read.
+        ConfigError: the input is not text; what was answered before stands.
     """
     async for line in lines:
         if not line.strip():
             continue
         channel.hear()
         await answering.receive(seat.message(line), channel)
-        await _unless_gone(answering.settled(seat.conversation), channel)
+        await _unless_broken(answering.settled(seat.conversation), channel)
 
 
-async def _unless_gone(work: Awaitable[None], channel: LinesChannel) -> None:
+async def _unless_broken(work: Awaitable[None], channel: LinesChannel) -> None:
     settled = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(channel.gone.wait())
+    broken = asyncio.ensure_future(channel.broken.wait())
     try:
-        await asyncio.wait((settled, gone), return_when=asyncio.FIRST_COMPLETED)
-        if channel.gone.is_set():
-            raise BrokenPipeError
+        await asyncio.wait((settled, broken), return_when=asyncio.FIRST_COMPLETED)
+        if channel.fault:
+            raise channel.fault
         settled.result()
     finally:
         settled.cancel()
-        gone.cancel()
+        broken.cancel()

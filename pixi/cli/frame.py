@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from types import TracebackType
@@ -49,6 +50,7 @@ def prepare(*, debug: bool) -> None:
     """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log."""
     import logging
 
+    _open_closed_streams()
     if debug:
         logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     else:
@@ -172,6 +174,17 @@ class _Version(argparse.Action):
         except PackageNotFoundError:
             print(f"{PROGRAM} (not installed: run from its source)")
         parser.exit()
+
+
+def _open_closed_streams() -> None:
+    """A stream that was closed by whoever started us (`<&-`) is empty, or swallows what is written.
+
+    Else its number would go to the next file that is opened, and the loop's library ends the program.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode, flags = ("r", os.O_RDONLY) if number == 0 else ("w", os.O_WRONLY)
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, encoding="utf-8"))
 
 
 def _speak_utf8() -> None:

@@ -1,40 +1,62 @@
-"""Runs a subcommand's coroutine: on uvloop where installed, with Ctrl-C and a polite kill both clean."""
+"""Runs a subcommand's coroutine: on uvloop where installed, ended cleanly by Ctrl-C or a polite kill."""
 
 import asyncio
+import os
 import signal
-import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 
 from pixi.cli.exits import SIGNALLED
 
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has them all
+
 
 def run_async(work: Coroutine[None, None, int]) -> int:
-    """Run it to its end; gives its exit code, or 128 + the signal that ended it.
+    """Run it to its end; gives its exit code, or 128 + the number of the signal that ended it.
 
-    Raises:
-        KeyboardInterrupt: Ctrl-C; what the coroutine had open is closed by then.
+    The first signal cancels the coroutine, which closes what it has open. A second one ends the process
+    at once: whoever sends it will not wait, and nothing that counts is kept in memory alone.
     """
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_until_told_to_end(work))
-
-
-async def _until_told_to_end(work: Coroutine[None, None, int]) -> int:
-    task = asyncio.ensure_future(work)
     told: list[int] = []
+    cancel: list[Callable[[], object]] = []
 
-    def end(number: int) -> None:
+    def end(number: int, _: object) -> None:
+        if told:
+            os._exit(SIGNALLED + number)
         told.append(number)
-        task.cancel()
+        for each in cancel:
+            each()
 
-    if sys.platform != "win32":
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, end, number)
+    async def cancellable() -> int:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        # Not at once: the loop may be asleep, and has to be woken up.
+        cancel.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        if told:
+            task.cancel()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not told:
+                raise
+            return SIGNALLED + told[0]
+        finally:
+            cancel.clear()
+
+    # The handler stays while the runner closes: that takes a moment too, and is no time to be interrupted.
+    with _handling(end), asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(cancellable())
+
+
+@contextmanager
+def _handling(handler: Callable[[int, object], None]) -> Iterator[None]:
+    """Handle the signals that end a program, until the block is left."""
+    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    before = [(number, signal.signal(number, handler)) for number in numbers]
     try:
-        return await task
-    except asyncio.CancelledError:
-        if not told:
-            raise
-        return SIGNALLED + told[0]
+        yield
+    finally:
+        for number, previous in before:
+            signal.signal(number, previous)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

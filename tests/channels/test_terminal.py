@@ -121,14 +121,15 @@ async def test_an_output_that_nobody_reads_is_noticed(unread: io.TextIOWrapper) 
     channel = LinesChannel(unread, err)
     with pytest.raises(ChannelError) as refused:
         await channel.send("hi", nonce="n")
-    assert channel.gone.is_set()
+    assert channel.broken.is_set()
+    assert isinstance(channel.fault, BrokenPipeError)
     channel.show(Failed(str(refused.value)))
     assert err.getvalue() == ""
 
     as_json = LinesChannel(unread, io.StringIO(), as_json=True)
     as_json.show(Sent("hi"))
     as_json.show(Sent("again"))
-    assert as_json.gone.is_set()
+    assert as_json.broken.is_set()
 
 
 def test_a_seat_has_one_address_and_each_message_an_id_of_its_own() -> None:

@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +68,11 @@ class Piped:
 
 @asynccontextmanager
 async def piped(
-    home: Path, *words: str, launch: str = "", stdout: int = asyncio.subprocess.PIPE
+    home: Path,
+    *words: str,
+    launch: str = "",
+    stdout: int = asyncio.subprocess.PIPE,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncGenerator[Piped, None]:
     """`python -m pixi WORDS` in the folder `home`, started by the program `launch` if there is one."""
     process = await asyncio.create_subprocess_exec(
@@ -79,7 +83,7 @@ async def piped(
         stdout=stdout,
         stderr=asyncio.subprocess.PIPE,
         cwd=home,
-        env=environment(home),
+        env=environment(home, **(environ or {})),
     )
     try:
         yield Piped(process)

