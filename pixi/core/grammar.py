@@ -1,0 +1,177 @@
+"""A GBNF grammar made from the registered commands, so that a reply can only be commands, one to a line.
+
+llama.cpp and vLLM take such a grammar with a request. Every reply that it lets through is read by
+`CommandStream` as complete commands, and is already the clean form which the history keeps.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pixi.core.prompt import CommandHelp
+
+# A small model that may choose any of a thousand emoji chooses odd ones.
+_FAMILIAR_EMOJI = (
+    *(
+        "😊",
+        "😄",
+        "😂",
+        "🥰",
+        "😍",
+        "😎",
+        "😮",
+        "😢",
+        "😭",
+        "😅",
+        "🤔",
+        "😴",
+        "🙈",
+        "🤗",
+        "🫂",
+        "💪",
+        "👍",
+        "👋",
+        "👏",
+    ),
+    *(
+        "🙏",
+        "❤️",
+        "💛",
+        "💙",
+        "🔥",
+        "✨",
+        "🌟",
+        "🎉",
+        "🎨",
+        "🎵",
+        "🌙",
+        "🌈",
+        "🌊",
+        "🌸",
+        "😺",
+        "😻",
+        "🐱",
+        "🐾",
+        "🥞",
+    ),
+    *("🍓", "🍰", "🍵", "☕"),
+)
+
+_ANY_EMOJI = (
+    r'emoji ::= sign ("\u200D" sign){0,3} | [\U0001F1E6-\U0001F1FF] [\U0001F1E6-\U0001F1FF]',
+    r"sign ::= [\u231A\u231B\u23E9-\u23F3\u25B6\u25C0\u2600-\u27BF\u2934\u2935\u2B05-\u2B07\u2B1B\u2B1C\u2B50"
+    r'\u2B55\U0001F300-\U0001F3FA\U0001F400-\U0001FAFF] "\uFE0F"? [\U0001F3FB-\U0001F3FF]?',
+)
+
+# What has a meaning in the command language, and what it would clean away: brackets of any width, code
+# marks, backslashes, `<` (which begins the tokens that end a turn), control and invisible characters.
+_MEANING = r"\[\]【】［］`\\<\x00-\x1F\x7F-\xA0\u1680\u2000-\u200B\u2028-\u202F\u205F-\u206F\u3000\uFEFF"
+
+# A bracket behind `:` or `=` may be an emoticon, so no argument ends in those.
+_LINE_TEXT = (
+    rf"last ::= [^ :='{_MEANING}]",
+    rf"char ::= [^ {_MEANING}]",
+    'line ::= (char " "?){0,80} last',
+)
+
+# One or two sentences of at most eighteen words: what a small model says after that is babble. No
+# quotation marks, colons or lists either: they lead it away from talking.
+_SENTENCES = (
+    'sentences ::= sentence (" " sentence)?',
+    'sentence ::= word (" " word){0,17} mark?',
+    'words ::= word (" " word){0,9} mark?',
+    rf'word ::= [^ .!?…。！？؟:="()*_#/{_MEANING}]{{1,40}}',
+    'mark ::= "." | "..." | "!" "!"? | "?" "!"? | [。！？؟…]',
+)
+
+# Larger models may break lines, escape brackets and show code, in which brackets are only text.
+_LARGE_TEXT = (
+    "text ::= last | (plain | span) part* last",
+    r'part ::= plain | " " | "\n" | escape | less | span | fence',
+    rf"last ::= [^ :='{_MEANING}] | span",
+    rf"plain ::= [^ {_MEANING}]",
+    r'escape ::= "\\" [\[\]]',
+    r'less ::= "<" [ 0-9=>-]',
+    r'span ::= "`" [^`\x00-\x1F\x7F-\xA0]+ "`"',
+    r'fence ::= "\n```" [a-z]* "\n" ([^`\x00-\x09\x0B-\x1F]+ "\n")+ "```\n"',
+)
+
+
+def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bool) -> str:
+    """The grammar of a whole reply.
+
+    A note stands first, and once. An argument called `emoji` is one. For small models the order is
+    fixed (note, reaction, another command, messages), counts and lengths are bounded, and there is
+    always a message: a model that cannot judge when silence fits would be silent at random.
+
+    Args:
+        silence: whether a reply may go without a message; of no account for small models.
+    """
+    rules = [f"{_rule(n)} ::= {_command(c, small)}" for n, c in enumerate(commands)]
+    text = (*_SENTENCES, *_LINE_TEXT) if small else _LARGE_TEXT
+    emoji = (f"emoji ::= {' | '.join(map(_literal, _FAMILIAR_EMOJI))}",) if small else _ANY_EMOJI
+    shape = _small_shape(commands) if small else _large_shape(commands, silence)
+    return "\n".join((*shape, r'nl ::= "\n"', *rules, *text, *emoji)) + "\n"
+
+
+def _small_shape(commands: Sequence[CommandHelp]) -> Iterator[str]:
+    first = [_rule(n) for name in ("note", "react") for n, c in enumerate(commands) if c.name == name]
+    others = [_rule(n) for n, c in enumerate(commands) if c.name not in ("note", "react", "send")]
+    send = _named(commands, "send")
+    if send is None:
+        yield f"root ::= act (nl act){{0,2}}\nact ::= {_any(range(len(commands)))}"
+        return
+    before = "".join(f"({rule} nl)? " for rule in first)
+    yield f"root ::= {before}{'(other nl)? ' if others else ''}{send} (nl {send}){{0,1}}"
+    if others:
+        yield f"other ::= {' | '.join(others)}"
+
+
+def _large_shape(commands: Sequence[CommandHelp], silence: bool) -> Iterator[str]:
+    note, send = _named(commands, "note"), _named(commands, "send")
+    acts = [n for n, c in enumerate(commands) if c.name != "note"]
+    before = f"({note} nl)? " if note else ""
+    if send and not silence:
+        yield f"root ::= {before}(act nl){{0,9}} {send} (nl act){{0,19}}"
+    else:
+        alone = [part for part in (note, r'"[SEND]"' if send else "") if part]
+        yield f"root ::= {' | '.join((*([f'{before}act (nl act){{0,29}}'] if acts else []), *alone))}"
+    if acts:
+        yield f"act ::= {_any(acts)}"
+
+
+def _command(command: CommandHelp, small: bool) -> str:
+    if not command.argument:
+        return _literal(f"[{command.shown}]")
+    return f'{_literal(f"[{command.shown}: ")} {_argument(command, small)} "]"'
+
+
+def _argument(command: CommandHelp, small: bool) -> str:
+    if command.argument == "emoji":
+        return "emoji"
+    if not small:
+        return "text"
+    return {"send": "sentences", "note": "words"}.get(command.name, "line")
+
+
+def _named(commands: Sequence[CommandHelp], name: str) -> str | None:
+    return next((_rule(n) for n, c in enumerate(commands) if c.name == name), None)
+
+
+def _rule(number: int) -> str:
+    # Names of rules may hold only letters, digits and dashes; names of commands may hold anything.
+    return f"command-{number}"
+
+
+def _any(numbers: Sequence[int]) -> str:
+    return " | ".join(map(_rule, numbers))
+
+
+def _literal(text: str) -> str:
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    if character.isprintable() or character in "\ufe0f\u200d":
+        return character
+    return f"\\U{ord(character):08X}"

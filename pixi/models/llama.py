@@ -1,0 +1,229 @@
+"""Models that run here: a `.gguf` file served by llama.cpp in a process of its own."""
+
+import asyncio
+import importlib.util
+import os
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+
+import aiohttp
+
+from pixi.core.deltas import Delta, Finished, Request
+from pixi.core.errors import ConfigError, ModelError
+from pixi.core.lines import Line, UserLine
+from pixi.models.deadlines import Deadlines
+from pixi.models.faults import Retries
+from pixi.models.llama_process import LlamaProcess, ServerSettings
+from pixi.models.model import Traits
+from pixi.models.openai_chat import OpenAIChat
+from pixi.models.weights import Progress, bundled_weights, checked, ticking
+
+# Chosen on the bundled model in talks of ten turns, 60 turns for each setting. Without a penalty half of
+# its messages repeat one of before; at 1.05 a third do, at 1.1 none. It must not reach back further than
+# the last exchanges, or the model avoids the words of its own persona. llama.cpp's DRY keeps it from
+# repeating too, but it evades by gluing words together. Warmer than 0.5 it forgets who it is.
+SMALL_SAMPLING: Mapping[str, object] = {
+    "temperature": 0.4,
+    "repeat_penalty": 1.1,
+    "repeat_last_n": 128,
+    "min_p": 0.05,
+}
+SMALL_MAX_TOKENS = 160  # two messages of two sentences each, in any script
+
+_SMALL_BYTES = 1_500_000_000
+_BUNDLED_CONTEXT = 4096
+_OTHER_CONTEXT = 8192
+_LARGE_MAX_TOKENS = 2048
+_TOO_LARGE = "Perhaps it is too large for the memory of this machine: try a smaller file or context."
+# A large prompt on a slow machine is evaluated for minutes before the first word.
+_DEADLINES = Deadlines(first=120.0, gap=60.0, turn=600.0)
+
+
+class LocalModel:
+    """A model in a process of its own. Made by `open`, which waits until it can be asked.
+
+    The process ends with the model, and with this program however that ends. If it dies, the reply in hand
+    fails and the next `stream` starts it again; one that dies again before a reply was whole stays dead.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, traits: Traits, style: Mapping[str, object], progress: Progress
+    ) -> None:
+        self._settings = settings
+        self._traits = traits
+        self._style = style
+        self._progress = progress
+        self._starting = asyncio.Lock()
+        self._process: LlamaProcess | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._may_restart = True
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | str | None = None,
+        *,
+        progress: Progress = lambda _: None,
+        context_tokens: int | None = None,
+        threads: int | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> "LocalModel":
+        """Find the weights, start the process and wait until it is ready.
+
+        Args:
+            path: a `.gguf` file; None: the bundled model, fetched if it is nowhere.
+            progress: told each second what takes so long.
+            context_tokens: prompt and reply together; never more than the model was trained for.
+            threads: None: all processors but one.
+            temperature, max_tokens: None: what suits the model.
+
+        Raises:
+            ConfigError: no weights, no runtime, or the file cannot be loaded.
+        """
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ConfigError(
+                "Models that run here need llama.cpp, which is not installed.\n"
+                'Run: pip install "pixi-persona[local]"'
+            )
+        weights = await bundled_weights(progress) if path is None else checked(Path(path))
+        context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
+        small = weights.stat().st_size < _SMALL_BYTES
+        style: dict[str, object] = dict(SMALL_SAMPLING) if small else {}
+        style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if small else _LARGE_MAX_TOKENS)
+        if temperature is not None:
+            style["temperature"] = temperature
+        settings = ServerSettings(str(weights), context, threads or _threads())
+        model = cls(settings, Traits(context, small=small), style, progress)
+        try:
+            await model._learn_context(await model._running())
+        except BaseException:
+            await model.close()
+            raise
+        return model
+
+    @property
+    def name(self) -> str:
+        """The file's name, without its ending."""
+        return Path(self._settings.path).stem
+
+    @property
+    def traits(self) -> Traits:
+        """What the prompt must know of it."""
+        return self._traits
+
+    async def warm(self, lines: Sequence[Line]) -> None:
+        """Have the static prefix evaluated before anybody waits for it: the first words come sooner.
+
+        Raises:
+            ModelError: as for `stream`.
+        """
+        # Chat templates want somebody to have spoken; what stands before that is what will be met again.
+        request = Request((*lines, UserLine("hi")))
+        async with ticking(self._progress, "reading the persona"):
+            async for _ in self._ask(request, dict(self._style) | {"max_tokens": 1}):
+                pass
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Ask, and yield the reply as it is written; the last delta is `Finished`.
+
+        Raises:
+            ModelError: the process died or could not be started again, or llama.cpp refused.
+        """
+        async with aclosing(self._ask(request, self._style)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    async def close(self) -> None:
+        """End the process. Calling it twice does no harm."""
+        self._closed = True
+        async with self._starting:
+            if self._session is not None:
+                await self._session.close()
+                self._session = None
+            if self._process is not None:
+                await self._process.close()
+                self._process = None
+
+    async def _ask(self, request: Request, style: Mapping[str, object]) -> AsyncGenerator[Delta, None]:
+        process = await self._again()
+        chat = OpenAIChat(
+            self.name,
+            base_url=f"{process.address}/v1",
+            api_key=process.api_key,
+            traits=self._traits,
+            extra_body=style,
+            tools="off" if self._traits.small else "auto",
+            grammar="llama.cpp",
+            deadlines=_DEADLINES,
+            retries=Retries(attempts=1),
+            session=self._session,
+        )
+        try:
+            async with aclosing(chat.stream(request)) as deltas:
+                async for delta in deltas:
+                    if isinstance(delta, Finished):
+                        self._may_restart = True
+                    yield delta
+        except ModelError as error:
+            # The connection breaks a moment before the system says that the process is gone.
+            if self._closed or not await process.died(within=1.0):
+                raise
+            mend = "It is started again for the next message." if self._may_restart else _TOO_LARGE
+            raise ModelError(f"The local model {self.name} died: {process.last_words}. {mend}") from error
+
+    async def _again(self) -> LlamaProcess:
+        """The process, started again if it died.
+
+        Raises:
+            ModelError: it is closed, it died twice, or it cannot be started again.
+        """
+        try:
+            return await self._running()
+        except ConfigError as error:
+            raise ModelError(str(error), permanent=True) from error
+
+    async def _running(self) -> LlamaProcess:
+        async with self._starting:
+            before = self._process
+            if before is not None and before.alive:
+                return before
+            if self._closed:
+                raise ModelError(f"The local model {self.name} is closed.", permanent=True)
+            if before is not None:
+                if not self._may_restart:
+                    raise ModelError(f"The local model {self.name} died twice. {_TOO_LARGE}", permanent=True)
+                self._may_restart = False
+                await before.close()
+            async with ticking(self._progress, f"loading {self.name}"):
+                self._process = await LlamaProcess.start(self._settings)
+            self._session = self._session or _open_session()
+            return self._process
+
+    async def _learn_context(self, process: LlamaProcess) -> None:
+        assert self._session is not None
+        trained = await process.trained_context(self._session)
+        if trained is not None and trained < self._traits.context_tokens:
+            self._traits = Traits(trained, small=self._traits.small)
+
+
+def _open_session() -> aiohttp.ClientSession:
+    """A session that uses each connection once: llama.cpp closes them after a reply, without a word."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None),
+    )
+
+
+def _threads() -> int:
+    """All processors that this program may use, but one.
+
+    llama.cpp's threads wait for each other by spinning: as soon as anything else wants a processor too,
+    this program itself for instance, one thread more makes the bundled model eight times slower.
+    """
+    count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(1, count - 1)

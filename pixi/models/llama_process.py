@@ -1,0 +1,166 @@
+"""One run of the process in which llama.cpp serves: started, watched, asked, and ended."""
+
+import asyncio
+import contextlib
+import json
+import secrets
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from pixi.core.errors import ConfigError
+
+_SCRIPT = Path(__file__).with_name("llama_server.py")
+_START_SECONDS = 300.0
+_CLOSE_SECONDS = 1.0
+_KEPT_BYTES = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What the process is told.
+
+    Attributes:
+        path: of the `.gguf` file.
+        context_tokens: prompt and reply together.
+        threads: on which it computes.
+        cache_mib: memory for the evaluated prompts of other conversations.
+    """
+
+    path: str
+    context_tokens: int
+    threads: int
+    cache_mib: int = 512
+
+
+class _Meta(msgspec.Struct):
+    n_ctx_train: int = 0
+
+
+class _Served(msgspec.Struct):
+    meta: _Meta | None = None
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Served] = []
+
+
+class LlamaProcess:
+    """A process that is ready to be asked. Made by `start`.
+
+    Attributes:
+        address: where it listens, on this machine alone.
+        api_key: without it, it answers nobody.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process, api_key: str) -> None:
+        self.address = ""
+        self.api_key = api_key
+        self._process = process
+        self._said = b""
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def start(cls, settings: ServerSettings) -> "LlamaProcess":
+        """Start it, and wait until the model is loaded.
+
+        Raises:
+            ConfigError: the model cannot be loaded; the text holds what llama.cpp said.
+        """
+        api_key = secrets.token_urlsafe(24)
+        # By its file, and with `-P`: nothing in the working directory is imported in place of a library.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", str(_SCRIPT)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            # Ctrl-C in the terminal is this process's business; that one ends when it is told to.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+        run = cls(process, api_key)
+        try:
+            run.address = await run._told_address(asdict(settings) | {"api_key": api_key})
+        except BaseException:
+            await run.close()
+            raise
+        if not run.address:
+            raise ConfigError(f"llama.cpp cannot load {settings.path}: {run.last_words}")
+        return run
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.returncode is None
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
+    def last_words(self) -> str:
+        """What it last complained of, in one line."""
+        lines = self._said.decode("utf-8", "replace").splitlines()
+        complaints = [line.partition(" E ")[2] for line in lines if " E " in line]  # the first is the cause
+        said = complaints[0] if complaints else lines[-1] if lines else ""
+        code = self._process.returncode
+        ended = (
+            f"it was ended by signal {-code}" if code is not None and code < 0 else f"it ended with {code}"
+        )
+        return said.strip()[:300] or ended
+
+    async def died(self, within: float) -> bool:
+        """Whether it is dead, or is before so many seconds have passed."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), within)
+        return not self.alive
+
+    async def trained_context(self, session: aiohttp.ClientSession) -> int | None:
+        """How many tokens the model has learned to hold, where its file says so."""
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        try:
+            async with session.get(f"{self.address}/v1/models", headers=headers) as response:
+                listing = msgspec.json.decode(await response.read(), type=_Listing)
+        except (aiohttp.ClientError, msgspec.MsgspecError):
+            return None  # then what was set has to be believed
+        metas = [served.meta for served in listing.data if served.meta is not None]
+        return metas[0].n_ctx_train or None if metas else None
+
+    async def close(self) -> None:
+        """End it, kindly for a second and then by force. Calling it twice does no harm."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if not await self.died(_CLOSE_SECONDS):
+            self._process.kill()
+            await self._process.wait()
+        await self._listening
+
+    async def _told_address(self, settings: dict[str, object]) -> str:
+        """Tell it the settings; gives the address, or "" where it ended instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                with contextlib.suppress(ConnectionError):  # it ended before it read: said below
+                    self._process.stdin.write(json.dumps(settings).encode() + b"\n")
+                    await self._process.stdin.drain()
+                answer = await self._process.stdout.readline()
+        except TimeoutError:
+            raise ConfigError(
+                f"{settings['path']} was not loaded after {_START_SECONDS:.0f} s: use a smaller model."
+            ) from None
+        if answer:
+            return str(json.loads(answer)["address"])
+        await self.close()
+        return ""
+
+    async def _listen(self) -> None:
+        """Keep the last of what it says, until it ends."""
+        assert self._process.stderr is not None
+        while chunk := await self._process.stderr.read(4096):
+            self._said = (self._said + chunk)[-_KEPT_BYTES:]

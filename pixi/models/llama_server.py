@@ -1,0 +1,43 @@
+"""The process in which llama.cpp runs: settings in as one JSON line, its address out as another.
+
+It is started as a script, imports nothing of Pixi, and ends when its standard input closes: a parent that
+was killed leaves no orphan. A process of its own, because loading a model holds Python's lock.
+"""
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    """Serve on a free port of this machine until standard input closes."""
+    settings = json.loads(sys.stdin.readline())
+    # llama.cpp may write what it likes to standard output; the parent reads nothing there but the answer.
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    import xllamacpp
+
+    params = xllamacpp.CommonParams()
+    params.model.path = settings["path"]
+    params.n_ctx = settings["context_tokens"]
+    params.cpuparams.n_threads = settings["threads"]
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [settings["api_key"]]
+    params.n_parallel = 1
+    params.cache_ram_mib = settings["cache_mib"]  # where the prompts of other conversations wait
+    params.verbosity = 1  # errors alone
+    params.fit_params = False  # it would read the file twice, to change settings that are set here
+    params.ui = False
+    server = xllamacpp.Server(params)
+
+    answer.write(json.dumps({"address": server.listening_address}) + "\n")
+    answer.flush()
+    sys.stdin.read()
+    # Not `sys.exit`: a reply that is being written would be waited for.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

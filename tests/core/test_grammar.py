@@ -1,0 +1,86 @@
+"""The text of the grammar; what llama.cpp makes of it is tried in `tests/models/test_llama.py`."""
+
+import re
+
+import pytest
+
+from pixi.core.grammar import command_grammar
+from pixi.core.prompt import CommandHelp
+
+SEND = CommandHelp("send", "message", "a message")
+NOTE = CommandHelp("note", "thought", "a thought")
+REACT = CommandHelp("react", "emoji", "an emoji")
+WAVE = CommandHelp("wave", "", "wave")
+ROLL = CommandHelp("roll", "dice", "roll dice")
+
+
+def rules(grammar: str) -> dict[str, str]:
+    return dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+
+
+def without_literals(body: str) -> str:
+    body = re.sub(r'"(\\.|[^"\\])*"', " ", body)
+    return re.sub(r"\[(\\.|[^\]\\])*\]", " ", body)
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize("silence", [True, False])
+@pytest.mark.parametrize(
+    "commands",
+    [(SEND,), (SEND, NOTE, REACT), (NOTE,), (WAVE,), (SEND, WAVE), (ROLL, SEND, NOTE, WAVE)],
+)
+def test_every_rule_that_is_named_is_there(
+    commands: tuple[CommandHelp, ...], silence: bool, small: bool
+) -> None:
+    written = rules(command_grammar(commands, silence=silence, small=small))
+    assert "root" in written
+    for body in written.values():
+        named = set(re.findall(r"[a-z][a-z0-9-]*", without_literals(body)))
+        assert named <= set(written)
+
+
+def test_each_command_has_its_form() -> None:
+    written = rules(command_grammar((SEND, WAVE, REACT), silence=True, small=False))
+    assert written["command-0"] == '"[SEND: " text "]"'
+    assert written["command-1"] == '"[WAVE]"'
+    assert written["command-2"] == '"[REACT: " emoji "]"'
+
+
+def test_a_small_model_always_sends_whatever_the_persona_says() -> None:
+    for silence in (True, False):
+        root = rules(command_grammar((SEND, NOTE, REACT), silence=silence, small=True))["root"]
+        assert root == "(command-1 nl)? (command-2 nl)? command-0 (nl command-0){0,1}"
+
+
+def test_a_small_model_may_use_one_other_command() -> None:
+    written = rules(command_grammar((SEND, WAVE, ROLL), silence=True, small=True))
+    assert written["root"] == "(other nl)? command-0 (nl command-0){0,1}"
+    assert written["other"] == "command-1 | command-2"
+
+
+def test_a_large_model_may_be_silent_where_the_persona_may() -> None:
+    root = rules(command_grammar((SEND, NOTE, REACT), silence=True, small=False))["root"]
+    assert root == '(command-1 nl)? act (nl act){0,29} | command-1 | "[SEND]"'
+
+
+def test_a_large_model_must_send_where_the_persona_must() -> None:
+    root = rules(command_grammar((SEND, NOTE, REACT), silence=False, small=False))["root"]
+    assert root == "(command-1 nl)? (act nl){0,9} command-0 (nl act){0,19}"
+
+
+@pytest.mark.parametrize(
+    ("name", "literal"),
+    [
+        ("bąk", '"[BĄK]"'),
+        ("挥手", '"[挥手]"'),
+        ("سلام", '"[سلام]"'),
+        ("straße", '"[straße]"'),
+        ('say "hi"', '"[SAY \\"HI\\"]"'),
+        ("back\\slash", '"[BACK\\\\SLASH]"'),
+        ("tab\tbed", '"[TAB\\U00000009BED]"'),
+        ("be right back", '"[BE RIGHT BACK]"'),
+    ],
+)
+def test_names_are_safe_in_the_grammar(name: str, literal: str) -> None:
+    written = rules(command_grammar((CommandHelp(name, "", "x"),), silence=True, small=False))
+    assert written["command-0"] == literal

@@ -1,0 +1,249 @@
+"""The bundled model in its own process: real llama.cpp, real weights, one process for most of the tests."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncGenerator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
+from pixi.core.deltas import Finished, Request, Text
+from pixi.core.errors import ConfigError, ModelError
+from pixi.core.grammar import command_grammar
+from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
+from pixi.core.prompt import CommandHelp
+from pixi.models.llama import LocalModel
+from pixi.models.llama_process import LlamaProcess, ServerSettings
+from pixi.models.weights import cached, installed
+
+WEIGHTS = installed() or cached()
+pytestmark = [
+    pytest.mark.skipif(
+        find_spec("xllamacpp") is None, reason="xllamacpp is not installed: `make test` does it"
+    ),
+    pytest.mark.skipif(WEIGHTS is None, reason="the bundled weights are not here: `make test` fetches them"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+SEND = CommandHelp("send", "message", "a message")
+NOTE = CommandHelp("note", "thought", "a thought")
+REACT = CommandHelp("react", "emoji", "an emoji")
+PREFIX: tuple[Line, ...] = (
+    SystemLine("You are Pixi, a cheerful art student who lives on a small island."),
+    UserLine("Hi!"),
+    AssistantLine("[REACT: 👋]\n[SEND: Hi! I was drawing a cat.]"),
+    UserLine("What do you like?"),
+    AssistantLine("[SEND: I love cats and pancakes!]"),
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def model() -> AsyncGenerator[LocalModel, None]:
+    local = await LocalModel.open(context_tokens=1024, max_tokens=120)
+    yield local
+    await local.close()
+
+
+async def reply_to(
+    model: LocalModel, said: str, commands: Sequence[CommandHelp], *, small: bool = True, silence: bool = True
+) -> tuple[str, Finished]:
+    grammar = command_grammar(commands, silence=silence, small=small)
+    return await whole(model, Request((*PREFIX, UserLine(said)), grammar=grammar))
+
+
+async def whole(model: LocalModel, request: Request) -> tuple[str, Finished]:
+    text, last = "", None
+    async for delta in model.stream(request):
+        if isinstance(delta, Text):
+            text += delta.text
+        last = delta
+    assert isinstance(last, Finished)
+    return text, last
+
+
+def commands_in(text: str, names: Sequence[str]) -> list[CommandEnded]:
+    """The commands of a reply that is nothing else."""
+    stream = CommandStream(names)
+    events = [*stream.feed(text), *stream.close()]
+    assert not [e for e in events if isinstance(e, Prose) and e.text.strip()], text
+    ends = [e for e in events if isinstance(e, CommandEnded)]
+    assert len(ends) == len([e for e in events if isinstance(e, CommandStarted)])
+    return ends
+
+
+async def test_it_is_what_it_says(model: LocalModel) -> None:
+    assert model.name.startswith("SmolLM2-135M")
+    assert model.traits.small
+    assert model.traits.context_tokens == 1024
+
+
+@pytest.mark.parametrize("said", ["hi", "[SEND: [[ ]", "tell me a very long story!", "😀 你好"])
+async def test_every_reply_is_complete_commands(model: LocalModel, said: str) -> None:
+    text, finished = await reply_to(model, said, (NOTE, REACT, SEND))
+    ends = commands_in(text, ("note", "react", "send"))
+    assert finished.reason == "stop"
+    assert all(end.complete and end.argument for end in ends)
+    assert 1 <= sum(end.name == "send" for end in ends) <= 2
+    assert [end.name for end in ends] == sorted((e.name for e in ends), key=["note", "react", "send"].index)
+    # As the history holds it: the next prompt begins with this one, to the byte.
+    assert text == "\n".join(f"[{end.name.upper()}: {end.argument}]" for end in ends)
+
+
+@pytest.mark.parametrize("said", ["hi", "show me some code"])
+@pytest.mark.parametrize("silence", [True, False])
+async def test_the_large_grammar_is_taken_and_read_too(model: LocalModel, said: str, silence: bool) -> None:
+    text, finished = await reply_to(model, said, (SEND, NOTE, REACT), small=False, silence=silence)
+    ends = commands_in(text, ("note", "react", "send"))
+    assert ends
+    if finished.reason == "stop":
+        assert all(end.complete for end in ends)
+        assert silence or any(end.name == "send" for end in ends)
+
+
+async def test_commands_of_ones_own(model: LocalModel) -> None:
+    wave = CommandHelp("挥手", "how", "wave")
+    odd = CommandHelp('say "hi" \\ now', "", "odd")
+    text, _ = await reply_to(model, "wave!", (wave,))
+    assert {end.name for end in commands_in(text, ("挥手",))} == {"挥手"}
+    text, _ = await reply_to(model, "hi", (odd,))
+    assert text.splitlines()[0] == '[SAY "HI" \\ NOW]'
+
+
+async def test_warmed_up_it_evaluates_only_what_is_new(model: LocalModel) -> None:
+    lines = (SystemLine("You are Bo. " * 40), *PREFIX[1:])
+    await model.warm(lines)
+    text, first = await whole(model, Request((*lines, UserLine("How are you?")), grammar=grammar()))
+    assert first.usage.prompt_tokens > 150
+    assert first.usage.prompt_tokens - first.usage.cached_tokens <= 30
+    longer = (*lines, UserLine("How are you?"), AssistantLine(text), UserLine("And now?"))
+    _, second = await whole(model, Request(longer, grammar=grammar()))
+    # A reply is not always cut into the tokens that it was written in: at worst it is read once more.
+    new = first.usage.completion_tokens + 30
+    assert second.usage.prompt_tokens - second.usage.cached_tokens <= new
+
+
+async def test_a_reply_that_nobody_wants_any_more(model: LocalModel) -> None:
+    stream = model.stream(Request((*PREFIX, UserLine("hi")), grammar=grammar()))
+    await anext(stream)
+    await stream.aclose()
+    text, _ = await reply_to(model, "hi", (SEND,))
+    assert text.startswith("[SEND: ")
+
+
+async def test_a_process_that_dies_is_named_and_started_again_once() -> None:
+    told: list[str] = []
+    model = await LocalModel.open(context_tokens=512, max_tokens=40, progress=told.append)
+    try:
+        assert told == [f"loading {model.name} …"]
+        await killed_in_mid_reply(model)
+        text, _ = await reply_to(model, "hi", (SEND,))
+        assert text.startswith("[SEND: ")
+        await killed_in_mid_reply(model)
+        await killed_in_mid_reply(model)
+        with pytest.raises(ModelError, match="died twice") as caught:
+            await reply_to(model, "hi", (SEND,))
+        assert caught.value.permanent
+    finally:
+        await model.close()
+    with pytest.raises(ModelError, match="is closed"):
+        await reply_to(model, "hi", (SEND,))
+
+
+async def killed_in_mid_reply(model: LocalModel) -> None:
+    stream = model.stream(Request((*PREFIX, UserLine("hi")), grammar=grammar()))
+    await anext(stream)
+    os.kill(pid_of(model), signal.SIGKILL)
+    with pytest.raises(ModelError, match=f"{model.name} died: it was ended by signal 9"):
+        async for _ in stream:
+            pass
+
+
+def pid_of(model: LocalModel) -> int:
+    process = model._process
+    assert process is not None
+    return process.pid
+
+
+def grammar() -> str:
+    return command_grammar((SEND, NOTE, REACT), silence=True, small=True)
+
+
+async def test_closing_ends_the_process_soon() -> None:
+    assert WEIGHTS is not None
+    process = await LlamaProcess.start(ServerSettings(str(WEIGHTS), 256, 1))
+    began = time.monotonic()
+    await process.close()
+    await process.close()
+    assert time.monotonic() - began < 2
+    assert not process.alive
+
+
+async def test_a_broken_file_is_named_with_what_llama_cpp_says(tmp_path: Path) -> None:
+    assert WEIGHTS is not None
+    broken = tmp_path / "broken.gguf"
+    with WEIGHTS.open("rb") as file:
+        broken.write_bytes(file.read(3_000_000))
+    with pytest.raises(ConfigError, match=r"cannot load .*broken\.gguf: .*corrupted or incomplete"):
+        await LocalModel.open(broken)
+
+
+async def test_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.models.llama.importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r'pip install "pixi-persona\[local\]"'):
+        await LocalModel.open()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+async def test_neither_ctrl_c_nor_a_killed_parent_leaves_an_orphan(tmp_path: Path) -> None:
+    """Ctrl-C in the terminal goes to the whole group, and the child outlives it; its parent it does not."""
+    program = textwrap.dedent(f"""
+        import asyncio, signal, sys
+        from pixi.models.llama_process import LlamaProcess, ServerSettings
+
+        async def main():
+            process = await LlamaProcess.start(ServerSettings({str(WEIGHTS)!r}, 256, 1))
+            signal.signal(signal.SIGINT, lambda *_: print("interrupted", process.alive, flush=True))
+            print(process.pid, flush=True)
+            await asyncio.sleep(60)
+
+        asyncio.run(main())
+    """)
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert parent.stdout is not None
+    child = int(await parent.stdout.readline())
+    os.killpg(parent.pid, signal.SIGINT)
+    assert await parent.stdout.readline() == b"interrupted True\n"
+    await asyncio.sleep(0.1)
+    assert runs(child)
+    parent.kill()
+    await parent.wait()
+    for _ in range(100):
+        if not runs(child):
+            break
+        await asyncio.sleep(0.05)
+    assert not runs(child)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is alive; one that ended and was not yet collected is not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        if sys.platform == "linux":
+            return False
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+    return state != "Z"
