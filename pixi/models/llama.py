@@ -20,10 +20,10 @@ from pixi.models.model import Traits
 from pixi.models.openai_chat import OpenAIChat
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
-# Chosen on the bundled model in talks of ten turns, 60 turns for each setting. Without a penalty half of
-# its messages repeat one of before; at 1.05 a third do, at 1.1 none. It must not reach back further than
-# the last exchanges, or the model avoids the words of its own persona. llama.cpp's DRY keeps it from
-# repeating too, but it evades by gluing words together. Warmer than 0.5 it forgets who it is.
+# Chosen on the bundled model in talks of ten turns, 30 to 90 turns for each setting. Turns in which a message
+# repeats one of before: half without a penalty, a third at 1.05, 3 % at 1.1. llama.cpp's DRY sampler keeps
+# it from repeating too, but it evades by gluing words together. Warmer than 0.4 it forgets who it is, and
+# greedy it answers "I'm sorry!" to everything.
 SMALL_SAMPLING: Mapping[str, object] = {
     "temperature": 0.4,
     "repeat_penalty": 1.1,

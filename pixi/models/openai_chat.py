@@ -6,6 +6,7 @@ half a second and some 50 MB to import; it serves what is not hot (see `listing`
 """
 
 import asyncio
+import ipaddress
 import urllib.request
 from collections.abc import AsyncGenerator, Mapping
 
@@ -242,9 +243,17 @@ def _checked_key(api_key: str | None) -> str | None:
 
 def _proxy_for(url: yarl.URL) -> str | None:
     """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too."""
-    if urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
+    # No proxy reaches what runs on this machine, such as the bundled model.
+    if _is_loopback(url.host or "") or urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
         return None
     proxy = urllib.request.getproxies().get(url.scheme)
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         raise ConfigError(f"{url.scheme}_proxy names no http:// proxy: only such can be used.")
     return proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -138,6 +138,16 @@ async def test_a_reply_that_nobody_wants_any_more(model: LocalModel) -> None:
     assert text.startswith("[SEND: ")
 
 
+async def test_a_proxy_of_the_environment_is_not_in_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    model = await LocalModel.open(context_tokens=256)
+    try:
+        await model.warm(PREFIX[:1])
+    finally:
+        await model.close()
+
+
 async def test_a_process_that_dies_is_named_and_started_again_once() -> None:
     told: list[str] = []
     model = await LocalModel.open(context_tokens=512, max_tokens=40, progress=told.append)
