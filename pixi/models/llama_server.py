@@ -7,9 +7,27 @@ was killed leaves no orphan. A process of its own, because loading a model holds
 import json
 import os
 import sys
+import traceback
 
 
 def main() -> None:
+    """Serve until standard input closes, and end at once, whatever happened.
+
+    Not by `sys.exit`: a reply that is being written would be waited for, and llama.cpp's threads may
+    hang the interpreter's own end.
+    """
+    status = 1
+    try:
+        serve()
+        status = 0
+    finally:
+        if status:
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def serve() -> None:
     """Serve on a free port of this machine until standard input closes."""
     settings = json.loads(sys.stdin.readline())
     # llama.cpp may write what it likes to standard output; the parent reads nothing there but the answer.
@@ -31,12 +49,15 @@ def main() -> None:
     params.fit_params = False  # it would read the file twice, to change settings that are set here
     params.ui = False
     server = xllamacpp.Server(params)
-
-    answer.write(json.dumps({"address": server.listening_address}) + "\n")
-    answer.flush()
-    sys.stdin.read()
-    # Not `sys.exit`: a reply that is being written would be waited for.
-    os._exit(0)
+    try:
+        answer.write(json.dumps({"address": server.listening_address}) + "\n")
+        answer.flush()
+        sys.stdin.read()
+    except BrokenPipeError:
+        sys.stderr.write("Whoever wanted this server is gone.\n")
+    finally:
+        # However it ended: the interpreter's own way out would wait for the server's threads for ever.
+        os._exit(0)
 
 
 if __name__ == "__main__":
