@@ -50,6 +50,7 @@ async def open_engine(
     *,
     addons: Sequence[Path] = (),
     warm_for: Message | None = None,
+    warm_beside: bool = True,
     progress: Tell = _nothing,
     report: Tell = _nothing,
 ) -> AsyncGenerator["Engine", None]:
@@ -61,6 +62,7 @@ async def open_engine(
         addons: files of addons besides those of the settings.
         warm_for: a message as it will be written first: a model that runs here reads beforehand all that
             stands before it.
+        warm_beside: while the caller goes on already; False: first.
         progress: told what takes long, and "" when nothing does any more.
         report: told what a person should know, in one line: an addon that was left out.
 
@@ -90,6 +92,8 @@ async def open_engine(
         if warm_for:
             warming = asyncio.create_task(_warm(model, await engine.prefix(warm_for), progress))
             stack.push_async_callback(_cancelled, warming)
+            if not warm_beside:
+                await asyncio.wait([warming])
         yield engine
 
 

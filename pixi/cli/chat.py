@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
             settings,
             persona,
             addons=[Path(file) for file in arguments.addon],
-            warm_for=place.message("") if live else None,  # while the person reads the greeting
+            warm_for=place.message(""),
+            warm_beside=live,  # while the person reads the greeting
             progress=progress,
             report=report,
         )
