@@ -1,0 +1,88 @@
+"""What README.md and docs/ point at is there: links, make targets, subcommands and their flags."""
+
+import argparse
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pixi.cli.frame import SUBCOMMANDS, load
+from tests.pages import PAGES, ROOT, anchors, code, links, read_page
+
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z]+):.*##", MAKEFILE, re.MULTILINE))
+# Up to where the next program, a comment or the text goes on.
+PROGRAM = re.compile(r"\bpixi-persona +([^&|#;)]*)")
+FLAGS_OF_CHAT = re.compile(r'\bmake chat [^#]*?\bARGS=("[^"]*"|\S+)')
+
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+
+
+def complaint(words: list[str]) -> str:
+    """What the command line says against these words; "" where it takes them."""
+    name, *rest = words
+    if name not in SUBCOMMANDS:
+        return f"there is no subcommand {name!r}"
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    load(name).configure(parser)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            parser.parse_args(rest)
+        except SystemExit:
+            return said.getvalue()
+    return ""
+
+
+def commands(page: str) -> list[list[str]]:
+    """The words that the page gives to `pixi-persona`, wherever it stands as code."""
+    found: list[list[str]] = []
+    for line in code(page):
+        found += [shlex.split(match[1]) for match in PROGRAM.finditer(line)]
+        for match in FLAGS_OF_CHAT.finditer(line):
+            found.append(["chat", *shlex.split(match[1].strip('"'))])
+    return found
+
+
+@every_page
+def test_every_local_link_leads_somewhere(path: Path) -> None:
+    for link in links(read_page(path)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        assert target.exists(), f"{link} leads to nothing"
+        if anchor:
+            assert anchor in anchors(read_page(target)), f"{link}: there is no such heading"
+
+
+@every_page
+def test_every_command_is_taken_as_it_stands(path: Path) -> None:
+    for words in commands(read_page(path)):
+        assert complaint(words) == "", f"pixi-persona {shlex.join(words)}"
+
+
+@every_page
+def test_every_target_of_make_is_there(path: Path) -> None:
+    named = {match for line in code(read_page(path)) for match in re.findall(r"\bmake ([a-z]+)\b", line)}
+    assert named <= TARGETS
+
+
+def test_what_is_wrong_is_seen() -> None:
+    block = "```\nprintf hi | pixi-persona prase  # hm\nmake chat ARGS=--jsn\n```\n"
+    page = f"`pixi-persona chat --persna x`\n\n{block}"
+    assert commands(page) == [["prase"], ["chat", "--jsn"], ["chat", "--persna", "x"]]
+    assert all(complaint(words) for words in commands(page))
+    assert links("see [a](b.md) and `[c](d.md)`\n\n```\n[e](f.md)\n```\n") == ["b.md"]
+    assert anchors("# One\n\n## And `two`, three!\n") == {"one", "and-two-three"}
+
+
+def test_the_commands_of_the_readme_are_found() -> None:
+    page = read_page(ROOT / "README.md")
+    assert {words[0] for words in commands(page)} >= {"chat", "init", "parse", "doctor"}
+    assert {"chat", "test", "check", "bench", "fuzz"} <= {
+        match for line in code(page) for match in re.findall(r"\bmake ([a-z]+)\b", line)
+    }
