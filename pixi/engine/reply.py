@@ -118,25 +118,20 @@ class Reply:
         try:
             async with deadline:
                 self._deadline = deadline
-                if self.halted is None:
-                    await self._converse()
-                    await self._performer.drained()
+                try:
+                    await self._write()
+                finally:
+                    self._deadline = None  # one that is left cannot be moved any more
         except TimeoutError:
             if not deadline.expired():
                 raise
             if self.halted is None:
                 self._give_up_for_time()
-        except ModelError as error:
-            self._performer.put(self._turn.break_off())
-            if self.halted is None:
-                await self._performer.drained()
-                self._tell_failure(str(error))
         except asyncio.CancelledError:
             self.stop()
             raise
         finally:
             self._over = True
-            self._deadline = None
             await self._performer.finish(_STOP_SECONDS if self.halted is Halt.STOP else _ACT_SECONDS)
         if self._performer.trouble is not None:
             raise self._performer.trouble
@@ -171,6 +166,20 @@ class Reply:
         """Let the loop leave whatever it waits for."""
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(asyncio.get_running_loop().time())
+
+    async def _write(self) -> None:
+        """All that stands under the deadline: the talk with the model, and what is done on account of it."""
+        if self.halted is not None:
+            return
+        try:
+            await self._converse()
+        except ModelError as error:
+            self._performer.put(self._turn.break_off())
+            if self.halted is None:
+                self._tell_failure(str(error))
+                await self._performer.drained()  # until then nobody knows what people have seen
+                self._apologize()
+        await self._performer.drained()
 
     async def _converse(self) -> None:
         turn, performer = self._turn, self._performer
@@ -210,11 +219,15 @@ class Reply:
             self._turn.exceed()
             return
         self._tell_failure(f"No answer came within {self._limits.seconds:g} seconds.")
+        self._apologize()
         self._turn.exceed()
 
     def _tell_failure(self, text: str) -> None:
-        """One notice for people; and where nothing was said yet, a word in character."""
+        """One notice for people, after all that was put before."""
         self._failed = True
         self._performer.show(Failed(text))
-        if not self._acts.visible and self._when_broken:
+
+    def _apologize(self) -> None:
+        """A word in character, where nothing was said yet."""
+        if self.halted is None and not self._acts.visible and self._when_broken:
             self._performer.put(self._turn.say(self._when_broken))

@@ -55,6 +55,43 @@ async def test_a_stream_that_breaks_after_a_message_is_not_tried_again() -> None
         assert here.channel.sent == ["a", "hal", "c"]
 
 
+@pytest.mark.parametrize("newer", [False, True])
+async def test_who_writes_or_stops_while_a_broken_reply_is_still_delivered_meets_no_fault(
+    newer: bool,
+) -> None:
+    broken = ModelError("The stream broke.")
+    async with scene(ScriptedModel(["[SEND: a]\n[SEND: hal", broken], "[SEND: c]")) as here:
+        here.channel.hold = asyncio.Event()
+        message = await here.say("one")
+        await until(lambda: len(here.model.requests) == 1 and here.model.streaming == 0)
+        await asyncio.sleep(0.01)
+        if newer:
+            await here.say("two")
+            here.channel.hold.set()
+        else:
+            asyncio.get_running_loop().call_later(0.02, here.channel.hold.set)
+            await here.engine.stop(message.conversation)
+        await here.engine.settled()
+        assert here.channel.sent == (["a", "c"] if newer else ["a"])
+        assert failed(here.channel.events) == ["The stream broke."]
+        assert here.channel.ended[0].finish == "error"
+
+
+async def test_a_task_that_is_cancelled_from_outside_is_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", never], "[SEND: c]")) as here:
+        before = asyncio.all_tasks()
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        (task,) = asyncio.all_tasks() - before
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+        assert caplog.text == ""
+        await here.talk("two")
+        assert here.channel.sent == ["a", "c"]
+
+
 async def test_half_of_a_prose_reply_is_not_sent() -> None:
     async with scene(ScriptedModel(["Well, I thi", ModelError("It broke.")])) as here:
         await here.talk("hello")
