@@ -7,18 +7,23 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import cast
 
-from benchmarks.processes import ROOT
+from benchmarks.processes import ROOT, WorkerFailed
 from benchmarks.report import Figure, document, in_words, progress
+from pixi.core.errors import PixiError
 
 NAMES = ("parser", "client", "latency", "tokens", "start")
 OUTPUT = ROOT / "BENCHMARKS.md"
 
 
 def measure(name: str, quick: bool) -> list[Figure]:
-    """Run one benchmark; each is a module with `run(quick) -> list[Figure]`."""
+    """Run one benchmark, a module with `run(quick) -> list[Figure]`. Should it fail, the others go on."""
     # Imported here: what one needs (a model, another client) must not burden the others.
     run = cast("Callable[[bool], list[Figure]]", import_module(f"benchmarks.{name}").run)
-    return run(quick)
+    try:
+        return run(quick)
+    except (WorkerFailed, PixiError, TimeoutError) as error:
+        why = " ".join(str(error).split()) or type(error).__name__
+        return [Figure(name.capitalize(), f"python -m benchmarks {name}", "–", f"not measured: {why}")]
 
 
 def main(arguments: list[str] | None = None) -> int:

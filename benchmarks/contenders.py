@@ -159,14 +159,13 @@ class Recording:
 
     def __init__(self, delays: list[int]) -> None:
         self._delays = delays
-        self.sent = 0
+        self.performed = 0
         self.wrong: list[str] = []
 
     async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
         delay = delay_of(text)
         if delay is not None:
             self._delays.append(delay)
-        self.sent += 1
         return None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
@@ -178,7 +177,9 @@ class Recording:
     def show(self, event: TurnEvent) -> None:
         if isinstance(event, Failed):
             self.wrong.append(event.text)
-        elif isinstance(event, TurnEnded) and event.finish != "stop":
+        elif not isinstance(event, TurnEnded):
+            self.performed += 1
+        elif event.finish != "stop":
             self.wrong.append(f"the turn ended with {event.finish!r}")
 
 
@@ -257,8 +258,8 @@ class Pixi:
         channel = Recording(self.delays)
         await self._engine.receive(message, channel)
         await self._engine.settled(conversation)
-        if channel.wrong or not channel.sent:
-            raise AssertionError(channel.wrong or "nothing was sent")
+        if channel.wrong or not channel.performed:
+            raise AssertionError(channel.wrong or "nothing was performed")
 
     async def close(self) -> None:
         await self._open.aclose()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -110,8 +111,10 @@ class Worker:
             line = ""
         if not line:
             self._errors.seek(0)
-            last = self._errors.read().strip().splitlines()[-1:] or ["no word on standard error"]
-            raise WorkerFailed(last[0])
+            said = self._errors.read().strip().splitlines() or ["no word on standard error"]
+            # What stands after the error are remarks of libraries on what was left open.
+            errors = [line for line in said if re.match(r"[\w.]*Error\b", line)]
+            raise WorkerFailed((errors or said)[-1])
         answer: dict[str, Any] = json.loads(line)
         return answer
 

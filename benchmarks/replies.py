@@ -55,6 +55,9 @@ STAMP_DIGITS = 20
 STAMP_HOLE = "@" * STAMP_DIGITS
 """Stands in a reply where the server puts the moment of writing, together with the closing bracket."""
 
+TAIL = 45
+"""Chunks of a stamped stream after those that were asked for; more than any line has."""
+
 
 def cut(reply: str, characters: int = CHUNK_CHARACTERS) -> list[str]:
     """The reply in chunks of that many characters, the last one shorter."""
@@ -67,24 +70,35 @@ def chunks_of_text(count: int) -> list[str]:
     return [circle[index % len(circle)] for index in range(count)]
 
 
-def stamped_chunks(count: int) -> list[str]:
-    """At least `count` chunks in which each message ends with a hole for the moment of writing.
+def starts() -> int:
+    """How many places in the replies a stamped stream can begin at."""
+    return len(_lines())
 
-    The hole and the closing bracket are one chunk, so the moment is that of the bracket. A thought comes
-    last: the end of the stream must not be what makes a message known.
+
+def stamped_chunks(count: int, start: int = 0) -> list[str]:
+    """Chunks in which each message ends with a hole for the moment of writing, from that place on.
+
+    The hole and the closing bracket are one chunk, so the moment is that of the bracket. Streams that begin
+    at different places are all of one length, `count` and a tail, but their brackets come at different
+    times, as those of unlike replies do. The tail is a thought: the end of the stream must not be what
+    makes a message known.
     """
     chunks: list[str] = []
-    for reply in itertools.cycle(REPLIES):
+    lines = _lines()
+    for line in itertools.islice(itertools.cycle(lines), start, None):
         # Code spans are left out: a hole inside one would not be at the end of the argument.
-        stamped = re.sub(r"(\[SEND: [^`\[\]]*)\]", rf"\1 {STAMP_HOLE}]", reply)
+        stamped = re.sub(r"(\[SEND: [^`\[\]]*)\]", rf"\1 {STAMP_HOLE}]", line)
         for piece in re.split(rf"({STAMP_HOLE}\])", stamped):
-            if not piece.startswith(STAMP_HOLE):
-                chunks += cut(piece)
-                continue
-            chunks.append(piece)
-            if len(chunks) >= count:
-                return chunks + cut("\n[NOTE: that is all there was to say]\n")
-    raise AssertionError("a circle has no end")
+            chunks += [piece] if piece.startswith(STAMP_HOLE) else cut(piece)
+        if len(chunks) >= count:
+            break
+    tail = CHUNK_CHARACTERS * (count + TAIL - len(chunks))
+    return chunks + cut("[NOTE: " + ("and so on, " * tail)[: tail - len("[NOTE: ]")] + "]")
+
+
+def _lines() -> list[str]:
+    """All lines of the replies with their line ends; each is or ends with a command."""
+    return [line for reply in REPLIES for line in re.findall(r"(?:[^\[\n]*\n)*\[.*\]\n", reply)]
 
 
 def event(delta: dict[str, str], finish: str | None = None) -> bytes:

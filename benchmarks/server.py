@@ -27,6 +27,7 @@ from benchmarks.replies import (
     event,
     http_chunk,
     stamped_chunks,
+    starts,
 )
 
 HEAD = (
@@ -75,10 +76,13 @@ class Connection:
 
 @dataclass(slots=True)
 class Pace:
-    """Streams that are written to in turn: write number `i` is due at `start + i * step` seconds."""
+    """Streams that are written to in turn: write number `i` is due at `start + i * step` seconds.
+
+    Each gets another of the `bodies`, all of one length, so that their messages end at different times.
+    """
 
     streams: int
-    chunks: list[tuple[bytes, bool]]
+    bodies: list[list[tuple[bytes, bool]]]
     step: float
     members: list[Connection] = field(default_factory=list)
     start: float = 0.0
@@ -88,7 +92,7 @@ class Pace:
 
     @property
     def total(self) -> int:
-        return self.streams * len(self.chunks)
+        return self.streams * len(self.bodies[0])
 
     def begin(self) -> None:
         """Start the pace half a second from now, so that every client has read its headers."""
@@ -102,7 +106,7 @@ class Pace:
             if due > now:
                 return due - now
             turn, member = divmod(self.written, self.streams)
-            data, stamped = self.chunks[turn]
+            data, stamped = self.bodies[member % len(self.bodies)][turn]
             if stamped:
                 hole = STAMP_HOLE.encode()
                 data = data.replace(hole, b"%0*d" % (STAMP_DIGITS, time.monotonic_ns()))
@@ -135,10 +139,14 @@ def fast_body(chunks: int) -> bytes:
 
 
 @cache
-def paced_body(chunks: int) -> list[tuple[bytes, bool]]:
-    """The chunks of a paced stream, and whether each waits for its moment of writing."""
+def paced_bodies(chunks: int) -> list[list[tuple[bytes, bool]]]:
+    """Streams that begin at different places: the chunks, and whether each waits for its moment."""
     return [
-        (http_chunk(event({"content": text})), text.startswith(STAMP_HOLE)) for text in stamped_chunks(chunks)
+        [
+            (http_chunk(event({"content": text})), text.startswith(STAMP_HOLE))
+            for text in stamped_chunks(chunks, start)
+        ]
+        for start in range(starts())
     ]
 
 
@@ -224,7 +232,7 @@ class Server:
             case ["paced", streams, chunks, rate, *_]:
                 if self.pace is None:
                     count = int(streams)
-                    self.pace = Pace(count, paced_body(int(chunks)), 1 / (float(rate) * count))
+                    self.pace = Pace(count, paced_bodies(int(chunks)), 1 / (float(rate) * count))
                 connection.write_all(HEAD)
                 self.pace.members.append(connection)
                 if len(self.pace.members) == self.pace.streams:

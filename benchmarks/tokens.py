@@ -29,6 +29,7 @@ GOAL_ABOVE = 30
 NAME = "Prompt tokens evaluated beyond the new message, bundled model, per turn"
 GOAL = f"≤ {GOAL_ABOVE}"
 
+CLOCK_EVERY = 4
 TALK: tuple[str, ...] = (
     "hi! who are you?",
     "what do you do all day on your island?",
@@ -129,17 +130,21 @@ class Second:
         async with self._session.post(address, json={"content": text}, headers=headers) as response:
             return len((await response.json())["tokens"])
 
-    async def with_clock(self, asked: Sequence[Asked]) -> list[int]:
-        """Tokens evaluated for the same talk, were the clock in the system prompt, a minute a turn."""
-        evaluated = []
-        for minute, each in enumerate(asked):
+    async def with_clock(self, asked: Sequence[Asked], every: int) -> dict[int, int]:
+        """Tokens evaluated in some turns of the same talk, were the clock in the system prompt, by turn.
+
+        All but the first part of the system prompt is evaluated anew whatever the turn before was, so it
+        is enough to look at some; all of them would take minutes.
+        """
+        evaluated = {}
+        for minute in range(0, len(asked), every):
             watched = Watched(self._model)
-            first, *rest = each.request.lines
+            first, *rest = asked[minute].request.lines
             assert isinstance(first, SystemLine)
             told = replace(first, text=f"{first.text}\n\nIt is 20:{minute:02}.")
             async for _ in watched.stream(Request((told, *rest))):
                 pass
-            evaluated.append(watched.asked[0].evaluated)
+            evaluated[minute] = watched.asked[0].evaluated
         return evaluated
 
 
@@ -159,15 +164,16 @@ async def measure(messages: Sequence[str], max_tokens: int | None = None) -> Fig
         progress(f"tokens, a talk of {len(messages)} turns")
         await talk(watched, messages)
         progress("tokens, the same with a clock")
-        clock = await second.with_clock(watched.asked)
+        clock = await second.with_clock(watched.asked, CLOCK_EVERY if len(messages) > CLOCK_EVERY else 1)
         own = [await second.count(message) for message in messages]
     return _figure([each.evaluated for each in watched.asked], clock, own)
 
 
-def _figure(ours: list[int], clock: list[int], own: list[int]) -> Figure:
-    """The first turn is left out where turns are compared: there nothing can be cached yet."""
+def _figure(ours: list[int], clock: dict[int, int], own: list[int]) -> Figure:
+    """The first turn is left out: there nothing can be cached yet."""
     above = [evaluated - message for evaluated, message in zip(ours[1:], own[1:], strict=True)]
-    clock_above = [evaluated - message for evaluated, message in zip(clock[1:], own[1:], strict=True)]
+    turns = [turn for turn in clock if turn]
+    clock_above = [clock[turn] - own[turn] for turn in turns]
     return Figure(
         name=NAME,
         command=COMMAND,
@@ -178,11 +184,11 @@ def _figure(ours: list[int], clock: list[int], own: list[int]) -> Figure:
             f"at most {max(clock_above)}"
         },
         floors={"the new message itself": f"median {statistics.median(own[1:]):.0f} tokens"},
-        ratios={"clock / Pixi, all evaluated": f"{sum(clock[1:]) / sum(ours[1:]):.1f}"},
+        ratios={"clock / Pixi": f"{statistics.median(clock[turn] / ours[turn] for turn in turns):.0f}"},
         met=max(above) <= GOAL_ABOVE,
         note=(
-            f"{len(ours)} turns; the first took {ours[0]:,} tokens, the others {sum(ours[1:]):,} together, "
-            f"with the clock {sum(clock[1:]):,}; by turn: {' '.join(map(str, ours[1:]))}"
+            f"{len(ours)} turns, {ours[0]:,} tokens in the first and then {' '.join(map(str, ours[1:]))}; "
+            f"with the clock, in {len(turns)} of them, {' '.join(str(clock[turn]) for turn in turns)}"
         ),
     )
 

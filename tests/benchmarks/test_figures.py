@@ -9,7 +9,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import client, latency, parser, start, tokens
 from benchmarks.peers import PeerMissing
-from benchmarks.processes import Worker
+from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
 
 
@@ -82,6 +82,17 @@ def test_the_command_measures_what_is_named(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr()
     assert shown.out.startswith("Parser")
     assert "goal" in shown.out
+
+
+def test_a_figure_that_fails_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(quick: bool) -> list[Figure]:
+        raise WorkerFailed("no prompt within 20 s")
+
+    monkeypatch.setattr(start, "run", run)
+    assert command.main(["start", "--quick"]) == 0
+    assert "Start: not measured: no prompt within 20 s" in capsys.readouterr().out
 
 
 def test_an_unknown_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:

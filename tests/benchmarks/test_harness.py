@@ -8,7 +8,17 @@ import pytest
 
 from benchmarks.contenders import Floor, OpenAISDK, delay_of, new_event_loop
 from benchmarks.processes import WorkerFailed, model_server, worker
-from benchmarks.replies import REPLIES, STAMP_HOLE, chunks_of_text, cut, ending, event, stamped_chunks
+from benchmarks.replies import (
+    REPLIES,
+    STAMP_HOLE,
+    TAIL,
+    chunks_of_text,
+    cut,
+    ending,
+    event,
+    stamped_chunks,
+    starts,
+)
 from benchmarks.report import Figure, document, in_words
 from benchmarks.rounds import Rounds, interleave
 from pixi.core.commands import CommandEnded, CommandStream
@@ -31,10 +41,22 @@ def test_every_line_of_a_reply_is_one_command() -> None:
 
 def test_a_stamp_and_its_bracket_are_one_chunk() -> None:
     chunks = stamped_chunks(300)
-    assert 300 <= len(chunks) < 400
-    assert "".join(chunks).endswith("say]\n")
     assert all(chunk == STAMP_HOLE + "]" for chunk in chunks if "@" in chunk)
     assert sum("@" in chunk for chunk in chunks) >= 10
+
+
+@pytest.mark.parametrize("count", [60, 300])
+def test_stamped_streams_are_of_one_length_and_unlike(count: int) -> None:
+    streams = [stamped_chunks(count, start) for start in range(starts())]
+    assert {len(chunks) for chunks in streams} == {count + TAIL}
+    places = [tuple(n for n, chunk in enumerate(chunks) if "@" in chunk) for chunks in streams]
+    assert len(set(places)) > len(places) / 2
+    for chunks in streams:
+        stream = CommandStream()
+        ended = [event for event in stream.feed("".join(chunks)) if isinstance(event, CommandEnded)]
+        assert ended[-1].name == "note"
+        assert len(ended) == "".join(chunks).count("]\n") + 1
+        assert all(len(chunk) <= 4 or "@" in chunk for chunk in chunks)
 
 
 def test_events_are_those_of_a_chat_completion() -> None:
@@ -109,11 +131,11 @@ async def test_a_paced_stream_tells_the_moment_of_each_bracket() -> None:
         replies = [asyncio.create_task(floor.reply(number)) for number in range(streams)]
         await server.writing()
         await asyncio.gather(*replies)
-        chunks = stamped_chunks(60)
-        assert len(floor.delays) == streams * sum("@" in chunk for chunk in chunks)
+        written = [stamped_chunks(60, start) for start in range(streams)]
+        assert len(floor.delays) == sum("@" in chunk for chunks in written for chunk in chunks)
         assert all(0 <= delay < 60e9 for delay in floor.delays)
         report = server.report()
-        assert report["writes"] == streams * len(chunks)
+        assert report["writes"] == sum(map(len, written))
         assert 0 <= report["late_p50_ms"] <= report["late_p99_ms"] <= report["late_max_ms"]
         assert 0 < report["cpu_share"] < 1.5
 
