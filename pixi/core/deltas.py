@@ -54,7 +54,8 @@ class ToolSchema:
 class Request:
     """One question to a model: the lines, the tools it may call, and the grammar of the reply.
 
-    `grammar` is GBNF for the command language; a door to a server that takes none leaves it out.
+    `grammar` is GBNF for the command language, which has no room for calls: the door to a model leaves it
+    out where it offers the tools, or where the server takes none.
     """
 
     lines: tuple[Line, ...]

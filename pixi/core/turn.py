@@ -43,7 +43,7 @@ class Turn:
         tools: what the model may call.
         limits: how much it may do; over one the turn is `closed`.
         prose: what becomes of text outside commands.
-        grammar: what the reply is held to. It has no room for calls, so it rests while tools are offered.
+        grammar: what the reply is held to, at a model that is not offered the tools.
         key: makes the ids of calls in the text form unlike those of other turns.
     """
 
@@ -139,7 +139,7 @@ class Turn:
         self._reading = self._new_reading()
         self._rounds.append(_Round(self._reading))
         tools = self._tools if self._takes_calls else ()
-        return Request(lines, tools, grammar=None if tools else self._grammar)
+        return Request(lines, tools, self._grammar)
 
     def feed(self, delta: Delta) -> list[CommandEvent]:
         """Take what the model yielded; gives the command events to show and to perform, in order."""

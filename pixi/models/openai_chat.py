@@ -49,7 +49,7 @@ class OpenAIChat:
         temperature, max_tokens: left out where None.
         extra_body: fields merged into each request's body, last.
         tools: `auto` offers them natively, and in the text form once the server refused them.
-        grammar: the field in which the server takes `Request.grammar`; never sent with native tools.
+        grammar: the field in which the server takes `Request.grammar`; never sent while tools are offered.
         deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.

@@ -44,7 +44,7 @@ class Style:
     Attributes:
         model: the model's id there.
         tools: how tools are offered; `auto` is native where the server takes them, else the text form.
-        grammar: the field for a grammar; it never goes together with native tools.
+        grammar: the field for a grammar; it never goes together with tools that are offered.
         vision: pictures are shown; otherwise it is said that there was one.
         extra_body: fields merged into the body last.
     """
@@ -86,7 +86,7 @@ def body(request: Request, style: Style, quirks: Collection[Quirk] = ()) -> byte
     if style.max_tokens is not None:
         renamed = Quirk.COMPLETION_TOKENS in quirks
         fields["max_completion_tokens" if renamed else "max_tokens"] = style.max_tokens
-    if request.grammar and not native_tools:
+    if request.grammar and (form == "off" or not request.tools):
         fields.update(_grammar(request.grammar, style.grammar))
     fields.update(style.extra_body)
     return _encode(fields)

@@ -266,7 +266,7 @@ def test_a_round_of_tools() -> None:
     turn = new_turn(tools=[WEATHER])
     first = turn.request()
     assert first.tools == (WEATHER,)
-    assert first.grammar is None
+    assert first.grammar == "root ::= command"
     call = ToolCall("c1", "weather", "{}")
     turn.feed(Text("[SEND: let me look]"))
     turn.feed(call)

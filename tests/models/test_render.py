@@ -120,14 +120,17 @@ def test_grammar(where: GrammarField, sent: Json) -> None:
     assert fields(request, style) == {**bare, **sent}
 
 
-def test_a_grammar_and_native_tools_never_go_together() -> None:
+def test_a_grammar_and_tools_that_are_offered_never_go_together() -> None:
     request = Request((UserLine("hi"),), (LOOK,), grammar="root ::= x")
     native = fields(request, Style("m", grammar="llama.cpp"))
     assert "tools" in native
     assert "grammar" not in native
     text = fields(request, Style("m", grammar="llama.cpp", tools="text"))
     assert "tools" not in text
-    assert text["grammar"] == "root ::= x"
+    assert "grammar" not in text
+    off = fields(request, Style("m", grammar="llama.cpp", tools="off"))
+    assert "tools" not in off
+    assert off["grammar"] == "root ::= x"
 
 
 def test_extra_fields_have_the_last_word() -> None:
