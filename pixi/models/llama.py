@@ -30,7 +30,7 @@ SMALL_SAMPLING: Mapping[str, object] = {
     "repeat_last_n": 128,
     "min_p": 0.05,
 }
-SMALL_MAX_TOKENS = 160  # two messages of two sentences each, in any script
+SMALL_MAX_TOKENS = 160  # two messages of two sentences each, in most scripts
 
 _SMALL_BYTES = 1_500_000_000
 _BUNDLED_CONTEXT = 4096
