@@ -216,6 +216,8 @@ class LiveConversation:
             window.append(lines)
             if turn.steps == 1 and attempt.reply.last_request is not None:
                 window.counted(attempt.reply.last_request, turn.usage.prompt_tokens)
+        else:  # another process ended it, or forgot the conversation: the store knows more than we do
+            self._forget()
         return TurnEnded(finish, steps, usage)
 
     # What is kept in memory.
@@ -238,7 +240,7 @@ class LiveConversation:
             prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
         )
 
-    def _forget(self, tried: frozenset[str]) -> None:
+    def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
         self._window = None
         self._pending.forget(tried)

@@ -1,5 +1,6 @@
 """After a restart a talk goes on to the byte; what was left unfinished is laid down as far as it is known."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import PIXI, scene
+from tests.engine.scene import PIXI, scene, until
 
 
 def message(text: str, number: int, *, addressed: bool = True) -> Message:
@@ -87,6 +88,27 @@ async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(tm
         assert all(word in said.text for word in ("one", "two", "three"))
         assert said.text.index("one") < said.text.index("two") < said.text.index("three")
     await store.close()
+
+
+async def test_what_another_process_did_in_the_midst_of_a_turn_is_known_to_the_next(tmp_path: Path) -> None:
+    stores = [await SqliteStore.open(tmp_path / "pixi.db") for _ in range(2)]
+    go_on = asyncio.Event()
+    async with (
+        scene(ScriptedModel([go_on, "[SEND: a]"], "[SEND: c]"), store=stores[0]) as here,
+        scene(ScriptedModel("[SEND: b]"), store=stores[1]) as there,
+    ):
+        await here.engine.receive(message("one", 1), here.channel)
+        await until(lambda: here.model.streaming == 1)
+        await there.engine.receive(message("two", 2), there.channel)
+        await there.engine.settled()
+        go_on.set()
+        await here.engine.settled()
+        await here.engine.receive(message("three", 3), here.channel)
+        await here.engine.settled()
+        assert here.replies() == ["[SEND: b]"]
+        assert [here.channel.sent, there.channel.sent] == [["a", "c"], ["b"]]
+    for store in stores:
+        await store.close()
 
 
 async def test_only_the_latest_overheard_messages_of_the_past_are_told(tmp_path: Path) -> None:
