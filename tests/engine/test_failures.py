@@ -82,7 +82,7 @@ async def test_a_task_that_is_cancelled_from_outside_is_cancelled(caplog: pytest
     async with scene(ScriptedModel(["[SEND: a]", never], "[SEND: c]")) as here:
         before = asyncio.all_tasks()
         await here.say("one")
-        await until(lambda: here.channel.sent == ["a"])
+        await until(lambda: here.channel.sent == ["a"] and len(asyncio.all_tasks() - before) == 1)
         (task,) = asyncio.all_tasks() - before
         task.cancel()
         await asyncio.wait([task])
