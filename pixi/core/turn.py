@@ -19,12 +19,13 @@ _BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", "note"})
 class _Round:
     """One request to the model and all that came of it."""
 
-    __slots__ = ("answers", "calls", "reading")
+    __slots__ = ("answers", "calls", "reading", "refused")
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.calls: list[ToolCall] = []
         self.answers: list[str | None] = []
+        self.refused = False  # calls came though no more may be made
 
     def take_call(self, call: ToolCall) -> None:
         self.calls.append(call)
@@ -230,13 +231,14 @@ class Turn:
         return events
 
     def _note_limit(self) -> None:
-        if self._reading.over:
+        if self._reading.over or self._rounds[-1].refused:
             self.finish = "limit"
 
     def _take_call(self, call: ToolCall) -> None:
-        if not self._takes_calls:
-            return  # the round without tools: whatever is called now, an answer must come
         last = self._rounds[-1]
+        if not self._takes_calls:  # the round without tools: whatever is called now, an answer must come
+            last.refused = True
+            return
         if not call.id or any(call.id == other.id for other in last.calls):
             call = ToolCall(f"call_{self._key}_{self.steps}_{len(last.calls)}", call.name, call.arguments)
         last.take_call(call)

@@ -313,9 +313,11 @@ def test_after_the_last_step_comes_a_round_without_tools() -> None:
     assert request.tools == ()
     assert request.grammar is not None
     turn.feed(ToolCall("3", "weather", "{}"))
+    turn.feed(Finished("stop"))
     turn.end_round()
     assert not turn.wants_model
     assert turn.calls == ()
+    assert turn.finish == "limit"
     assert turn.lines[-1] == AssistantLine(SILENCE)
     assert turn.steps == 3
 
