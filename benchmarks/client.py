@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from benchmarks.contenders import Contender, Floor, OpenAISDK, Pixi, new_event_loop
-from benchmarks.processes import ServerAddress, cores, model_server, pinned
+from benchmarks.processes import ServerAddress, WorkerFailed, cores, model_server, pinned
 from benchmarks.replies import chunks_of_text
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import Rounds, interleave
@@ -56,6 +56,8 @@ async def paced(contender: Contender, server: ServerAddress, streams: int, secon
         spent = time.process_time() - before
         written = (await asyncio.to_thread(server.report))["writes"] - written
         await asyncio.gather(*replies)
+        if not written:
+            raise WorkerFailed("the client fell so far behind that the streams had ended before it looked")
         return spent / written * 1e6
     finally:
         await contender.close()
