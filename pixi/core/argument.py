@@ -201,9 +201,10 @@ class Argument:
                 self._take(character, index + 1)
                 return "next"
         run = _SAME_BRACKETS.match(text, index)
-        if run is not None and run[1] == self._bracket:
+        if run is not None:
             # None but the last of a run can open a command.
-            self._depth += run.end() - index
+            if character == self._bracket:
+                self._depth += run.end() - index
             self._take(text[index : run.end()], run.end())
             return "next"
         doubts = self._doubts

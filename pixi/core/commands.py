@@ -80,7 +80,7 @@ class CommandStream:
         *,
         people: Iterable[str] = (),
     ) -> None:
-        self._words = _BUILT_IN_WORDS if names is None else _words(names)
+        self._words = words_of(names)
         self._people = tuple(people)
         self._shortcuts = shortcuts(self._words)
         self._reader: Reader | None = None  # made when it is first needed; most replies never need it
@@ -208,7 +208,12 @@ class CommandStream:
         return reader, text
 
 
-def _words(names: Mapping[str, Iterable[str]] | Iterable[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def words_of(
+    names: Mapping[str, Iterable[str]] | Iterable[str] | None,
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each command's name and aliases, of any form in which a `CommandStream` takes them."""
+    if names is None:
+        return _BUILT_IN_WORDS
     if isinstance(names, Mapping):
         return tuple((name, tuple(aliases)) for name, aliases in names.items())
     return tuple((name, BUILT_IN.get(name.lower(), ())) for name in names)

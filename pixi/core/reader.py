@@ -179,12 +179,6 @@ class Reader:
         """A bracket in prose. None: go on with the prose."""
         tape = self._tape
         opening = self._vocabulary.opening(tape.text, tape.at, final)
-        if isinstance(opening, Opening) and opening.bare:
-            behind = tape.text[opening.start : opening.start + 1]
-            if not behind and not final:
-                return False
-            if behind == "(":
-                opening = None  # the text of a link
         if isinstance(opening, Opening):
             text, self._marks = self._prose.before_command()
             if text:

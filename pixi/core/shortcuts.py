@@ -1,9 +1,11 @@
 """How well-formed commands begin, spelled out: what is looked up here need not be searched for."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pixi.core.language import CommandStarted, Event, Prose
+from pixi.core.vocabulary import Opening, Vocabulary, vocabulary
 
 # What stands between two commands of a tidy reply. Other white space is for the reader.
 _BEFORE = ("", "\n", " ", "\n\n")
@@ -19,7 +21,7 @@ class Shortcut:
 
 
 class Shortcuts:
-    """The tidy openings of some commands.
+    """The tidy openings of some commands, as far as the whole vocabulary reads them the same.
 
     Attributes:
         openings: by their text, e.g. `"\\n[SEND:"`.
@@ -28,22 +30,25 @@ class Shortcuts:
 
     __slots__ = ("beginnings", "openings")
 
-    def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
+    def __init__(self, words: Iterable[str], known: Vocabulary) -> None:
         self.openings: dict[str, Shortcut] = {}
         beginnings = set(_BEFORE)
-        for name, aliases in names:
-            started = CommandStarted(name.lower())
+        for word in words:
+            tidy = f"[{word.upper()}:"
+            opening = known.opening(tidy, 0, final=False)
+            if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(tidy)):
+                continue
+            started = CommandStarted(opening.name)
             for before in _BEFORE:
+                text = before + tidy
                 events = (Prose(before), started) if before else (started,)
-                for word in (name, *aliases):
-                    text = f"{before}[{word.upper()}:"
-                    self.openings[text] = Shortcut(before, name.lower(), events)
-                    beginnings.update(text[:length] for length in range(len(before), len(text) + 1))
-                    beginnings.add(text + " ")
+                self.openings[text] = Shortcut(before, opening.name, events)
+                beginnings.update(text[:length] for length in range(len(before), len(text) + 1))
+                beginnings.add(text + " ")
         self.beginnings = frozenset(beginnings)
 
 
 @lru_cache(maxsize=64)
 def shortcuts(names: tuple[tuple[str, tuple[str, ...]], ...]) -> Shortcuts:
     """The shortcuts for those names; the same ones for the same names."""
-    return Shortcuts(names)
+    return Shortcuts([word for name, aliases in names for word in (name, *aliases)], vocabulary(names))

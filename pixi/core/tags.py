@@ -11,7 +11,7 @@ _END: Final = (
     r"|<\|end_of_text\|>|<\|end_of_turn\|>|<｜end▁of▁sentence｜>"
 )
 _TAG: Final = re.compile(
-    rf"(?P<end>{_END})|(?P<special><[|｜][\w▁-]{{1,32}}[|｜]>|<s>|<bos>|<start_of_turn>)"
+    rf"(?P<end>{_END})|(?P<special><[|｜][\w▁-]{{1,32}}[|｜]>|<s>|<bos>|<pad>|<unk>|<start_of_turn>)"
     r"|(?P<think><think(?:ing)?\s{0,4}>)|(?P<end_think></think(?:ing)?\s{0,4}>)"
     r"|(?P<tool><tool-call\b[^<>]{0,200}>)",
     re.IGNORECASE,
@@ -20,6 +20,8 @@ _WORDS: Final = (
     "</s>",
     "<s>",
     "<bos>",
+    "<pad>",
+    "<unk>",
     "<eos>",
     "<end_of_turn>",
     "<start_of_turn>",
@@ -33,7 +35,9 @@ _UNFINISHED: Final = re.compile(
     r"<[|｜][\w▁-]{0,32}[|｜]?|</?think(?:ing)?\s{0,4}|<tool-call\b[^<>]{0,200}", re.IGNORECASE
 )
 _LONGEST: Final = 216
-_TOOL_NAME: Final = re.compile(r"""\b(?:tool|name)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""")
+_TOOL_NAME: Final = re.compile(
+    r"""\b(?:tool|name)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'/>]+))""", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

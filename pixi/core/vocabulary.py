@@ -1,6 +1,7 @@
 """The words of the command language: which text opens a command, closes one, or ends the reply."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -13,6 +14,7 @@ _INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
 # Possessive: what fills the space before a separator is never taken for the separator.
 FILL: Final = rf"[\s*_~`{_INVISIBLE}]{{0,24}}+"
 _FILLED = re.compile(rf"^[\s*_~`{_INVISIBLE}]+|[\s*_~`{_INVISIBLE}]+$")
+_HIDDEN = re.compile(f"[{_INVISIBLE}]")
 _WINDOW = 96  # longer than any opening can be
 _INDENT = re.compile(r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:\*{1,3}|_{1,3}|~~)?")
 _INDENT_BEGUN = re.compile(
@@ -23,6 +25,25 @@ _DASHES = "-–—"
 _NO_SLIPS = frozenset({"MASSAGE", "NODE", "NONE", "NOPE", "NOSE", "NOT", "REACH", "REPAY", "SAND", "SEED"})
 _NO_SLIPS |= {"SEEN", "SPEND", "SPENT", "THANK", "THICK", "THING"}
 _PEOPLE = ("User", "Human")
+
+
+def _folded(word: str) -> str:
+    """The same for every way to write a word: its case, the Turkish i, what is invisible inside it."""
+    return _HIDDEN.sub("", _FILLED.sub("", word)).casefold().replace("i\u0307", "i").replace("ı", "i")
+
+
+def _writable(word: str) -> bool:
+    """Whether it can stand in a command: a name begins with a letter or a digit."""
+    return _FILLED.sub("", word)[:1].isalnum()
+
+
+def _pattern(words: Iterable[str]) -> str:
+    """Matches those words in any case, the longest first."""
+    # Not every capital is one letter for one letter: ß is SS.
+    bare = [_FILLED.sub("", word) for word in words]
+    forms = {form for word in bare for form in (word, word.upper(), _folded(word))}
+    longest_first = sorted(forms, key=lambda form: (-len(form), form))
+    return "|".join(f"[{_INVISIBLE}]{{0,2}}".join(map(re.escape, form)) for form in longest_first) or r"(?!)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +67,9 @@ class Vocabulary:
     __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips")
 
     def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
-        self._names: dict[str, str] = {}
-        for name, aliases in names:
-            for word in (name, *aliases):
-                self._names[word.casefold()] = name.lower()
-        canonical = {name.casefold() for name, _ in names}
+        canonical = {_folded(name): name.lower() for name, _ in names if _writable(name)}
+        aliases = {_folded(word): name.lower() for name, words in names for word in words if _writable(word)}
+        self._names = aliases | canonical  # a name goes before another one's alias
         # An alias of three or four letters is one slip away from too many words.
         self._slips = {
             word.upper(): name
@@ -62,7 +81,7 @@ class Vocabulary:
             word for word in self._names for other in self._names if other != word and other.startswith(word)
         )
         self._longest = max(map(len, self._names), default=0)
-        words = "|".join(re.escape(word) for word in sorted(self._names, key=len, reverse=True)) or r"(?!)"
+        words = _pattern(word for name, aliases in names for word in (name, *aliases) if _writable(word))
         # A name, then no letter or digit: `[Sender: …]` is no SEND.
         self._open = re.compile(
             rf"([\[【［])({FILL})(?:({words})|([A-Z]{{3,24}}))(?![^\W_])({FILL})(.)",
@@ -77,8 +96,8 @@ class Vocabulary:
             return self._unfinished(text, at, final)
         bracket, before, word, slip, after, next_character = match.groups()
         colon = next_character in ":："
-        name = self._names.get(word.casefold()) if word else self._slip(slip) if colon else None
-        if not colon and word and word.casefold() in self._growing:
+        name = self._names.get(_folded(word)) if word else self._slip(slip) if colon else None
+        if not colon and word and _folded(word) in self._growing:
             grows = self._unfinished(text, at, final)
             if grows == "more":
                 return grows
@@ -90,8 +109,14 @@ class Vocabulary:
             emphasis = "".join(mark for mark in before if mark in "*_~`" and mark not in after)
             return Opening(name, bracket, match.end(), emphasis=emphasis)
         if next_character == CLOSERS[bracket]:
-            return Opening(name, bracket, match.end(), bare=True)
+            return self._bare(Opening(name, bracket, match.end(), bare=True), text, final)
         return self._without_colon(match, name, text, final)
+
+    def _bare(self, opening: Opening, text: str, final: bool) -> Opening | Literal["more"] | None:
+        """`[SEND]`, unless it is the text of a link: `[reply](http://…)`."""
+        if opening.start == len(text) and not final:
+            return "more"
+        return None if text.startswith("(", opening.start) else opening
 
     def _without_colon(
         self, match: re.Match[str], name: str, text: str, final: bool
@@ -117,7 +142,7 @@ class Vocabulary:
         if at + _WINDOW <= len(text):
             return None
         written = _FILLED.sub("", rest)
-        word = written.casefold()
+        word = _folded(written)
         if final:
             return "cut" if word in self._names else None
         if not word:
@@ -144,12 +169,12 @@ class Vocabulary:
     def closing(self, text: str, at: int, final: bool) -> tuple[str, int] | Literal["more"] | None:
         """`[/SEND]` at `text[at]`: the name, and the place behind it."""
         match = self._close.match(text, at, at + _WINDOW)
-        if match is not None:
-            return self._names[match[1].casefold()], match.end()
+        if match is not None and (name := self._names.get(_folded(match[1]))):
+            return name, match.end()
         rest = _FILLED.sub("", text[at + 1 : at + _WINDOW])
         if final or at + _WINDOW <= len(text) or not (rest == "" or rest.startswith("/")):
             return None
-        word = _FILLED.sub("", rest[1:]).casefold()
+        word = _folded(_FILLED.sub("", rest[1:]))
         return "more" if any(name.startswith(word) for name in self._names) else None
 
     def line_opens(self, text: str, at: int, final: bool) -> bool | Literal["more"]:
@@ -178,8 +203,9 @@ class People:
     __slots__ = ("_line", "_longest", "_names")
 
     def __init__(self, people: tuple[str, ...]) -> None:
-        names = [name for person in people if (name := " ".join(person.split()))]
-        self._names = tuple({word: None for name in (*_PEOPLE, *names) for word in (name, name.upper())})
+        names = (*_PEOPLE, *(name for person in people if (name := " ".join(person.split()))))
+        # A name in small letters gets a capital where a line begins with it.
+        self._names = tuple({form: None for n in names for form in (n, n.upper(), n[:1].upper() + n[1:])})
         self._longest = max(map(len, self._names)) + 12
         words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
         self._line = re.compile(rf"[ \t]{{0,8}}[*_]{{0,3}}(?:{words})[*_]{{0,3}}[ \t]{{0,2}}[:：]")

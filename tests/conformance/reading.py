@@ -15,7 +15,10 @@ from pixi.core.commands import (
     Prose,
     Thought,
     ToolCallEnded,
+    words_of,
 )
+from pixi.core.reader import Reader
+from pixi.core.vocabulary import people_named, vocabulary
 
 EVENT_TYPES = (Prose, CommandStarted, CommandText, CommandEnded, Thought, ToolCallEnded)
 
@@ -49,6 +52,17 @@ def read(
     assert stream.close() == [], "a second close gave events"
     assert stream.feed("[SEND: late]") == [], "a closed stream gave events"
     return Reading(tuple(events), ended)
+
+
+def read_alone(
+    reply: str,
+    names: Mapping[str, Iterable[str]] | Iterable[str] | None = None,
+    people: Iterable[str] = (),
+) -> list[Event]:
+    """What the full reader makes of a reply, with no shortcut before it."""
+    reader = Reader(vocabulary(words_of(names)), people_named(tuple(people)))
+    events = reader.read(reply)
+    return events if reader.ended else events + reader.finish()
 
 
 def pieces_at(reply: str, cuts: Iterable[int]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.reading import check_shape, comparable, merged, outcomes, pieces_at, read
+from tests.conformance.reading import check_shape, comparable, merged, outcomes, pieces_at, read, read_alone
 from tests.conformance.replies import Case, load_cases
 
 CASES = load_cases()
@@ -44,6 +44,14 @@ def test_one_character_at_a_time(case: Case) -> None:
     check_shape(cut.events)
     assert merged(cut.events) == merged(whole.events)
     assert cut.ended == whole.ended
+
+
+@every_case
+def test_the_reader_alone_says_the_same(case: Case) -> None:
+    """Tidy commands go past the reader; it must read them no differently."""
+    assert merged(read_alone(case.reply, case.names, case.people)) == merged(
+        read([case.reply], case.names, case.people).events
+    )
 
 
 @pytest.mark.parametrize("reply", ["[REACT: 🥞]", "[SEND: a 🥞 b]", "so 🥞 [SEND: x]", "<think>🥞</think>"])

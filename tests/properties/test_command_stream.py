@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, CommandText, Event, Prose, Thought
-from tests.conformance.reading import check_shape, merged, pieces_at, read
+from tests.conformance.reading import check_shape, merged, pieces_at, read, read_alone
 from tests.properties.fragments import CANARY, FRAGMENTS, PEOPLE, may_hide_a_canary
 
 any_character = st.characters(codec=None, exclude_categories=())
@@ -62,6 +62,45 @@ def test_arbitrary_text_is_read(reply: str) -> None:
 def test_nothing_broken_swallows_a_message_on_its_own_line(reply: str) -> None:
     events = read([reply + CANARY]).events
     assert events[-1:] == (CommandEnded("send", "canary", True),)
+
+
+ODD_NAMES = (
+    "straße",
+    "ışık",
+    "İPUCU",
+    "ſt",
+    "ŉ",
+    "_x",
+    "x_",
+    "x",
+    "x-y",
+    "x y",
+    "a:b",
+    "[x]",
+    "",
+    " ",
+    "发送",
+)
+odd_names = st.lists(st.sampled_from(ODD_NAMES), max_size=5)
+odd_replies = st.lists(
+    st.one_of(
+        st.sampled_from(ODD_NAMES).flatmap(
+            lambda name: st.sampled_from(
+                (f"[{name}: a]", f"[{name.upper()}: a]", f"[/{name}]", f"\n[{name} b]")
+            )
+        ),
+        st.sampled_from(FRAGMENTS),
+    ),
+    max_size=8,
+).map("".join)
+
+
+@quiet
+@given(odd_replies, odd_names, cuts)
+def test_cutting_changes_nothing_whatever_the_names(reply: str, names: list[str], at: list[float]) -> None:
+    whole = merged(read([reply], names).events)
+    assert merged(read(_cut(reply, at), names).events) == whole
+    assert merged(read_alone(reply, names)) == whole
 
 
 @quiet

@@ -18,7 +18,7 @@ NASTY = (
     "a ", "🥞", "SEND", "S",
 )
 # fmt: on
-OPENINGS = ("", "[SEND: :] ` ", "[NOTE: a [SEND: ``` ", '<tool-call tool="a">"')
+OPENINGS = ("", "[SEND: ", "[SEND: :] ` ", "[NOTE: a [SEND: ``` ", '<tool-call tool="a">"')
 
 FEW, MANY = 300, 1200
 """Repetitions of a unit. Four times as many may cost ALLOWED times the work: 4 if linear, 16 if quadratic."""
