@@ -10,8 +10,9 @@ from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.store import statements
 from pixi.store.schema import connect
+from pixi.store.statements import Intent, Settlement, record
 from pixi.store.store import Outcome, SavedConversation
-from pixi.store.writer import Writer
+from pixi.store.writer import Row, Writer
 
 MEMORY = ":memory:"
 
@@ -51,13 +52,13 @@ class SqliteStore:
 
     async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
         """See `Store.intend`."""
-        await self._writer.ask(lambda db: statements.intend(db, turn, sequence, kind, payload))
+        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload)))
 
     async def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
     ) -> None:
         """See `Store.settle`."""
-        await self._writer.ask(lambda db: statements.settle(db, turn, sequence, outcome, platform_id))
+        await self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
 
     async def end_turn(
         self, turn: int, lines: tuple[Line, ...], finish: Finish, steps: int, usage: Usage

@@ -1,7 +1,9 @@
 """Every statement of the store, as functions of a connection that stands in a transaction."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
@@ -19,6 +21,8 @@ from pixi.store.rows import (
     unpack_text,
 )
 from pixi.store.store import Effect, Outcome, SavedConversation, UnfinishedTurn
+
+_Values = TypeVar("_Values", bound=tuple[object, ...])
 
 
 def receive(db: sqlite3.Connection, message: Message) -> bool:
@@ -96,24 +100,58 @@ def begin_turn(
     return turn
 
 
-def intend(db: sqlite3.Connection, turn: int, sequence: int, kind: str, payload: str) -> None:
-    """Record an act that is about to be performed."""
-    db.execute(
-        "INSERT INTO effects (turn, sequence, kind, payload) VALUES (?, ?, ?, ?)",
-        (turn, sequence, kind, pack_text(payload)),
-    )
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An act that is about to be performed."""
+
+    turn: int
+    sequence: int
+    kind: str
+    payload: str
 
 
-def settle(
-    db: sqlite3.Connection, turn: int, sequence: int, outcome: Outcome, platform_id: str | None
-) -> None:
-    """Record what became of an act."""
-    done = db.execute(
-        "UPDATE effects SET outcome = ?, platform_id = ? WHERE turn = ? AND sequence = ?",
-        (outcome, platform_id, turn, sequence),
-    )
-    if done.rowcount != 1:
-        raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What became of an act."""
+
+    turn: int
+    sequence: int
+    outcome: Outcome
+    platform_id: str | None
+
+
+def record(db: sqlite3.Connection, acts: list[Intent | Settlement]) -> None:
+    """Record intents and outcomes, in order as far as one and the same act is concerned."""
+    intents = [(a.turn, a.sequence, a.kind, pack_text(a.payload)) for a in acts if isinstance(a, Intent)]
+    for rows in _portions(intents):
+        db.execute(
+            f"INSERT INTO effects (turn, sequence, kind, payload) VALUES {_marks(len(rows), 4)}",
+            [value for row in rows for value in row],
+        )
+    outcomes = [(a.turn, a.sequence, a.outcome, a.platform_id) for a in acts if isinstance(a, Settlement)]
+    for settled in _portions(outcomes):
+        done = db.execute(
+            "UPDATE effects SET outcome = news.column3, platform_id = news.column4"
+            f" FROM (VALUES {_marks(len(settled), 4)}) AS news"
+            " WHERE turn = news.column1 AND sequence = news.column2",
+            [value for row in settled for value in row],
+        )
+        if done.rowcount != len(settled):
+            turn, sequence = settled[0][:2]
+            raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
+
+
+def _portions(rows: list[_Values]) -> Iterator[list[_Values]]:
+    """The rows in portions of a few sizes, so that few different statements are prepared, and kept."""
+    at = 0
+    while at < len(rows):
+        size = next(size for size in (64, 8, 1) if size <= len(rows) - at)
+        yield rows[at : at + size]
+        at += size
+
+
+def _marks(rows: int, columns: int) -> str:
+    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
 
 
 def end_turn(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -14,6 +15,23 @@ from pixi.store.faults import is_busy, store_error
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of what is written in one go with others of its kind, and answers nothing.
+
+    For each statement the thread gives Python's lock away and must wait for it again, which on a busy
+    loop takes far longer than the statement: so what comes often is written many rows at once.
+    """
+
+    together: Callable[[sqlite3.Connection, list[Any]], None]
+    value: object
+
+    def __call__(self, connection: sqlite3.Connection) -> None:
+        """Write it alone."""
+        self.together(connection, [self.value])
+
 
 MOST_AT_ONCE = 512
 """Calls in one transaction: enough to share the cost of a commit, few enough to answer soon."""
@@ -163,9 +181,20 @@ def _carry_out(connection: sqlite3.Connection, batch: list[_Call], name: str) ->
 def _in_one_transaction(connection: sqlite3.Connection, batch: list[_Call]) -> list[object]:
     connection.execute("BEGIN IMMEDIATE" if any(call.writes for call in batch) else "BEGIN")
     try:
-        results = [call.operation(connection) for call in batch]
+        results: list[object] = []
+        for together, calls in groupby(batch, key=_together):
+            if together is None:
+                results += [call.operation(connection) for call in calls]
+            else:
+                rows = [call.operation.value for call in calls if isinstance(call.operation, Row)]
+                together(connection, rows)
+                results += [None] * len(rows)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     return results
+
+
+def _together(call: _Call) -> Callable[[sqlite3.Connection, list[Any]], None] | None:
+    return call.operation.together if isinstance(call.operation, Row) else None
