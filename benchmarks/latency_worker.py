@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.contenders import Contender, Floor, Pixi, new_event_loop
 from benchmarks.processes import ServerAddress
+from pixi.cli.running import tune
 
 RATE = 30.0
 
@@ -39,6 +40,8 @@ async def measure(name: str, port: int, streams: int, seconds: float) -> dict[st
     contender = make(name)
     await contender.open(server.paced(streams, int(RATE * seconds), RATE))
     gc.collect()
+    tune()  # as the program does, and freezes what it has built
+    gc.freeze()
     memory = resident_kilobytes()
     replies = [asyncio.create_task(contender.reply(number)) for number in range(streams)]
     await server.writing()

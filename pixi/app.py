@@ -1,6 +1,7 @@
 """The composition root: builds the parts from the settings and joins them. Nothing else builds."""
 
 import asyncio
+import gc
 import importlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -94,6 +95,7 @@ async def open_engine(
             stack.push_async_callback(_cancelled, warming)
             if not warm_beside:
                 await asyncio.wait([warming])
+        gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         yield engine
 
 
