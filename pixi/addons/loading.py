@@ -1,6 +1,7 @@
 """Finds addons, installed ones and files, and lets each register; one that fails is named and left out."""
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
@@ -44,7 +45,7 @@ def installed() -> list[Source]:
 
 def from_file(path: Path) -> Source:
     """The addon in a file."""
-    return Source(path.name, lambda: _module_of(path))
+    return Source(path.name or str(path), lambda: _module_of(path))
 
 
 def load_addons(sources: Iterable[Source], commands: CommandRegistry, tools: Toolbox) -> list[str]:
@@ -87,6 +88,8 @@ def _setup_of(found: object) -> Setup:
     setup = found if callable(found) else getattr(found, "setup", None)
     if not callable(setup):
         raise AddonError("it has no `def setup(addon)`; write one that registers its commands and tools.")
+    if inspect.iscoroutinefunction(setup):
+        raise AddonError("its `setup` is never awaited; write `def setup(addon)` without `async`.")
     return setup
 
 
@@ -97,14 +100,14 @@ def _called(function: Callable[[], T]) -> T:
             return function()
     except ForeignError as error:
         raise AddonError(_told(error.__cause__ or error)) from error
-    except SystemExit as error:
-        raise AddonError("it tried to end the program (SystemExit).") from error
 
 
 def _told(error: BaseException) -> str:
     """The error in one line, with the place in the addon where it happened."""
     if isinstance(error, SyntaxError):
         return f"line {error.lineno}: {error.msg}."
+    if isinstance(error, SystemExit):
+        return "it tried to end the program (SystemExit)."
     text = " ".join(str(error).split())[:300]
     return f"{type(error).__name__}: {text or 'no reason given'}{_place(error)}"
 

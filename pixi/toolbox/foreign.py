@@ -31,7 +31,7 @@ def foreign(what: str) -> Iterator[None]:
         yield
     except PixiError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # one function's `exit()` must not end everybody's talk
         place = extract_tb(error.__traceback__)[-1]
         _log.error("%s raised %s (%s:%s)", what, type(error).__name__, place.filename, place.lineno)
         _log.debug("%s", what, exc_info=error)

@@ -71,6 +71,7 @@ def test_a_file_brings_commands_and_tools(house: House, tmp_path: Path) -> None:
         ("def setup(addon):\n    raise KeyError", "KeyError: no reason given (line 2)"),
         ("def setup():\n    pass", "TypeError: setup() takes 0 positional arguments but 1 was given"),
         ("import sys\nsys.exit('bye')", "it tried to end the program (SystemExit)."),
+        ("async def setup(addon): ...", "its `setup` is never awaited; write `def setup(addon)` without `async`."),
         (
             WAVE.replace("greet", "say"),
             "command 'wave': the name 'say' is taken; give it another.",
@@ -101,6 +102,11 @@ def test_a_module_that_could_not_be_imported_is_not_left_half_made(house: House,
 def test_a_file_that_is_not_there_is_named(house: House, tmp_path: Path) -> None:
     (problem,) = house.load(from_file(tmp_path / "gone.py"))
     assert problem == f"addon gone.py is left out: there is no file {tmp_path / 'gone.py'}; check the path."
+
+
+def test_a_path_without_a_name_is_named_as_it_was_given(house: House) -> None:
+    (problem,) = house.load(from_file(Path()))
+    assert problem == "addon . is left out: there is no file .; check the path."
 
 
 def test_a_file_of_another_kind_is_named(house: House, tmp_path: Path) -> None:

@@ -319,17 +319,20 @@ async def test_what_a_channel_refuses_is_told_once_and_not_history() -> None:
         assert here.replies()[0] == "[SEND: hi]"
 
 
-async def test_a_command_that_raises_is_named_and_the_turn_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+async def test_a_command_that_raises_is_named_and_the_turn_goes_on(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     async with scene(ScriptedModel("[CRASH: now]\n[SEND: still here]", "[SEND: x]")) as here:
 
         @here.engine.command
         async def crash(context: Context, how: str) -> None:
             """crash"""
-            raise ValueError("the key is sk-123")
+            raise error("the key is sk-123")
 
         await here.talk("hello", "more")
         failed = [event.text for event in here.channel.events if isinstance(event, Failed)]
-        assert failed == ["command 'crash' failed with ValueError."]
+        assert failed == [f"command 'crash' failed with {error.__name__}."]
         assert here.channel.sent == ["still here", "x"]
         assert here.replies()[0] == "[SEND: still here]"
         assert len(caplog.records) == 1
