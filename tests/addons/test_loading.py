@@ -71,7 +71,10 @@ def test_a_file_brings_commands_and_tools(house: House, tmp_path: Path) -> None:
         ("def setup(addon):\n    raise KeyError", "KeyError: no reason given (line 2)"),
         ("def setup():\n    pass", "TypeError: setup() takes 0 positional arguments but 1 was given"),
         ("import sys\nsys.exit('bye')", "it tried to end the program (SystemExit)."),
-        ("async def setup(addon): ...", "its `setup` is never awaited; write `def setup(addon)` without `async`."),
+        (
+            "async def setup(addon): ...",
+            "its `setup` is never awaited; write `def setup(addon)` without `async`.",
+        ),
         (
             WAVE.replace("greet", "say"),
             "command 'wave': the name 'say' is taken; give it another.",
