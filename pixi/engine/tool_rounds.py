@@ -89,14 +89,11 @@ class ToolRounds:
         if isinstance(arguments, ToolError):
             raise arguments
         seconds = min(tool.timeout, self._limits.tool_seconds)
-        deadline = asyncio.timeout(seconds)
         try:
-            async with deadline:
-                with foreign(f"tool {call.name!r}"):
+            async with asyncio.timeout(seconds):
+                with foreign(f"tool {call.name!r}"):  # inside: a tool's own TimeoutError is not the limit's
                     return _as_text(await tool.call(self._context, arguments))
         except TimeoutError:
-            if not deadline.expired():
-                raise
             raise ToolError(f"{call.name} took longer than {seconds:g} seconds and was stopped.") from None
         except (ForeignError, ChannelError) as error:
             raise ToolError(str(error)) from error

@@ -76,6 +76,16 @@ def test_a_huge_message_keeps_its_beginning_and_its_end() -> None:
     assert window.fit(said) == said
 
 
+def test_old_turns_make_room_for_a_long_message() -> None:
+    window = Conversation(context_tokens=1_000)
+    turn = (UserLine("Mo: " + "x" * 100), AssistantLine("[SEND: ok]"))
+    while len(window.lines) < 30:
+        window.append(turn)
+    said = window.fit(UserLine("Mo: " + "w" * 1_200))
+    assert 0 < len(window.lines) < 30
+    assert estimate_all(window.lines) + estimate(said) <= 900
+
+
 def test_too_many_pictures_are_left_out() -> None:
     window = Conversation(context_tokens=8_192)
     said = window.fit(UserLine("Mo: look", tuple(Image("image/png", bytes([n])) for n in range(20))))
@@ -90,9 +100,10 @@ def test_a_server_that_counts_more_tokens_makes_the_window_narrower() -> None:
     before = estimate_all(window.lines)
     window.counted(Request(window.lines), 3 * before)
     assert estimate_all(window.lines) * 3 <= 1_500
-    after = window.lines
-    window.counted(Request(window.lines), 10)
-    assert window.lines == after
+    after = window.spare_tokens
+    for fewer in (10, 201):
+        window.counted(Request(window.lines), fewer)
+        assert window.spare_tokens == after
 
 
 def test_a_server_that_does_not_count_changes_nothing() -> None:

@@ -253,12 +253,17 @@ async def test_a_closed_engine_takes_no_message() -> None:
             await here.say("hi")
 
 
-async def test_a_cancelled_caller_loses_no_message() -> None:
-    async with scene(ScriptedModel("[SEND: hi]")) as here:
-        message: Message = here.channel.message("hi")
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_cancelled_caller_loses_no_message(known: bool) -> None:
+    async with scene(ScriptedModel(*["[SEND: hi]"] * 2)) as here:
+        if known:
+            await here.talk("hello")
+        message: Message = here.channel.message("lost?")
         task = asyncio.create_task(here.engine.receive(message, here.channel))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
         await here.engine.receive(here.channel.message("you there?"), here.channel)
-        await until(lambda: here.channel.sent == ["hi"])
+        await until(lambda: here.channel.sent == ["hi"] * (1 + known))
+        assert "lost?" in here.history()[-1].text
+        assert "you there?" in here.history()[-1].text

@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,38 @@ async def test_before_anything_is_seen_the_reply_is_begun_again_with_both() -> N
         assert (ended.finish, ended.steps) == ("stop", 2)
         await here.talk("more")
         assert [type(line) for line in here.history()] == [UserLine, AssistantLine, UserLine]
+
+
+class SlowToBegin:
+    """A store that takes long to put a turn on record; the rest is real."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def begin_turn(self, *turn: Any) -> int:
+        self.begun.set()
+        await self.go_on.wait()
+        return await self._store.begin_turn(*turn)
+
+
+async def test_a_message_while_the_turn_is_put_on_record_is_answered_with_it() -> None:
+    store = await SqliteStore.open(":memory:")
+    slow: Any = SlowToBegin(store)
+    async with scene(ScriptedModel("[SEND: both!]", "[SEND: again]"), store=slow) as here:
+        await here.say("one")
+        await slow.begun.wait()
+        await here.say("two")
+        slow.go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["both!"]
+        assert "one" in here.history()[-1].text
+        assert "two" in here.history()[-1].text
+    await store.close()
 
 
 def _asked(here: Scene, times: int) -> bool:

@@ -20,7 +20,7 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene
 
-NAMES = ("add", "nap", "crash", "flood", "shout", "picky", "nothing", "odd")
+NAMES = ("add", "nap", "crash", "flood", "shout", "picky", "nothing", "odd", "late")
 HANDY = Persona("Pixi", "x", tools=NAMES)
 ROOMY = Traits(context_tokens=200_000)
 
@@ -40,6 +40,11 @@ def handy(addon: Addon) -> None:
     async def crash(context: Context) -> None:
         """crash"""
         raise RuntimeError("password=hunter2")
+
+    @addon.tool
+    async def late(context: Context) -> None:
+        """ask somebody who does not answer"""
+        raise TimeoutError
 
     @addon.tool
     async def flood(context: Context) -> str:
@@ -89,7 +94,10 @@ async def answers(*calls: ToolCall, limits: Limits | None = None) -> tuple[list[
         (call("nothing", ""), "Done."),
         (call("odd"), '{"set": "{1}"}'),
         (call("picky"), "Not on Sundays. Try Monday."),
-        (call("fly"), "There is no tool 'fly'. Tools: add, nap, crash, flood, shout, picky, nothing, odd."),
+        (
+            call("fly"),
+            "There is no tool 'fly'. Tools: add, nap, crash, flood, shout, picky, nothing, odd, late.",
+        ),
         (call("add", "{a: 2}"), "The arguments of add are not JSON"),
         (call("add", "[1, 2]"), "The arguments of add must be one JSON object, not list."),
         (call("add", "[" * 100_000), "The arguments of add are nested too deeply."),
@@ -98,6 +106,7 @@ async def answers(*calls: ToolCall, limits: Limits | None = None) -> tuple[list[
         (call("add", '{"a": "two"}'), "Wrong arguments for add. a: Input should be a valid integer"),
         (call("nap"), "nap took longer than 0.05 seconds and was stopped."),
         (call("crash"), "tool 'crash' failed with RuntimeError."),
+        (call("late"), "tool 'late' failed with TimeoutError."),
     ],
 )
 async def test_what_the_model_is_told(asked: ToolCall, told: str) -> None:

@@ -243,6 +243,20 @@ async def test_commands_come_by_decorator_too() -> None:
         assert here.channel.sent == ["hi"]
 
 
+async def test_a_command_that_comes_later_is_told_of_too() -> None:
+    async with scene(ScriptedModel("[SEND: hi]", "[WAVE: hi]")) as here:
+        await here.talk("hello")
+
+        @here.engine.command
+        async def wave(context: Context, how: str) -> None:
+            """wave"""
+            await context.send(how)
+
+        await here.talk("wave!")
+        assert ["[WAVE: how]" in request.lines[0].text for request in here.model.requests] == [False, True]
+        assert here.channel.sent == ["hi", "hi"]
+
+
 async def test_a_persona_uses_the_commands_it_names() -> None:
     quiet = replace(PIXI, commands=("react", "note"))
     async with scene(ScriptedModel("[SEND: hi]\n[REACT: 🥞]"), persona=quiet) as here:
