@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
-from pixi.personas.shelf import Broken, Found, list_personas, persona_folders
+from pixi.personas.shelf import Broken, Found, list_personas, persona_folders, shipped_folder
 
 HELP = "list the personas, and what is wrong with any"
 
@@ -59,7 +59,7 @@ def _print_table(found: Sequence[Found]) -> None:
 
     console = Console(soft_wrap=True, highlight=False)
     names = [each.persona.name if isinstance(each, Loaded) else shown(Path(each.path.stem)) for each in found]
-    files = [shown(each.path) for each in found]
+    files = [_place(each.path) for each in found]
     widest_name, widest_file = (max(map(cell_len, column), default=0) + 2 for column in (names, files))
     for each, name, file in zip(found, names, files, strict=True):
         fine = isinstance(each, Loaded)
@@ -70,6 +70,11 @@ def _print_table(found: Sequence[Found]) -> None:
         console.print(line)
         for problem in _problems(each):
             console.print(Text("  " + problem, style="yellow" if fine else "red"))
+
+
+def _place(path: Path) -> str:
+    """Where the file is. The folder of an installed package would fill the line, and nobody edits there."""
+    return f"{path.name} (comes with Pixi)" if path.parent == shipped_folder() else shown(path)
 
 
 def _problems(found: Found) -> list[str]:

@@ -106,7 +106,9 @@ def _unknown(name: str, folders: Sequence[Path]) -> str:
     nearest = process.extractOne(_key(name), list(names), scorer=fuzz.ratio, score_cutoff=60)
     known = ", ".join(sorted(names.values())) or "none"
     mend = f"do you mean `{names[nearest[0]]}`?" if nearest else f"there are {known}."
-    return f"there is no persona `{on_one_line(name)}` in {' or '.join(map(shown, folders))}: {mend}"
+    shipped = shipped_folder()
+    places = " or ".join("Pixi's own folder" if each == shipped else shown(each) for each in folders)
+    return f"there is no persona `{on_one_line(name)}` in {places}: {mend}"
 
 
 def _with_namesakes(here: list[Found]) -> Iterator[Found]:

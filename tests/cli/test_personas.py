@@ -40,10 +40,9 @@ def test_the_shipped_ones_are_listed_in_columns(folder: Path) -> None:
     assert [line.split()[0] for line in lines] == ["Edda", "老秦", "Pixi"]
     assert lines[2].startswith("Pixi  ")
     assert lines[2].endswith("an art student on a small island who loves cats and pancakes")
-    assert "pixi.md" in lines[2]
-    assert (
-        lines[0].index("/") == lines[1].index("/") + 2 == lines[2].index("/")
-    )  # two of them are two cells wide
+    assert "  pixi.md (comes with Pixi)  " in lines[2]
+    columns = [line.index(name) for line, name in zip(lines, SHIPPED, strict=True)]
+    assert columns[0] == columns[1] + 2 == columns[2]  # two of them are two cells wide
 
 
 def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path) -> None:

@@ -111,6 +111,9 @@ def test_an_unknown_name_gets_the_nearest_or_the_whole_list(own: Path, other: Pa
     assert complaint("moel", own, other) == (
         f"there is no persona `moel` in {own} or {other}: do you mean `mole`?"
     )
+    assert complaint("moel", own, shipped_folder()).startswith(
+        f"there is no persona `moel` in {own} or Pixi's own folder: "
+    )
     assert complaint("zzzz", own, other).endswith(": there are Edda, Mo, mole.")
     assert complaint("zz\x1bzz\n").startswith("there is no persona `zz\N{REPLACEMENT CHARACTER}zz`")
     assert "no persona ``" in complaint("", own)
