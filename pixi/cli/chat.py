@@ -21,8 +21,8 @@ Opened = Callable[[Tell, Tell], "AbstractAsyncContextManager[Answering]"]
 HELP = "talk in the terminal"
 
 EPILOG = """\
-On a terminal: type and press enter; /help shows the keys. Else: one message per line of standard
-input, each answered before the next is read; the replies alone go to standard output.
+On a terminal: type and press enter; /help shows the keys. Otherwise: one message per line of
+standard input, each answered before the next is read; the replies alone go to standard output.
 
 examples:
   pixi-persona chat

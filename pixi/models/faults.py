@@ -205,7 +205,7 @@ def unreachable(server: Server, error: aiohttp.ClientError | OSError) -> ModelEr
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
             return ModelError(f"No trusted TLS connection to {place}: {_reason(error)}", permanent=True)
         case aiohttp.ClientConnectorDNSError():
-            return ModelError(f"There is no host of the name in {place}: check base_url and the network.")
+            return ModelError(f"There is no host {error.host}: check base_url and the network.")
         case aiohttp.ClientConnectorError():
             return nothing_answers(server, _reason(error.os_error))
         case aiohttp.ConnectionTimeoutError():

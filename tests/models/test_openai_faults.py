@@ -227,7 +227,7 @@ async def test_nobody_answers() -> None:
 
 async def test_a_host_that_there_is_not() -> None:
     model = OpenAIChat("x", base_url="http://nowhere.invalid/v1", retries=Retries(base=0.001))
-    with pytest.raises(ModelError, match=r"no host of the name in nowhere\.invalid:80"):
+    with pytest.raises(ModelError, match=r"no host nowhere\.invalid: "):
         await anext(model.stream(HI))
     await model.close()
 
