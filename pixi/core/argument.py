@@ -57,7 +57,7 @@ class Argument:
     def quiet(self) -> bool:
         """Whether the next piece is certain, unless it holds a character that means something."""
         read_up = self._tape.at == len(self._tape.text)
-        return self._began and read_up and not self._code and not self._doubts
+        return self._began and read_up and not self._doubts
 
     def resume(self, tail: str) -> None:
         """Go on reading after pieces that were certain and went past us; `tail` is their end."""

@@ -89,7 +89,7 @@ class CommandStream:
         self._parts: list[str] = []  # the pieces of the open argument
         self._name = ""  # of the open command, while the reader knows nothing of it
         self._between: str | None = ""  # what follows the last command, while the reader knows nothing of it
-        self._passed = False  # whether a command went past the reader
+        self._passed = False  # whether there was a last command
 
     @property
     def ended(self) -> bool:
@@ -188,15 +188,17 @@ class CommandStream:
         events = reader.read(text)
         self._quiet = reader.quiet
         self._parts = reader.parts
-        self._passed = self._passed or reader.between
-        self._between = "" if reader.between and not reader.ended else None
+        self._between = reader.between
+        self._passed = self._passed or self._between is not None
         return events
 
     def _hand_over(self, text: str) -> tuple[Reader, str]:
         """The reader, told what went past it; and the text that it must look at."""
         reader = self._reader
         if reader is None:
-            reader = self._reader = Reader(vocabulary(self._words), people_named(self._people))
+            reader = self._reader = Reader(
+                vocabulary(self._words), people_named(self._people), self._shortcuts.beginnings
+            )
         if self._name:
             reader.enter(Opening(self._name, "[", 0), self._parts)
             self._name = ""

@@ -17,22 +17,18 @@ _LEAD: Final = 65_536
 class ProseText:
     """Collects prose and gives it out as soon as it is certain.
 
-    `leading` until anything else came: prose that leads a reply may turn out to be reasoning.
+    `leading` until anything else came: prose that leads a reply may turn out to be reasoning. `fenced`
+    while a fence that was opened round the whole reply is not closed.
     """
 
-    __slots__ = ("_fenced", "_line_start", "_pending", "_size", "leading")
+    __slots__ = ("_line_start", "_pending", "_size", "fenced", "leading")
 
     def __init__(self) -> None:
         self.leading = True
         self._pending: list[str] = []
         self._size = 0
         self._line_start = True  # whether what is pending begins a line
-        self._fenced = False  # a fence was opened round the whole reply
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is kept back, nor waited for, and no line has just begun."""
-        return not (self._pending or self._fenced or self._line_start)
+        self.fenced = False
 
     def command_passed(self) -> None:
         """A command came; what stood before it was given out elsewhere."""
@@ -46,13 +42,13 @@ class ProseText:
 
     def closing_fence(self, text: str, at: int, final: bool) -> int | Literal["more"]:
         """Where the line behind the fence that closes the whole reply begins; `at` where there is none."""
-        if not self._fenced:
+        if not self.fenced:
             return at
         match = _CLOSING_FENCE.match(text, at)
         if match is None or (match[1] is None and not (final and match.end() == len(text))):
             begun = not final and _CLOSING_FENCE_BEGUN.fullmatch(text, at)
             return "more" if begun else at
-        self._fenced = False
+        self.fenced = False
         return match.end()
 
     def add(self, text: str) -> None:
@@ -73,7 +69,7 @@ class ProseText:
         ornament = self._ornament(text)
         text = text[: len(text) - len(ornament)]
         if self.leading and _OPENING_FENCE.fullmatch(text):
-            self._fenced, text = True, ""
+            self.fenced, text = True, ""
         self.command_passed()
         marks = _MARKS.search(ornament)
         return text, marks[0][::-1] if marks else ""

@@ -1,6 +1,7 @@
 """Reads any reply, however it is written: prose, commands in all their forms, reasoning, tool calls."""
 
 import re
+from collections.abc import Container
 from typing import Final
 
 from pixi.core.argument import Argument
@@ -16,6 +17,8 @@ from pixi.core.vocabulary import FILL, Opening, People, Vocabulary
 # A bracket counts only before what may be a name: a run of brackets is passed over in one step.
 _PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\]")
 _END_THINK: Final = re.compile(r"</think(?:ing)?\s{0,4}>", re.IGNORECASE)
+_SHORT: Final = 64
+"""What follows a command is looked up as a whole only where it is short."""
 _GENTLE: Final = 4
 """How many broken openings are each read again to the end; after them the rest is read gently at once."""
 
@@ -28,15 +31,21 @@ class Reader:
         ended: the reply is over though its stream may go on.
         quiet: inside an argument with nothing in doubt: text without a meaning of its own may go past
             the reader, if it is added to `parts`.
-        between: outside every command with nothing pending: a whole command may go past the reader, if
-            `command_passed` is told.
+        between: what follows the last command, handed back unread because a tidy command may begin so;
+            whole commands may go past the reader, if `command_passed` is told. None: nothing is.
+
+    Args:
+        beginnings: how tidy commands begin.
     """
 
-    def __init__(self, vocabulary: Vocabulary, people: People) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, people: People, beginnings: Container[str] = frozenset()
+    ) -> None:
         self.parts: list[str] = []
         self.ended = False
         self.quiet = False
-        self.between = False
+        self.between: str | None = None
+        self._beginnings = beginnings
         self._vocabulary = vocabulary
         self._people = people
         self._tape = Tape()
@@ -55,9 +64,9 @@ class Reader:
     def read(self, text: str) -> list[Event]:
         """The next piece."""
         text = self._mender.mend(text)
+        self.between = None
         if not text:
             self.quiet = self.quiet and not self._mender.waiting
-            self.between = self.between and not self._mender.waiting
             return []
         self._catch_up()
         self._tape.append(text)
@@ -83,7 +92,6 @@ class Reader:
         self._argument.resume("".join(parts[-2:]))
         self._started = True
         self.quiet = True
-        self.between = False
         self._read = self._read_argument
 
     def _catch_up(self) -> None:
@@ -95,16 +103,6 @@ class Reader:
         while self._read(events, final or self.ended):
             pass
         self.quiet = self._argument is not None and self._argument.quiet and not self._mender.waiting
-        self.between = (
-            self._argument is None
-            and self._read == self._read_prose
-            and not self._line_start
-            and not self._prose.leading
-            and not self._marks
-            and self._tape.at == len(self._tape.text)
-            and self._prose.empty
-            and not self._mender.waiting
-        )
         return events
 
     # --- prose -----------------------------------------------------------------------------------------
@@ -273,6 +271,18 @@ class Reader:
         self.ended = self.ended or argument.over
         self._argument = None
         self._read = self._read_prose
+        return final or self.ended or not self._hand_back()
+
+    def _hand_back(self) -> bool:
+        """Whether what follows a command may be the beginning of a tidy one, and is not read here."""
+        tape = self._tape
+        if len(tape.text) - tape.at > _SHORT or self._marks or self._prose.fenced or self._mender.waiting:
+            return False
+        rest = tape.text[tape.at :]
+        if rest not in self._beginnings:
+            return False
+        tape.at = len(tape.text)
+        self.between = rest
         return True
 
     def _read_bare(self, events: list[Event], final: bool) -> bool:

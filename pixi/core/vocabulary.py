@@ -13,6 +13,7 @@ CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
 _INVISIBLE = "\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff"
 # Possessive: what fills the space before a separator is never taken for the separator.
 FILL: Final = rf"[\s*_~`{_INVISIBLE}]{{0,24}}+"
+_JOINERS = "\u200c?\u200d?"  # between the letters of a name; the other invisible ones are gone by now
 _FILLED = re.compile(rf"^[\s*_~`{_INVISIBLE}]+|[\s*_~`{_INVISIBLE}]+$")
 _HIDDEN = re.compile(f"[{_INVISIBLE}]")
 _WINDOW = 96  # longer than any opening can be
@@ -41,9 +42,9 @@ def _pattern(words: Iterable[str]) -> str:
     """Matches those words in any case, the longest first."""
     # Not every capital is one letter for one letter: ß is SS.
     bare = [_FILLED.sub("", word) for word in words]
-    forms = {form for word in bare for form in (word, word.upper(), _folded(word))}
+    forms = {form.lower() for word in bare for form in (word, word.upper(), _folded(word))}
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
-    return "|".join(f"[{_INVISIBLE}]{{0,2}}".join(map(re.escape, form)) for form in longest_first) or r"(?!)"
+    return "|".join(_JOINERS.join(map(re.escape, form)) for form in longest_first) or r"(?!)"
 
 
 @dataclass(frozen=True, slots=True)
