@@ -30,6 +30,7 @@ class LiveConversation:
     __slots__ = (
         "_arriving",
         "_channel",
+        "_closed",
         "_generation",
         "_lock",
         "_name",
@@ -54,6 +55,7 @@ class LiveConversation:
         self._task: asyncio.Task[None] | None = None
         self._reply: Reply | None = None
         self._stopping = False
+        self._closed = False
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
     @property
@@ -76,7 +78,7 @@ class LiveConversation:
             raise
         finally:
             self._arriving.discard(message.id)
-        if not is_new:
+        if not is_new or self._closed:  # then it waits in the store
             return
         self._channel = channel
         if message.addressed or self._window is not None:  # else it waits in the store until it is read
@@ -126,7 +128,8 @@ class LiveConversation:
             self._forget(frozenset(self._pending.ids))
 
     async def close(self) -> None:
-        """End what is being done; messages that wait stay in the store."""
+        """End what is being done, for good; messages that wait stay in the store."""
+        self._closed = True
         while self._task is not None:
             self._pending = Heard()
             await self.stop()

@@ -365,6 +365,20 @@ async def test_many_conversations_at_once_do_not_mix() -> None:
             assert channel.sent == [f"{channel.conversation}-one", f"{channel.conversation}-two"]
 
 
+async def test_a_message_that_is_recorded_while_all_is_closed_waits_in_the_store() -> None:
+    store = await SqliteStore.open(":memory:")
+    async with scene(ScriptedModel("[SEND: a]", "[SEND: too late]"), store=store) as here:
+        await here.talk("one")
+        caller = asyncio.create_task(here.say("two"))
+        await asyncio.sleep(0)
+        await here.engine.close()
+        await caller
+        assert here.channel.sent == ["a"]
+    (waiting,) = (await store.load(here.channel.conversation)).waiting
+    assert waiting.text == "two"
+    await store.close()
+
+
 async def test_close_ends_all_and_loses_nothing() -> None:
     store = await SqliteStore.open(":memory:")
     never = asyncio.Event()
