@@ -21,6 +21,11 @@ def assembled(pieces: Iterable[Piece]) -> list[ToolCall]:
 TWO = [("look", '{"at": "cat"}'), ("bake", '{"what": "pancakes"}')]
 
 
+def test_calls_without_number_id_and_arguments_are_told_apart_by_their_names() -> None:
+    calls = assembled([(None, None, "look", None), (None, None, "bake", '{"what": "pie"}')])
+    assert [(call.name, call.arguments) for call in calls] == [("look", "{}"), ("bake", '{"what": "pie"}')]
+
+
 @pytest.mark.parametrize(
     "pieces",
     [

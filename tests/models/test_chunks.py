@@ -81,6 +81,12 @@ def test_finish_reasons(reason: str, finished: str) -> None:
     assert end.reason == finished
 
 
+def test_a_reason_stands_whatever_comes_after_it() -> None:
+    (end,) = read(finish("length"), chunk({}), usage(1, 2))
+    assert isinstance(end, Finished)
+    assert end.reason == "length"
+
+
 @pytest.mark.parametrize(
     ("event", "cached"),
     [
