@@ -41,6 +41,7 @@ class Argument:
         self._closer = CLOSERS[opening.bracket]
         self._emphasis = opening.emphasis
         self._gentle = gentle
+        self._before = True  # still before the first character that is not blank
         self._began = False
         self._depth = 1
         self._tail = ""  # the last two characters, for emoticons
@@ -50,7 +51,7 @@ class Argument:
 
     @property
     def began(self) -> bool:
-        """Whether anything but white space was written."""
+        """Whether anything but white space and tokens was written."""
         return self._began
 
     @property
@@ -61,6 +62,7 @@ class Argument:
 
     def resume(self, tail: str) -> None:
         """Go on reading after pieces that were certain and went past us; `tail` is their end."""
+        self._before = False
         self._began = True
         self._emphasis = ""
         self._tail = tail[-2:]
@@ -75,7 +77,7 @@ class Argument:
 
     def read(self, final: bool) -> State:
         """Read as far as the tape goes."""
-        if not self._began and (state := self._begin(final)) != "next":
+        if self._before and (state := self._begin(final)) != "next":
             return state
         while True:
             tape = self._tape
@@ -107,7 +109,7 @@ class Argument:
             if tape.at == len(tape.text):
                 return "more"
             if tape.text[tape.at] != "\n":
-                self._began = tape.text[tape.at] != self._closer
+                self._before = tape.text[tape.at] == self._closer
                 return "next"
             opens = self._vocabulary.line_opens(tape.text, tape.at + 1, final)
             if opens:
@@ -145,6 +147,7 @@ class Argument:
         self._tape.at = behind
         if not piece:
             return
+        self._began = True
         self._tail = (self._tail + piece)[-2:]
         self._doubts.take(piece)
 

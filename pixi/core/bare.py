@@ -2,12 +2,13 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
+from pixi.core.tags import tag_at
 from pixi.core.tape import Tape
 from pixi.core.vocabulary import Vocabulary
 
-_BRACKET: Final = re.compile(r"[\[【［]")
+_STOP: Final = re.compile(r"[\[【［<]")
 _LONGEST: Final = 4_096
 """Characters behind the bracket in which the closing tag is looked for."""
 
@@ -33,25 +34,41 @@ class BareCommand:
         """Its argument, once that is certain; None while it is not. The tape then stands behind it.
 
         Up to a closing tag, everything is its argument. Without a tag, only what touches the bracket
-        is: `[SEND]hello`, but not `[SEND]` and a sentence behind it.
+        is: `[SEND]hello`, but not `[SEND]` and a sentence behind it. The reply ends at its token.
         """
         tape = self._tape
         while True:
-            bracket = _BRACKET.search(tape.text, tape.at)
-            tape.at = bracket.start() if bracket else len(tape.text)
-            if bracket is None:
+            stop = _STOP.search(tape.text, tape.at)
+            tape.at = stop.start() if stop else len(tape.text)
+            if stop is None:
                 if tape.read_since(self._start) > _LONGEST:
                     return self._none()
                 return self._touching(complete=False) if final else None
-            closing = self._vocabulary.closing(tape.text, tape.at, final)
-            opening = None if closing else self._vocabulary.opening(tape.text, tape.at, final)
-            if closing == "more" or opening == "more":
+            content = self._at_tag(final) if stop[0] == "<" else self._at_bracket(final)
+            if content == "more":
                 return None
-            if closing is not None and closing[0] == self.name:
-                return self._until(closing[1], complete=True)
-            if opening is not None:
-                return self._touching(complete=True)
+            if content is not None:
+                return content
             tape.at += 1
+
+    def _at_bracket(self, final: bool) -> Content | Literal["more"] | None:
+        """None: it is only text."""
+        tape = self._tape
+        closing = self._vocabulary.closing(tape.text, tape.at, final)
+        opening = None if closing else self._vocabulary.opening(tape.text, tape.at, final)
+        if closing == "more" or opening == "more":
+            return "more"
+        if closing is not None and closing[0] == self.name:
+            return self._until(closing[1], complete=True)
+        return None if opening is None else self._touching(complete=True)
+
+    def _at_tag(self, final: bool) -> Content | Literal["more"] | None:
+        """None: it is only text."""
+        tag = tag_at(self._tape.text, self._tape.at, final)
+        if tag == "more":
+            return "more"
+        ends = tag is not None and tag.kind == "end"
+        return self._touching(complete=False) if ends else None
 
     def _touching(self, *, complete: bool) -> Content:
         content = self._until(self._tape.at, complete=complete)

@@ -258,6 +258,8 @@ class Reader:
         argument = self._argument
         assert argument is not None
         state = argument.read(final)
+        if argument.over and not argument.began:
+            return self._drop_argument()
         if not self._started and (argument.began or state == "ended"):
             self._started = True
             events.append(CommandStarted(argument.name))
@@ -272,6 +274,13 @@ class Reader:
         self._argument = None
         self._read = self._read_prose
         return final or self.ended or not self._hand_back()
+
+    def _drop_argument(self) -> bool:
+        """The reply ended before the argument began."""
+        self.ended = True
+        self._argument = None
+        self._read = self._read_prose
+        return True
 
     def _hand_back(self) -> bool:
         """Whether what follows a command may be the beginning of a tidy one, and is not read here."""
