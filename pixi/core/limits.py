@@ -14,6 +14,7 @@ class Limits:
         argument_characters: length of one argument.
         reply_characters: length of one raw reply of the model.
         tool_steps: rounds in which tools may be called; after them comes one round without tools.
+        tool_calls: calls carried out in one such round, side by side; the others are answered with an error.
         tool_seconds: how long one tool may take.
         tool_result_bytes: length of one tool's result as text, in UTF-8; the rest is cut, and said so.
         seconds: length of the whole turn.
@@ -26,6 +27,7 @@ class Limits:
     argument_characters: int = 4_000
     reply_characters: int = 40_000
     tool_steps: int = 6
+    tool_calls: int = 16
     tool_seconds: float = 20.0
     tool_result_bytes: int = 32_768
     seconds: float = 180.0

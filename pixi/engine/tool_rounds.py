@@ -50,14 +50,18 @@ class ToolRounds:
         """
         limit = min(self._limits.tool_result_bytes, max(room // len(calls), _LEAST_BYTES))
         async with asyncio.TaskGroup() as group:
-            for call in calls:
-                group.create_task(self._answer(call, give, limit))
+            for number, call in enumerate(calls, 1):
+                group.create_task(self._answer(number, call, give, limit))
 
-    async def _answer(self, call: ToolCall, give: Callable[[ToolCall, str], None], limit: int) -> None:
+    async def _answer(
+        self, number: int, call: ToolCall, give: Callable[[ToolCall, str], None], limit: int
+    ) -> None:
         ok, result, text = False, UNANSWERED, UNANSWERED
         try:
             arguments = self._shown_arguments(call)
             try:
+                if number > self._limits.tool_calls:
+                    raise ToolError(f"Only {self._limits.tool_calls} calls at once are carried out.")
                 result = await self._run(call, arguments)
                 ok = True
             except ToolError as error:

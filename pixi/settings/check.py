@@ -52,6 +52,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "limits.argument_characters": (1, 1_000_000),
     "limits.reply_characters": (1, 10_000_000),
     "limits.tool_steps": (0, 1_000),
+    "limits.tool_calls": (1, 1_000),
     "limits.tool_seconds": (0.01, 3_600),
     "limits.tool_result_bytes": (64, 100_000_000),
     "limits.seconds": (0.1, 86_400),

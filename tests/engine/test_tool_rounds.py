@@ -189,6 +189,17 @@ async def test_an_endless_loop_ends_in_an_answer() -> None:
         assert here.channel.ended[0].steps == 5
 
 
+async def test_a_flood_of_calls_is_answered_but_not_carried_out() -> None:
+    calls = [call("add", f'{{"a": {number}}}', f"c{number}") for number in range(50)]
+    model = ScriptedModel([*calls, Finished("stop")], "[SEND: ok]")
+    async with scene(model, persona=HANDY, addons=[handy], limits=Limits(tool_calls=3)) as here:
+        await here.talk("go")
+        answered = [event for event in here.channel.events if isinstance(event, ToolAnswered)]
+        assert [event.id for event in answered if event.ok] == ["c0", "c1", "c2"]
+        assert len(answered) == 50
+        assert here.channel.sent == ["ok"]
+
+
 async def test_every_request_of_a_turn_is_the_last_one_plus_a_tail() -> None:
     model = ScriptedModel(
         ["[SEND: let me see]", call("add", '{"a": 1}'), call("picky", "", "c2")],
