@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixi.core.tape import Mark, Tape
+from pixi.core.tape import Tape
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Doubt:
     `depth` is the depth of brackets there, `pieces` how many doubtful pieces stood before it.
     """
 
-    mark: Mark
+    mark: int
     depth: int
     pieces: int
 

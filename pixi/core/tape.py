@@ -1,60 +1,55 @@
 """A reply's text as it arrives: read forward, and rewound to a mark where a first reading was wrong."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A place on a tape: in the `past`-th kept piece, `at` characters into it."""
-
-    past: int
-    at: int
-
 
 class Tape:
     """Text that arrives in pieces and is read once, left to right.
 
     `text` is what can be looked at, `at` the place of the next character to read. While `keeping`, what
-    was read before is kept as a list of pieces, so that a long doubt costs nothing per piece.
+    was read since the oldest mark is kept as a list of pieces, so that a long doubt costs nothing per
+    piece. A mark is a place told from the beginning of the reply.
     """
 
-    __slots__ = ("_past", "_past_size", "at", "keeping", "text")
+    __slots__ = ("_oldest", "_past", "_start", "at", "keeping", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
         self.keeping = False
         self._past: list[str] = []
-        self._past_size = 0
+        self._start = 0  # where in the reply `text` begins
+        self._oldest = 0  # the oldest mark
 
     def append(self, piece: str) -> None:
         """The next piece of the reply. Only the text from `at` on stays in `text`."""
         if self.keeping:
-            self._past.append(self.text[: self.at])
-            self._past_size += self.at
+            self._past.append(self.text[max(self._oldest - self._start, 0) : self.at])
+        self._start += self.at
         self.text = self.text[self.at :] + piece
         self.at = 0
 
-    def mark(self, at: int) -> Mark:
+    def mark(self, at: int) -> int:
         """Remember a place in `text`, and keep everything from now on."""
-        self.keeping = True
-        return Mark(len(self._past), at)
+        mark = self._start + at
+        if not self.keeping:
+            self.keeping = True
+            self._oldest = mark
+        return mark
 
-    def rewind(self, mark: Mark) -> None:
+    def rewind(self, mark: int) -> None:
         """Read again from a mark. Later marks are void, earlier ones stay good."""
-        if mark.past < len(self._past):
-            kept = "".join(self._past[mark.past :])
-            self.text = kept + self.text
-            self._past_size -= len(kept)
-            del self._past[mark.past :]
-        self.at = mark.at
+        kept = [self.text]
+        while self._start > mark:
+            kept.append(self._past.pop())
+            self._start -= len(kept[-1])
+        if len(kept) > 1:
+            self.text = "".join(reversed(kept))
+        self.at = mark - self._start
 
-    def read_since(self, mark: Mark) -> int:
-        """How many characters were read since the earliest mark."""
-        return self._past_size - mark.at + self.at
+    def read_since(self, mark: int) -> int:
+        """How many characters were read since a mark."""
+        return self._start + self.at - mark
 
     def forget(self) -> None:
         """No mark is needed any more."""
         self.keeping = False
         self._past.clear()
-        self._past_size = 0

@@ -1,6 +1,7 @@
 """The work of reading a reply grows with its length, and with nothing else."""
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -73,3 +74,32 @@ def test_a_megabyte_of_one_sign_is_nothing(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["<", "[SEND: ", "[SEND: :] ", "[SEND: a\n", "\n", "[ "])
 def test_a_quarter_of_a_megabyte_of_openings_is_read_in_seconds(unit: str) -> None:
     assert _seconds(unit * (262_144 // len(unit)), 4096) < 5.0
+
+
+@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "[SEND: a]\n",
+        "[SEND]\n",
+        "[SEND]a[/SEND]",
+        "[NOTE: `]` [b]]\n",
+        "a [NOTE: :] b]\n",
+        "<think>a</think>\n",
+    ],
+)
+def test_what_was_read_is_not_kept(unit: str, step: int) -> None:
+    stream = CommandStream()
+
+    def read_on() -> int:
+        reply = unit * 600
+        for at in range(0, len(reply), step):
+            stream.feed(reply[at : at + step])
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = read_on()
+        assert read_on() - before < 2_000
+    finally:
+        tracemalloc.stop()
