@@ -118,6 +118,10 @@ class LinesChannel:
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for
                 print(f"pixi-persona: {one_line(text)}", file=self.err, flush=True)
+            case TurnEnded("limit") if not self.fault:
+                print(
+                    "pixi-persona: the reply was closed at a limit; see [limits].", file=self.err, flush=True
+                )
             case Noted(text) if self.notes:
                 self._write(f"(note: {one_line(text)})")
             case Reacted(emoji) if self.notes:

@@ -53,6 +53,17 @@ async def test_text_is_the_replies_alone() -> None:
     assert channel.failed
 
 
+async def test_a_reply_that_was_closed_at_a_limit_is_no_failure_and_told() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    channel = LinesChannel(out, err)
+    await happen(channel, Sent("hi"), TurnEnded("limit", 1, Usage()))
+    assert (out.getvalue(), err.getvalue()) == (
+        "hi\n",
+        "pixi-persona: the reply was closed at a limit; see [limits].\n",
+    )
+    assert not channel.failed
+
+
 async def test_notes_and_reactions_are_marked_where_they_are_wanted() -> None:
     out = io.StringIO()
     await happen(LinesChannel(out, io.StringIO(), notes=True), *EVERYTHING)
