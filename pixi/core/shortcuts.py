@@ -1,11 +1,11 @@
 """How well-formed commands begin, spelled out: what is looked up here need not be searched for."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from pixi.core.language import CommandStarted, Event, Prose
-from pixi.core.vocabulary import Opening, Vocabulary, vocabulary
+from pixi.core.vocabulary import vocabulary
 
 # What stands between two commands of a tidy reply. Other white space is for the reader.
 _BEFORE = ("", "\n", " ", "\n\n")
@@ -21,7 +21,7 @@ class Shortcut:
 
 
 class Shortcuts:
-    """The tidy openings of some commands, as far as the whole vocabulary reads them the same.
+    """The tidy openings of some commands, and what may stand before them.
 
     Attributes:
         openings: by their text, e.g. `"\\n[SEND:"`.
@@ -30,19 +30,15 @@ class Shortcuts:
 
     __slots__ = ("beginnings", "openings")
 
-    def __init__(self, words: Iterable[str], known: Vocabulary) -> None:
+    def __init__(self, tidy: Mapping[str, str]) -> None:
         self.openings: dict[str, Shortcut] = {}
         beginnings = set(_BEFORE)
-        for word in words:
-            tidy = f"[{word.upper()}:"
-            opening = known.opening(tidy, 0, final=False)
-            if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(tidy)):
-                continue
-            started = CommandStarted(opening.name)
+        for opening, name in tidy.items():
+            started = CommandStarted(name)
             for before in _BEFORE:
-                text = before + tidy
+                text = before + opening
                 events = (Prose(before), started) if before else (started,)
-                self.openings[text] = Shortcut(before, opening.name, events)
+                self.openings[text] = Shortcut(before, name, events)
                 beginnings.update(text[:length] for length in range(len(before), len(text) + 1))
                 beginnings.add(text + " ")
         self.beginnings = frozenset(beginnings)
@@ -51,4 +47,4 @@ class Shortcuts:
 @lru_cache(maxsize=64)
 def shortcuts(names: tuple[tuple[str, tuple[str, ...]], ...]) -> Shortcuts:
     """The shortcuts for those names; the same ones for the same names."""
-    return Shortcuts([word for name, aliases in names for word in (name, *aliases)], vocabulary(names))
+    return Shortcuts(vocabulary(names).tidy)

@@ -63,9 +63,13 @@ Unsure = Literal["more", "cut"]
 
 
 class Vocabulary:
-    """Recognises the registered names and their aliases. Frozen once made, and shared."""
+    """Recognises the registered names and their aliases. Frozen once made, and shared.
 
-    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips")
+    Attributes:
+        tidy: the openings that nearly all commands have, e.g. `"[SEND:"`, and the names that they open.
+    """
+
+    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips", "tidy")
 
     def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
         canonical = {_folded(name): name.lower() for name, _ in names if _writable(name)}
@@ -82,16 +86,31 @@ class Vocabulary:
             word for word in self._names for other in self._names if other != word and other.startswith(word)
         )
         self._longest = max(map(len, self._names), default=0)
-        words = _pattern(word for name, aliases in names for word in (name, *aliases) if _writable(word))
+        written = [word for name, aliases in names for word in (name, *aliases) if _writable(word)]
+        words = _pattern(written)
         # A name, then no letter or digit: `[Sender: …]` is no SEND.
         self._open = re.compile(
             rf"([\[【［])({FILL})(?:({words})|([A-Z]{{3,24}}))(?![^\W_])({FILL})(.)",
             re.IGNORECASE | re.DOTALL,
         )
         self._close = re.compile(rf"[\[【［]{FILL}/{FILL}({words}){FILL}[\]】］]", re.IGNORECASE)
+        self.tidy: dict[str, str] = {}
+        self.tidy = dict(filter(None, map(self._tidy, written)))
+
+    def _tidy(self, word: str) -> tuple[str, str] | None:
+        """The word's opening in capitals and the name, if it is read as nothing but that."""
+        text = f"[{word.upper()}:"
+        opening = self.opening(text, 0, final=False)
+        if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(text)):
+            return None
+        return text, opening.name
 
     def opening(self, text: str, at: int, final: bool) -> Opening | Unsure | None:
         """What the bracket at `text[at]` opens; None where it is only a bracket."""
+        end = text.find(":", at, at + _WINDOW) + 1
+        tidy = self.tidy.get(text[at:end])
+        if tidy is not None:
+            return Opening(tidy, "[", end)
         match = self._open.match(text, at, at + _WINDOW)
         if match is None:
             return self._unfinished(text, at, final)
