@@ -40,9 +40,9 @@ class BareCommand:
         while True:
             stop = _STOP.search(tape.text, tape.at)
             tape.at = stop.start() if stop else len(tape.text)
+            if tape.read_since(self._start) > _LONGEST:
+                return self._none()
             if stop is None:
-                if tape.read_since(self._start) > _LONGEST:
-                    return self._none()
                 return self._touching(complete=False) if final else None
             content = self._at_tag(final) if stop[0] == "<" else self._at_bracket(final)
             if content == "more":

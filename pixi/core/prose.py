@@ -55,10 +55,12 @@ class ProseText:
         """More prose."""
         self._pending.append(text)
         self._size += len(text)
+        if self._size > _LEAD:
+            self.leading = False
 
     def take(self, final: bool) -> str:
         """What is certain by now; all of it with `final`."""
-        if not self._pending or (self.leading and not final and self._size <= _LEAD):
+        if not self._pending or (self.leading and not final):
             return ""
         text = self._join()
         return self._keep(text, len(text) if final else len(text) - len(self._ornament(text, begun=True)))
@@ -90,7 +92,7 @@ class ProseText:
 
     def _ornament(self, text: str, *, begun: bool = False) -> str:
         """What at the end of the text may belong to a command behind it; `begun`: or may yet become that."""
-        window = text[-_WINDOW:]
+        window = text[-_WINDOW - 1 :]  # with the line break before it
         line = window[window.rfind("\n") + 1 :]
         whole_line = "\n" in window or (self._line_start and len(text) <= _WINDOW)
         if whole_line and (_LINE_ORNAMENT_BEGUN if begun else _LINE_ORNAMENT).fullmatch(line):
