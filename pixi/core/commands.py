@@ -38,6 +38,7 @@ _MEANING: Final = frozenset("[]【】［］\\`\n\r<\xa0\u200b\u2060\ufeff") | {
     chr(code) for code in range(0xD800, 0xE000)
 }
 _means_nothing = _MEANING.isdisjoint
+_is_plain = (_MEANING | {":", "："}).isdisjoint  # a colon may make the line somebody else's
 
 _SHORT: Final = 256
 """Longer pieces go to the reader at once: here, what is left of a piece is copied for each command in it."""
@@ -117,6 +118,10 @@ class CommandStream:
                 return []
             if (events := self._begin(joined)) is not None:
                 return events
+            if self._reader is None and not self._passed and _is_plain(text) and len(joined) <= _SHORT:
+                # Prose that leads a reply is kept back in any case: let it gather, to be looked at once.
+                self._between = joined
+                return []
         return self._read(text)
 
     def close(self) -> list[Event]:

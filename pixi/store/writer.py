@@ -33,7 +33,7 @@ class Row:
         self.together(connection, [self.value])
 
 
-MOST_AT_ONCE = 512
+ENOUGH_AT_ONCE = 512
 """Calls in one transaction: enough to share the cost of a commit, few enough to answer soon."""
 
 
@@ -54,15 +54,17 @@ class _Failed:
 class Writer:
     """Carries out operations on one connection, in the order they were asked, off the event loop.
 
-    The loop's side only puts a call on a queue and awaits a future; the thread wakes the loop once for
-    all the calls of a transaction. A caller that is cancelled changes nothing: its call is carried out.
+    The loop's side only notes a call and awaits a future. What was noted in one round of the loop goes to
+    the thread together, and comes back together: to wake the other side costs more than a call does. A
+    caller that is cancelled changes nothing: its call is carried out.
     """
 
     def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
         self._name = name
         self._connect = connect
         self._loop = asyncio.get_running_loop()
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._noted: list[_Call] = []  # in this round of the loop
+        self._calls: SimpleQueue[list[_Call] | None] = SimpleQueue()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self._closing = False
@@ -91,7 +93,9 @@ class Writer:
         if self._closing or self._stopped.done():
             raise StoreError(f"The store {self._name} is closed.")
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._calls.put(_Call(operation, writes, answer))
+        if not self._noted:
+            self._loop.call_soon(self._hand_over)
+        self._noted.append(_Call(operation, writes, answer))
         return await answer
 
     async def close(self) -> None:
@@ -101,17 +105,23 @@ class Writer:
         await asyncio.shield(self._stopped)
         self._thread.join()
 
+    def _hand_over(self) -> None:
+        if self._noted:
+            self._calls.put(self._noted)
+            self._noted = []
+
     def _stop(self) -> None:
         if not self._closing:
             self._closing = True
+            self._hand_over()
             self._calls.put(None)
 
     def _finished(self, batch: list[_Call]) -> None:
         """The thread has ended. Nobody may be left waiting, even if it ended by a fault."""
-        left = [call.answer for call in batch]
+        left = [call.answer for call in (*batch, *self._noted)]
+        self._noted = []
         while not self._calls.empty():
-            call = self._calls.get()
-            left += [] if call is None else [call.answer]
+            left += [call.answer for call in self._calls.get() or ()]
         gone = _Failed(StoreError(f"The store {self._name} stopped working; start Pixi again."))
         _answer([*((future, gone) for future in (self._opened, *left)), (self._stopped, None)])
 
@@ -133,14 +143,14 @@ class Writer:
 
     def _next_batch(self) -> list[_Call]:
         """The calls that wait, at least one; empty when the store closes."""
-        first = self._calls.get()
         batch: list[_Call] = []
-        while first is not None:
-            batch.append(first)
-            if len(batch) == MOST_AT_ONCE or self._calls.empty():
+        calls = self._calls.get()
+        while calls is not None:
+            batch += calls
+            if len(batch) >= ENOUGH_AT_ONCE or self._calls.empty():
                 return batch
             # Only this thread takes from the queue, so it does not wait here.
-            first = self._calls.get()
+            calls = self._calls.get()
         if batch:
             self._calls.put(None)  # nothing is asked after `close`, so the end stays at the end
         return batch
