@@ -111,8 +111,7 @@ def run(quick: bool) -> list[Figure]:
         everybody = list(CONTENDERS)
         coalesced = _rounds(everybody, lambda who: fast(who, server, chunks), 2 * turns - 1, runner)
         progress(f"client, {streams} paced streams")
-        whole = [JOURNALLED, SDK, FLOOR]
-        steady = _rounds(whole, lambda who: paced(who, server, streams, seconds), turns, runner)
+        steady = _rounds(everybody, lambda who: paced(who, server, streams, seconds), turns, runner)
     acts = "".join(chunks_of_text(chunks)).count("]\n")
     fast_met = (
         coalesced.median(UNRECORDED) <= GOAL_FAST_US and coalesced.ratio(SDK, UNRECORDED) >= GOAL_FAST_RATIO
@@ -129,9 +128,9 @@ def run(quick: bool) -> list[Figure]:
         _figure(
             f"Client, processor time per chunk, {streams} streams of {RATE:.0f} chunks a second",
             f"≤ {GOAL_PACED_RATIO} × the floor",
-            JOURNALLED,
+            UNRECORDED,
             steady,
-            met=steady.ratio(JOURNALLED, FLOOR) <= GOAL_PACED_RATIO,
-            note="with the SQLite journal",
+            met=steady.ratio(UNRECORDED, FLOOR) <= GOAL_PACED_RATIO,
+            note="each stream at a moment of its own, so that hardly two chunks share a wake-up of the loop",
         ),
     ]
