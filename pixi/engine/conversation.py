@@ -160,7 +160,7 @@ class LiveConversation:
         except Exception:
             self._forget(tried)
             _log.exception("a turn of conversation %s broke", self._name)
-            channel.show(Failed("Something broke inside; the log tells what."))
+            channel.show(Failed("Something broke inside; with --debug the log tells what."))
         finally:
             self._reply = None
             self._stopping = False

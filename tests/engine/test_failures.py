@@ -126,7 +126,7 @@ async def test_a_fault_inside_ends_one_turn_and_not_the_conversation(
 ) -> None:
     async with scene(Mess()) as here:
         await here.talk("one")
-        assert failed(here.channel.events) == ["Something broke inside; the log tells what."]
+        assert failed(here.channel.events) == ["Something broke inside; with --debug the log tells what."]
         assert [ended.finish for ended in here.channel.ended] == ["error"]
         assert "KeyError" in caplog.text
         await here.talk("two")
