@@ -1,6 +1,6 @@
 """The protocol of a place where a persona can act."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from pixi.core.events import TurnEvent
@@ -19,16 +19,46 @@ class Channel(Protocol):
         """Whether `show` wants `Opened` and `Grew`, i.e. messages while they are being written."""
         ...
 
-    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
-        """Deliver a message; gives the platform's id of it, where there is one."""
+    @property
+    def paced(self) -> bool:
+        """Whether messages come at the pace of somebody who types them, rather than at once."""
+        ...
+
+    def parts(self, text: str) -> Sequence[str]:
+        """A message as it can be posted here: one part, or several where it is too long for one.
+
+        Each part is an act of its own, with a nonce of its own.
+        """
+        ...
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Deliver a message (one of `parts`); gives the platform's id of it, where there is one.
+
+        Args:
+            text: what is said.
+            nonce: see above.
+            answers: id of the message that the turn answers: where others have spoken since, the
+                platform may point at it.
+            reply_to: id of the message that this one must point at.
+        """
         ...
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """Put a reaction on a message."""
+        """Put a reaction on a message. Doing it twice is the same as once."""
+        ...
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """The id of a message that was posted as this part by an earlier process, if it was.
+
+        Asked after a crash, for an act of which only the intent is on record. `after` is the id of the
+        message that the turn answers. A platform that cannot be asked gives None.
+        """
         ...
 
     async def typing(self) -> None:
-        """Show that a message is being written. Ends by itself, or with the next `send`."""
+        """Show for some seconds that a message is being written. Asked again while it goes on."""
         ...
 
     def show(self, event: TurnEvent) -> None:
@@ -38,3 +68,6 @@ class Channel(Protocol):
 
 Receive = Callable[[Message, Channel], Awaitable[None]]
 """What a channel is given to hand its messages to."""
+
+OpenChannel = Callable[[str], Awaitable[Channel | None]]
+"""Builds the channel of a conversation's address again; None: it is gone, or cannot be reached."""

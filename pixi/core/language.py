@@ -34,11 +34,15 @@ class CommandText:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnded:
-    """Perform it now. `argument` is "" where there was none; `complete` is False where it broke off."""
+    """Perform it now. `argument` is "" where there was none; `complete` is False where it broke off.
+
+    `target` is the number of the earlier message that it is about, as in `[REACT #3: 😂]`; 0: none was named.
+    """
 
     name: str
     argument: str
     complete: bool = True
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)

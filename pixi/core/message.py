@@ -21,6 +21,23 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Quoted:
+    """An earlier message that a new one rests on: what it replies to, or what its thread began with.
+
+    Attributes:
+        id: the platform's.
+        author: who wrote it; None: the persona itself.
+        text: what was written, a stranger's words.
+        number: its number in the conversation where the persona was shown it already; 0: it was not.
+    """
+
+    id: str
+    author: Author | None
+    text: str
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message, as a channel hands it to the engine.
 
@@ -33,6 +50,9 @@ class Message:
         reply_to: id of the message that this one replies to.
         images: pictures, already checked and scaled by the channel.
         group: others can write here too (a channel rather than a DM), so it must be told who speaks.
+        quoted: what it rests on, oldest first; the one that it replies to is the last.
+        number: by which the persona can name it, counted from 1 in each conversation. The store gives it;
+            0: none yet.
     """
 
     id: str
@@ -44,3 +64,5 @@ class Message:
     reply_to: str | None = None
     images: tuple[Image, ...] = ()
     group: bool = False
+    quoted: tuple[Quoted, ...] = ()
+    number: int = 0

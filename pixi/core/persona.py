@@ -35,6 +35,7 @@ class Persona:
         silence: whether saying nothing is a legal answer.
         when_broken: what it says, in character, when its model fails.
         examples: exchanges in the command language.
+        avatar: its picture: the path of a file, or an https address; empty: none.
         origin: where it came from, for error texts and lists.
     """
 
@@ -52,4 +53,5 @@ class Persona:
     silence: bool = True
     when_broken: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
+    avatar: str = ""
     origin: str = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.core.deltas import Delta, Request
+from pixi.core.report import Prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +16,13 @@ class Traits:
         context_tokens: how much the model can hold, prompt and reply together.
         small: a model of few parameters: wants a short prompt and examples as turns, and the grammar.
         vision: it can be shown pictures.
+        prices: what it costs; None: not known.
     """
 
     context_tokens: int = 8192
     small: bool = False
     vision: bool = False
+    prices: Prices | None = None
 
 
 class Model(Protocol):

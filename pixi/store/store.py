@@ -1,7 +1,8 @@
 """The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
@@ -52,14 +53,85 @@ class SavedConversation:
     unfinished: tuple[UnfinishedTurn, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """A turn as it is told of later.
+
+    Attributes:
+        began: seconds since the epoch.
+        finish: None while it is under way.
+        cost: in dollars; None where it is not known.
+        people: ids of the authors of the messages that it answered.
+        lines: what it left in the history; empty where that was forgotten.
+    """
+
+    id: int
+    conversation: str
+    persona: str
+    model: str
+    began: float
+    finish: Finish | None
+    steps: int
+    usage: Usage
+    cost: float | None
+    people: tuple[str, ...]
+    lines: tuple[Line, ...]
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What people chose for one channel of a platform.
+
+    Attributes:
+        personas: names of those who live there, the first speaks unless another is named; empty: the default.
+        model: the name of the model that writes; empty: the default.
+        home: whether every message there is meant for the first persona.
+    """
+
+    personas: tuple[str, ...] = ()
+    model: str = ""
+    home: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What turns came to. `cost` holds those whose price is known."""
+
+    turns: int
+    usage: Usage
+    cost: float
+
+
 class Store(Protocol):
     """Everything that must outlive the process. All methods raise `StoreError` alone.
 
     A method returns once the change is committed. Calls are carried out in the order they were made.
     """
 
-    async def receive(self, message: Message) -> bool:
-        """Put a message into the inbox; False if its (conversation, id) was there already."""
+    async def receive(self, message: Message) -> Message | None:
+        """Put a message into the inbox; None if its (conversation, id) was there already.
+
+        Gives it as it was recorded: with its `number`, and with the numbers of those it quotes that the
+        conversation knows.
+        """
+        ...
+
+    async def revise(self, conversation: str, message_id: str, text: str) -> bool:
+        """Change the text of a message that waits or whose turn is under way; False for any other."""
+        ...
+
+    async def withdraw(self, conversation: str, message_id: str) -> bool:
+        """Forget the text and pictures of such a message, which then waits no longer; False for any other."""
+        ...
+
+    async def message_id(self, conversation: str, number: int) -> str | None:
+        """The id of the message of that number."""
+        ...
+
+    async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
+        """Addresses that begin with `prefix` where a turn was not ended, or where an addressed message
+        waits that was sent at `since` (seconds since the epoch) or later."""
         ...
 
     async def load(self, conversation: str) -> SavedConversation:
@@ -67,7 +139,13 @@ class Store(Protocol):
         ...
 
     async def begin_turn(
-        self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...]
+        self,
+        conversation: str,
+        generation: int,
+        persona: str,
+        message_ids: tuple[str, ...],
+        *,
+        model: str = "",
     ) -> int:
         """Record that a turn answers these messages, which wait no longer; gives the turn's id.
 
@@ -86,7 +164,14 @@ class Store(Protocol):
         ...
 
     async def end_turn(
-        self, turn: int, lines: tuple[Line, ...], finish: Finish, steps: int, usage: Usage
+        self,
+        turn: int,
+        lines: tuple[Line, ...],
+        finish: Finish,
+        steps: int,
+        usage: Usage,
+        *,
+        cost: float | None = None,
     ) -> bool:
         """Append the turn's lines and end it, in one transaction.
 
@@ -102,6 +187,44 @@ class Store(Protocol):
         Ids of messages are remembered, so that one which arrives again is still the same. A turn under
         way can settle its acts and end, without effect.
         """
+        ...
+
+    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
+        """The turn that posted this message, in a conversation whose address begins with `prefix`."""
+        ...
+
+    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+        """The last turns that were ended in a conversation, oldest first."""
+        ...
+
+    async def tally(self, prefix: str, since: float) -> Tally:
+        """What the turns came to that began at `since` or later, in conversations under `prefix`."""
+        ...
+
+    async def places(self) -> dict[str, Place]:
+        """What people chose, by the channel's address."""
+        ...
+
+    async def set_place(self, address: str, place: Place) -> None:
+        """Keep what people chose for a channel; the default place is not kept."""
+        ...
+
+    async def watermarks(self, prefix: str) -> dict[str, int]:
+        """The last message that was taken note of in each channel, by addresses that begin with `prefix`."""
+        ...
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """Raise watermarks; a lower one than is kept changes nothing."""
+        ...
+
+    async def forget(self, person: str) -> tuple[str, ...]:
+        """Forget a person, by the id of the author: their words in the inbox, in the lines, and all that
+        was answered to them alone, with its acts. Gives the addresses of the conversations that changed,
+        in which turns under way end without effect."""
+        ...
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data: messages by conversation, and the answers to them."""
         ...
 
     async def close(self) -> None:

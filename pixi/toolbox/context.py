@@ -25,12 +25,19 @@ class Context(Protocol):
         """Where. Prefer the acts below: what is done to the channel itself is not recorded."""
         ...
 
-    async def send(self, text: str) -> None:
-        """Say something. Nothing happens for text that is empty or blank."""
+    async def send(self, text: str, *, to: int = 0) -> None:
+        """Say something. Nothing happens for text that is empty or blank.
+
+        `to` is the number of an earlier message that it replies to; one that nobody knows is left out.
+        """
         ...
 
-    async def react(self, emoji: str) -> None:
-        """Put a reaction on the message being answered."""
+    async def react(self, emoji: str, *, to: int = 0) -> None:
+        """Put a reaction on the message being answered, or on the one of this number.
+
+        Raises:
+            ChannelError: there is no message of that number, or the channel refused it.
+        """
         ...
 
     async def note(self, text: str) -> None:

@@ -1,0 +1,130 @@
+"""What the bot asks of those who built it: the one door from Discord to everything else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pixi.channels.channel import Channel, OpenChannel
+from pixi.channels.discord.rules import Rules
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.store.store import Place, Tally, TurnRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How the program is doing.
+
+    Attributes:
+        version: of Pixi.
+        up_seconds: since the start.
+        talking: conversations in which a reply is being written.
+        today: what the turns of the last 24 hours came to.
+    """
+
+    version: str
+    up_seconds: float
+    talking: int
+    today: Tally
+
+
+class House(Protocol):
+    """Personas, models, conversations and records. Conversations go by the text of their `Address`.
+
+    Properties are read anew each time: settings and personas may change while the bot runs. Methods
+    raise `StoreError` where the store cannot be read or written, and nothing else unless it says so.
+    """
+
+    @property
+    def rules(self) -> Rules:
+        """What the operator decided."""
+        ...
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """All there are, by their names on the shelf, which are what addresses and places hold."""
+        ...
+
+    @property
+    def default_persona(self) -> str:
+        """The name of the one who answers where nobody chose another."""
+        ...
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of the models that a channel may choose from; the first is the default."""
+        ...
+
+    def sees(self, channel: str) -> bool:
+        """Whether the model that writes in that channel can be shown pictures."""
+        ...
+
+    # Talking.
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record. One that is known already is ignored."""
+        ...
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """A message was edited. Nothing happens for one that was answered."""
+        ...
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """A message was deleted: the reply to it ends at once, or is never begun."""
+        ...
+
+    async def stop(self, conversation: str) -> bool:
+        """End the reply that is being written; False where there is none."""
+        ...
+
+    async def reset(self, conversation: str) -> None:
+        """Forget what was said in a conversation."""
+        ...
+
+    async def resume(self, open_channel: OpenChannel) -> None:
+        """After a start: end what the last process left half-done, and answer what still waits."""
+        ...
+
+    async def wind_down(self, seconds: float) -> None:
+        """Take nothing more; let messages that people see being written be finished, within this time."""
+        ...
+
+    # What people chose for a channel. `channel` is an `Address` without a persona.
+
+    def place(self, channel: str) -> Place:
+        """What holds there; the default place where nobody chose."""
+        ...
+
+    async def set_place(self, channel: str, place: Place) -> None:
+        """Keep what somebody chose."""
+        ...
+
+    # Records.
+
+    async def why(self, platform_id: str) -> TurnRecord | None:
+        """The turn that posted this message; None where it was not ours, or was forgotten."""
+        ...
+
+    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
+        """The last turns of a conversation, oldest first."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data."""
+        ...
+
+    async def status(self) -> Status:
+        """How the program is doing."""
+        ...
+
+    async def watermarks(self) -> dict[str, int]:
+        """The last message that was taken note of, by channel."""
+        ...
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """Raise watermarks."""
+        ...

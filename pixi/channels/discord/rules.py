@@ -1,0 +1,58 @@
+"""What an operator may decide about the bot: plain values, checked where settings are read."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Faces = Literal["off", "profile", "webhook"]
+Ping = Literal["users", "roles", "everyone"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the bot behaves. Lists hold Discord's ids; an empty `allowed_…` list allows everybody.
+
+    Attributes:
+        admins: users who govern the bot everywhere, and who pass every allow-list.
+        dms: whether direct messages are answered.
+        bots: whether other bots are answered.
+        bot_turns: how many turns personas and bots may take in a channel until a human speaks again.
+        home_channels: channels where every message is meant for the persona.
+        faces: how a persona shows: as the bot itself (`off`), as the bot with the persona's name and
+            picture in each guild (`profile`), or by a webhook under its own name and picture (`webhook`),
+            so that several can live in one channel.
+        pings: who may be pinged by what a persona writes, besides the person it answers.
+        overhear: how many messages before the one that addresses it a persona is told of.
+        catch_up_minutes: how old a message may be that came while the bot was away and is still answered.
+        catch_up_messages: how many of them are read in each channel.
+        pictures: how many of a message's pictures are shown to a model that sees.
+        picture_megabytes: how large the file of one may be.
+        picture_pixels: the longer side of a picture as it is shown; larger ones are scaled down.
+        text_files: how many of a message's text files are read.
+        text_characters: how much is read of a message and of each text file.
+        slash: whether the slash commands are offered.
+    """
+
+    allowed_users: tuple[int, ...] = ()
+    blocked_users: tuple[int, ...] = ()
+    allowed_roles: tuple[int, ...] = ()
+    blocked_roles: tuple[int, ...] = ()
+    allowed_channels: tuple[int, ...] = ()
+    blocked_channels: tuple[int, ...] = ()
+    allowed_guilds: tuple[int, ...] = ()
+    blocked_guilds: tuple[int, ...] = ()
+    admins: tuple[int, ...] = ()
+    dms: bool = True
+    bots: bool = False
+    bot_turns: int = 4
+    home_channels: tuple[int, ...] = ()
+    faces: Faces = "off"
+    pings: tuple[Ping, ...] = ()
+    overhear: int = 20
+    catch_up_minutes: float = 30.0
+    catch_up_messages: int = 50
+    pictures: int = 4
+    picture_megabytes: float = 8.0
+    picture_pixels: int = 1_024
+    text_files: int = 3
+    text_characters: int = 20_000
+    slash: bool = True
