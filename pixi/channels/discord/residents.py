@@ -1,0 +1,29 @@
+"""Who lives in a channel: what was chosen for it, for what it belongs to, or the default."""
+
+from collections.abc import Sequence
+
+from pixi.channels.discord.address import Address
+from pixi.channels.discord.house import House
+from pixi.store.store import Place
+
+
+def place_of(house: House, bot: int, where: Sequence[int]) -> Place:
+    """What holds in a channel.
+
+    Args:
+        house: where choices are kept.
+        bot: id of the bot's own user.
+        where: ids of the channel, of the parent of a thread, and of the guild, in this order, as far as
+            there are any. The first for which somebody chose counts.
+    """
+    places = (house.place(str(Address(bot, each))) for each in where)
+    return next((place for place in places if place != Place()), Place())
+
+
+def residents(house: House, bot: int, where: Sequence[int]) -> tuple[str, ...]:
+    """Names of the personas that live in a channel, the first speaker first; see `place_of`.
+
+    Names that are on the shelf no more are left out; where none is left, it is the default persona.
+    """
+    here = tuple(name for name in place_of(house, bot, where).personas if name in house.personas)
+    return here or (house.default_persona,)
