@@ -1,0 +1,191 @@
+"""What a message carries besides its words: pictures, text files, stickers, forwarded messages, polls."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import aiohttp
+import discord
+
+from pixi.channels.discord.rules import Rules
+from pixi.channels.pictures import PictureError, fit_for_model
+from pixi.core.message import Image
+
+_log = logging.getLogger("pixi.discord")
+
+_SECONDS = 15.0  # for one file to come
+_TEXT_BYTES = 4_000_000  # of a text file that is fetched, in order to read its beginning
+_LONGEST_NAME = 80
+_TEXT_TYPES = ("application/json", "application/xml", "application/x-yaml", "application/toml")
+_TEXT_ENDINGS = frozenset(
+    (
+        ".c", ".cfg", ".cpp", ".cs", ".css", ".csv", ".go", ".h", ".html", ".ini", ".java", ".js", ".json",
+        ".jsonl", ".kt", ".log", ".lua", ".md", ".php", ".py", ".rb", ".rs", ".rst", ".sh", ".sql", ".srt",
+        ".svg", ".tex", ".toml", ".ts", ".tsv", ".txt", ".xml", ".yaml", ".yml",
+    )
+)  # fmt: skip
+_PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a message carries, as a persona is told of it.
+
+    Attributes:
+        text: follows the message's own words; "" where there is nothing to be told. A stranger's words.
+        images: ready for a model that sees.
+    """
+
+    text: str = ""
+    images: tuple[Image, ...] = ()
+
+
+class AttachmentReader:
+    """Fetches and reads what messages carry. One for a bot: large pictures are decoded one at a time."""
+
+    def __init__(self) -> None:
+        self._decoding = asyncio.Lock()
+
+    async def read(self, message: discord.Message, rules: Rules, *, sees: bool) -> Carried:
+        """What the message carries. Whatever cannot be had is named, with the reason; nothing is raised.
+
+        Args:
+            message: as it came from Discord.
+            rules: how many files are read, and how much of each.
+            sees: pictures can be shown to the model; otherwise they are only named.
+        """
+        blocks = [*_forwarded(message, rules), *_stickers(message), *_poll(message)]
+        images: list[Image] = []
+        texts = 0
+        for attachment in _attachments(message):
+            if _is_picture(attachment):
+                wanted = sees and len(images) < rules.pictures
+                found = await self._picture(attachment, rules) if wanted else _why_not_shown(sees)
+                if isinstance(found, Image):
+                    images.append(found)
+                blocks.append(_told_picture(attachment, "" if isinstance(found, Image) else found))
+            elif _is_text(attachment) and texts < rules.text_files:
+                texts += 1
+                blocks.append(await _text_file(attachment, rules.text_characters))
+            else:
+                blocks.append(f"[file {_name(attachment)}, {_size(attachment)}, not read]")
+        return Carried("\n".join(blocks), tuple(images))
+
+    async def _picture(self, attachment: discord.Attachment, rules: Rules) -> Image | str:
+        """The picture, or in a few words why there is none."""
+        if attachment.size > rules.picture_megabytes * 1_000_000:
+            return f"{_size(attachment)} is too large"
+        data = await _fetched(attachment)
+        if data is None:
+            return "it could not be fetched"
+        try:
+            async with self._decoding:
+                return await asyncio.to_thread(fit_for_model, data, longest_side=rules.picture_pixels)
+        except PictureError as error:
+            return str(error)
+
+
+def clipped(text: str, characters: int) -> str:
+    """The text within so many characters; where something is missing, how much is told at its end."""
+    if len(text) <= characters:
+        return text
+    return f"{text[:characters]}\n[… {len(text) - characters:,} more characters, not read]"
+
+
+def _attachments(message: discord.Message) -> Iterator[discord.Attachment]:
+    yield from message.attachments
+    for snapshot in message.message_snapshots:
+        yield from snapshot.attachments
+
+
+def _forwarded(message: discord.Message, rules: Rules) -> Iterator[str]:
+    for snapshot in message.message_snapshots:
+        if snapshot.content.strip():
+            yield f"[forwarded from elsewhere:]\n{clipped(snapshot.content, rules.text_characters)}"
+
+
+def _stickers(message: discord.Message) -> Iterator[str]:
+    for sticker in message.stickers:
+        yield f"[sticker: {_shortened(sticker.name)}]"
+
+
+def _poll(message: discord.Message) -> Iterator[str]:
+    if message.poll is not None:
+        answers: Sequence[discord.PollAnswer] = message.poll.answers
+        choices = " / ".join(_shortened(answer.text) for answer in answers)
+        yield f"[poll: {_shortened(message.poll.question)} {choices}]"
+
+
+def _is_picture(attachment: discord.Attachment) -> bool:
+    return _media_type(attachment) in _PICTURE_TYPES
+
+
+def _is_text(attachment: discord.Attachment) -> bool:
+    kind = _media_type(attachment)
+    if kind.startswith("text/") or kind in _TEXT_TYPES:
+        return True
+    # Discord guesses the type by the ending, and knows fewer of them than people send.
+    unknown = kind in ("", "application/octet-stream") or not kind.startswith(("image/", "video/", "audio/"))
+    return unknown and PurePath(attachment.filename).suffix.lower() in _TEXT_ENDINGS
+
+
+def _media_type(attachment: discord.Attachment) -> str:
+    return (attachment.content_type or "").partition(";")[0].strip().lower()
+
+
+def _why_not_shown(sees: bool) -> str:
+    return "there are more than can be shown" if sees else "you cannot see pictures here"
+
+
+def _told_picture(attachment: discord.Attachment, why_not: str) -> str:
+    described = f", described as: {_shortened(attachment.description)}" if attachment.description else ""
+    reason = f"; {why_not}" if why_not else ""
+    return f"[picture {_name(attachment)}{described}{reason}]"
+
+
+async def _text_file(attachment: discord.Attachment, characters: int) -> str:
+    head = f"file {_name(attachment)}"
+    if attachment.size > _TEXT_BYTES:
+        return f"[{head}, {_size(attachment)}, too large to be read]"
+    data = await _fetched(attachment)
+    if data is None:
+        return f"[{head}, which could not be fetched]"
+    text = _decoded(data)
+    if text is None:
+        return f"[{head}, {_size(attachment)}, which holds no text]"
+    return f"[{head}:]\n{clipped(text.strip(), characters)}\n[end of {_name(attachment)}]"
+
+
+def _decoded(data: bytes) -> str | None:
+    """The text of a file; None where it is none."""
+    encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+async def _fetched(attachment: discord.Attachment) -> bytes | None:
+    try:
+        async with asyncio.timeout(_SECONDS):
+            return await attachment.read()
+    except (discord.HTTPException, aiohttp.ClientError, OSError) as error:  # OSError: a timeout too
+        _log.warning("attachment %s could not be fetched: %s", attachment.id, type(error).__name__)
+        return None
+
+
+def _name(attachment: discord.Attachment) -> str:
+    return f'"{_shortened(attachment.filename)}"'
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split()).replace('"', "'")
+    return line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "…"
+
+
+def _size(attachment: discord.Attachment) -> str:
+    size = attachment.size
+    return f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{max(size, 100) / 1_000:.1f} kB"

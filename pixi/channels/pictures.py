@@ -1,0 +1,79 @@
+"""Pictures from strangers, made fit for a model: checked, turned upright, scaled down, written anew."""
+
+import warnings
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from pixi.core.errors import PixiError
+from pixi.core.message import Image
+
+if TYPE_CHECKING:
+    from PIL import Image as Pillow
+
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+"""What is opened. Pillow knows many more, and most holes in it were in those that nobody sends."""
+
+_MOST_PIXELS = 40_000_000  # before scaling: some 160 MB while it is decoded
+_MOST_BYTES = 400_000  # a picture with transparency above this is written as JPEG on white
+_QUALITY = 85
+
+
+class PictureError(PixiError):
+    """A picture that will not be shown. The text says why in a few words, fit to stand after a name."""
+
+
+def fit_for_model(data: bytes, *, longest_side: int) -> Image:
+    """Decode a picture and write it anew: what else was in the file, such as where it was taken, is gone.
+
+    Takes up to a second for a large picture: call it in a thread. Of an animation it is the first frame.
+
+    Args:
+        data: the file as somebody sent it.
+        longest_side: in pixels; larger pictures are scaled down, smaller ones stay as they are.
+
+    Raises:
+        PictureError: it is of no known format, broken, or too large to be decoded.
+    """
+    from PIL import Image as Pillow
+    from PIL import ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of large pictures; here they are refused or read
+            with Pillow.open(BytesIO(data), formats=FORMATS) as picture:
+                width, height = picture.size
+                if width * height > _MOST_PIXELS:
+                    raise PictureError(f"{width} × {height} pixels are too many")
+                picture.draft("RGB", (longest_side, longest_side))  # lets a JPEG be decoded small at once
+                upright = ImageOps.exif_transpose(picture)
+            upright.thumbnail((longest_side, longest_side))
+            return _written(upright)
+    except PictureError:
+        raise
+    except Pillow.DecompressionBombError as error:
+        raise PictureError("it is too large") from error
+    except (OSError, ValueError, SyntaxError, EOFError, MemoryError, KeyError, IndexError) as error:
+        # All of these are what Pillow's decoders raise on files that are cut or made up.
+        raise PictureError("it cannot be read") from error
+
+
+def _written(picture: "Pillow.Image") -> Image:
+    """As PNG where it has transparency and is small that way, else as JPEG on white."""
+    if picture.has_transparency_data:
+        picture = picture.convert("RGBA")
+        data = _encoded(picture, "PNG", optimize=True)
+        if len(data) <= _MOST_BYTES:
+            return Image("image/png", data)
+        from PIL import Image as Pillow
+
+        white = Pillow.new("RGBA", picture.size, "white")
+        picture = Pillow.alpha_composite(white, picture)
+    return Image("image/jpeg", _encoded(picture.convert("RGB"), "JPEG", quality=_QUALITY))
+
+
+def _encoded(picture: "Pillow.Image", kind: str, **options: int) -> bytes:
+    file = BytesIO()
+    clean = picture.copy()
+    clean.info = {}  # comments, colour profiles and EXIF would be written along
+    clean.save(file, kind, **options)
+    return file.getvalue()
