@@ -34,5 +34,9 @@ class ChannelError(PixiError):
     """A channel refused an act for good (no permission, the message is gone). Never asked again."""
 
 
+class ChannelLost(ChannelError):
+    """A channel could not be reached, so that nobody knows whether the act happened."""
+
+
 class StoreError(PixiError):
     """The database could not be read or written. The text names the file and the mend."""
