@@ -16,7 +16,8 @@ Outcome = Literal["done", "refused", "unknown"]
 class Effect:
     """An outward act under its key (turn, sequence). `kind` is e.g. `send`; `payload` what was to be done.
 
-    `outcome` is None while only the intent is recorded: whether it happened is not known.
+    `outcome` is None while only the intent is recorded: whether it happened is not known. `target` is the
+    number of the earlier message that it is about; 0: none was named.
     """
 
     turn: int
@@ -25,6 +26,7 @@ class Effect:
     payload: str
     outcome: Outcome | None = None
     platform_id: str | None = None
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class Store(Protocol):
         """
         ...
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
+    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
         """Record an act before it is performed. A key (turn, sequence) is recorded once."""
         ...
 
