@@ -12,6 +12,6 @@ class Recent(Protocol):
         """The id of the last message there that the bot did not post; 0: unknown."""
         ...
 
-    def author_of(self, channel_id: int, message_id: int) -> discord.abc.User | None:
+    def author_of(self, channel_id: int, message_id: int) -> discord.abc.Snowflake | None:
         """Who wrote a message there, where that is remembered."""
         ...
