@@ -33,7 +33,7 @@ def may_talk(rules: Rules, asker: Asker) -> bool:
     list that is not empty must name the guild, the channel, and the person or one of their roles. In a DM
     there is no guild, no channel and no role: `dms` decides, and who is named.
     """
-    if _blocked(rules, asker):
+    if is_blocked(rules, asker):
         return False
     if asker.user in rules.admins:
         return True
@@ -48,19 +48,20 @@ def may_talk(rules: Rules, asker: Asker) -> bool:
     )
 
 
-def is_admin(rules: Rules, asker: Asker) -> bool:
-    """Whether they govern the bot there: an admin of the settings, or one of the guild who may talk to it."""
-    return may_talk(rules, asker) and (
-        asker.user in rules.admins or (asker.guild is not None and asker.manages)
-    )
-
-
-def _blocked(rules: Rules, asker: Asker) -> bool:
+def is_blocked(rules: Rules, asker: Asker) -> bool:
+    """Whether they, or the place, are on a list of what is blocked: not even overheard."""
     return (
         asker.user in rules.blocked_users
         or not asker.roles.isdisjoint(rules.blocked_roles)
         or asker.guild in rules.blocked_guilds
         or any(channel in rules.blocked_channels for channel in asker.channels)
+    )
+
+
+def is_admin(rules: Rules, asker: Asker) -> bool:
+    """Whether they govern the bot there: an admin of the settings, or one of the guild who may talk to it."""
+    return may_talk(rules, asker) and (
+        asker.user in rules.admins or (asker.guild is not None and asker.manages)
     )
 
 
