@@ -42,17 +42,40 @@ def unpack_text(body: bytes) -> str:
 
 
 def pack_message(message: Message) -> Row:
-    """The row of a message."""
-    return _pack(replace(message, images=()), message.images)
+    """The row of a message, but for its number, which has a column of its own."""
+    return _pack(replace(message, images=(), number=0), message.images)
 
 
-def unpack_message(body: bytes, fetch: Fetch) -> Message:
+def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
     """The message of a row.
 
     Raises:
         ValueError: the row is damaged.
     """
-    return _with_pictures(body, Message, fetch)
+    return replace(_with_pictures(body, Message, fetch), number=number)
+
+
+def with_text(body: bytes, text: str) -> bytes:
+    """The row of a message that says something else now.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    return _packed({**json.loads(unpack_text(body)), "text": text})
+
+
+def naming(digest: str) -> bytes:
+    """What stands in the row of whatever shows this picture, and in no other, whatever people write."""
+    return f'"{digest}"]'.encode()  # a quotation mark within a text has a backslash before it
+
+
+def digests_in(body: bytes) -> list[str]:
+    """The pictures that a row names.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    return [digest for _, digest in json.loads(unpack_text(body)).get("images", ())]
 
 
 def kind_of(line: Line) -> str:
@@ -95,8 +118,11 @@ def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
     fields = msgspec.to_builtins(value)
     if images:
         fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
-    body = pack_text(json.dumps(fields, ensure_ascii=False))
-    return Row(body, {digest: image.data for image, digest in zip(images, digests, strict=True)})
+    return Row(_packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)})
+
+
+def _packed(fields: dict[str, object]) -> bytes:
+    return pack_text(json.dumps(fields, ensure_ascii=False))
 
 
 def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Pictured:

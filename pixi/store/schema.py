@@ -68,6 +68,50 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         f"PRAGMA application_id = {APPLICATION}",
     ),
+    (
+        # Numbers are counted from 1 in each conversation, in the order of arrival. `author` is who wrote the
+        # message, until they or the conversation are forgotten.
+        "ALTER TABLE messages ADD COLUMN number INTEGER",
+        "ALTER TABLE messages ADD COLUMN author TEXT",
+        "ALTER TABLE messages ADD COLUMN addressed INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE messages ADD COLUMN sent_at REAL NOT NULL DEFAULT 0",
+        """UPDATE messages SET number = counted.number FROM (
+            SELECT position AS place,
+                row_number() OVER (PARTITION BY conversation ORDER BY position) AS number
+            FROM messages
+        ) AS counted WHERE position = counted.place""",
+        """UPDATE messages SET
+            author = json_extract(CAST(body AS TEXT), '$.author.id'),
+            addressed = json_extract(CAST(body AS TEXT), '$.addressed'),
+            sent_at = json_extract(CAST(body AS TEXT), '$.sent_at')
+        WHERE body IS NOT NULL AND json_valid(CAST(body AS TEXT))""",
+        "CREATE UNIQUE INDEX numbered_messages ON messages (conversation, number)",
+        "CREATE INDEX messages_of_a_person ON messages (author) WHERE author IS NOT NULL",
+        """CREATE INDEX unanswered_messages ON messages (conversation, sent_at)
+            WHERE turn IS NULL AND addressed AND body IS NOT NULL""",
+        # Whose words stand in messages that others wrote.
+        """CREATE TABLE quotes (
+            person TEXT NOT NULL,
+            message INTEGER NOT NULL REFERENCES messages (position),
+            PRIMARY KEY (person, message)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX quotes_in_a_message ON quotes (message)",
+        "ALTER TABLE turns ADD COLUMN model TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE turns ADD COLUMN cost REAL",
+        "CREATE INDEX turns_of_a_conversation ON turns (conversation)",
+        "CREATE INDEX turns_by_time ON turns (began)",
+        "CREATE INDEX lines_of_a_turn ON lines (turn)",
+        "ALTER TABLE effects ADD COLUMN target INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX posted ON effects (platform_id) WHERE platform_id IS NOT NULL",
+        # What people chose for a channel, and how far each channel was read: no part of a conversation.
+        """CREATE TABLE places (
+            address TEXT PRIMARY KEY,
+            personas TEXT NOT NULL,
+            model TEXT NOT NULL,
+            home INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE TABLE watermarks (address TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

@@ -8,9 +8,9 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.store import statements
+from pixi.store import inbox, journal
+from pixi.store.journal import Intent, Settlement, record
 from pixi.store.schema import connect
-from pixi.store.statements import Intent, Settlement, record
 from pixi.store.store import Outcome, SavedConversation
 from pixi.store.writer import Row, Writer
 
@@ -34,25 +34,47 @@ class SqliteStore:
         await writer.open()
         return cls(writer)
 
-    async def receive(self, message: Message) -> bool:
+    async def receive(self, message: Message) -> Message | None:
         """See `Store.receive`."""
-        return await self._writer.ask(lambda db: statements.receive(db, message))
+        return await self._writer.ask(lambda db: inbox.receive(db, message))
+
+    async def revise(self, conversation: str, message_id: str, text: str) -> bool:
+        """See `Store.revise`."""
+        return await self._writer.ask(lambda db: inbox.revise(db, conversation, message_id, text))
+
+    async def withdraw(self, conversation: str, message_id: str) -> bool:
+        """See `Store.withdraw`."""
+        return await self._writer.ask(lambda db: inbox.withdraw(db, conversation, message_id))
+
+    async def message_id(self, conversation: str, number: int) -> str | None:
+        """See `Store.message_id`."""
+        return await self._writer.ask(lambda db: inbox.message_id(db, conversation, number), writes=False)
+
+    async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
+        """See `Store.unanswered`."""
+        return await self._writer.ask(lambda db: inbox.unanswered(db, prefix, since), writes=False)
 
     async def load(self, conversation: str) -> SavedConversation:
         """See `Store.load`."""
-        return await self._writer.ask(lambda db: statements.load(db, conversation), writes=False)
+        return await self._writer.ask(lambda db: journal.load(db, conversation), writes=False)
 
     async def begin_turn(
-        self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...]
+        self,
+        conversation: str,
+        generation: int,
+        persona: str,
+        message_ids: tuple[str, ...],
+        *,
+        model: str = "",
     ) -> int:
         """See `Store.begin_turn`."""
         return await self._writer.ask(
-            lambda db: statements.begin_turn(db, conversation, generation, persona, message_ids)
+            lambda db: journal.begin_turn(db, conversation, generation, persona, message_ids, model=model)
         )
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
+    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
         """See `Store.intend`."""
-        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload)))
+        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target)))
 
     async def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
@@ -61,16 +83,23 @@ class SqliteStore:
         await self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
 
     async def end_turn(
-        self, turn: int, lines: tuple[Line, ...], finish: Finish, steps: int, usage: Usage
+        self,
+        turn: int,
+        lines: tuple[Line, ...],
+        finish: Finish,
+        steps: int,
+        usage: Usage,
+        *,
+        cost: float | None = None,
     ) -> bool:
         """See `Store.end_turn`."""
         return await self._writer.ask(
-            lambda db: statements.end_turn(db, turn, lines, finish=finish, steps=steps, usage=usage)
+            lambda db: journal.end_turn(db, turn, lines, finish=finish, steps=steps, usage=usage, cost=cost)
         )
 
     async def reset(self, conversation: str) -> int:
         """See `Store.reset`."""
-        return await self._writer.ask(lambda db: statements.reset(db, conversation))
+        return await self._writer.ask(lambda db: journal.reset(db, conversation))
 
     async def check(self) -> None:
         """Read through the whole file, which takes a while for a large one.
@@ -78,7 +107,7 @@ class SqliteStore:
         Raises:
             StoreError: it is damaged.
         """
-        await self._writer.ask(statements.check, writes=False)
+        await self._writer.ask(journal.check, writes=False)
 
     async def close(self) -> None:
         """See `Store.close`."""

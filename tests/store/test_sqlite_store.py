@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,12 @@ ROOM = "terminal:pixi:mo"
 PICTURE = Image("image/png", bytes(range(256)) * 40)
 
 
-def message(name: str, text: str = "hi", *, room: str = ROOM, images: tuple[Image, ...] = ()) -> Message:
-    return Message(name, room, Author("1", "mo"), text, 1_700_000_000.25, reply_to="0", images=images)
+def message(
+    name: str, text: str = "hi", *, room: str = ROOM, images: tuple[Image, ...] = (), number: int = 0
+) -> Message:
+    return Message(
+        name, room, Author("1", "mo"), text, 1_700_000_000.25, reply_to="0", images=images, number=number
+    )
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -45,7 +50,7 @@ async def test_a_message_is_received_once(store: Store) -> None:
     assert await store.receive(message("1"))
     assert not await store.receive(message("1", "another text"))
     assert await store.receive(message("1", room="elsewhere"))
-    assert (await store.load(ROOM)).waiting == (message("1"),)
+    assert (await store.load(ROOM)).waiting == (message("1", number=1),)
 
 
 async def test_messages_wait_in_the_order_they_came(store: Store) -> None:
@@ -63,11 +68,11 @@ async def test_a_turn_from_beginning_to_end(store: Store) -> None:
     await store.settle(turn, 0, "refused")
 
     during = await store.load(ROOM)
-    assert during.waiting == (message("2"),)
+    assert during.waiting == (message("2", number=2),)
     assert during.unfinished == (
         UnfinishedTurn(
             turn,
-            (message("1"),),
+            (message("1", number=1),),
             (Effect(turn, 0, "react", "🥞", "refused"), Effect(turn, 1, "send", "hello")),
         ),
     )
@@ -76,7 +81,7 @@ async def test_a_turn_from_beginning_to_end(store: Store) -> None:
     assert (await store.load(ROOM)).unfinished[0].effects[1] == Effect(turn, 1, "send", "hello", "done", "99")
     lines = (UserLine("mo: hi"), AssistantLine("[SEND: hello]"))
     assert await store.end_turn(turn, lines, "stop", 1, Usage())
-    assert await store.load(ROOM) == SavedConversation(0, lines, (message("2"),), ())
+    assert await store.load(ROOM) == SavedConversation(0, lines, (message("2", number=2),), ())
 
 
 async def test_turns_have_ids_of_their_own_and_lines_keep_their_order(store: Store) -> None:
@@ -107,7 +112,7 @@ async def test_lines_come_back_equal_to_the_byte(tmp_path: Path) -> None:
 async def test_messages_come_back_with_their_pictures(store: Store) -> None:
     whole = Message("1", ROOM, Author("7", "a\ud83db", True), "\ud83d", 0.1 + 0.2, False, None, (PICTURE,))
     await store.receive(whole)
-    assert (await store.load(ROOM)).waiting == (whole,)
+    assert (await store.load(ROOM)).waiting == (replace(whole, number=1),)
 
 
 async def test_a_reset_forgets_and_counts(store: Store) -> None:
@@ -143,7 +148,7 @@ async def test_a_turn_that_a_reset_overtook_leaves_no_trace(store: Store) -> Non
     await store.intend(turn, 0, "send", "late")
     await store.reset(ROOM)
     await store.settle(turn, 0, "done")
-    assert (await store.load(ROOM)).unfinished == ()
+    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), ()),), "only its end is wanted"
     assert not await store.end_turn(turn, (UserLine("late"),), "stop", 1, Usage())
     assert await store.load(ROOM) == SavedConversation(1, (), (), ())
 
@@ -166,7 +171,7 @@ async def test_a_turn_begun_again_puts_its_messages_back(store: Store) -> None:
     assert second != first
     unfinished = (await store.load(ROOM)).unfinished
     assert [turn.id for turn in unfinished] == [second]
-    assert unfinished[0].messages == (message("1"), message("2"))
+    assert unfinished[0].messages == (message("1", number=1), message("2", number=2))
 
 
 async def test_a_turn_ends_once(store: Store) -> None:
@@ -181,7 +186,7 @@ async def test_what_cannot_be_is_refused_and_undone(store: Store) -> None:
     await store.receive(message("1"))
     with pytest.raises(StoreError, match="'gone' of 'terminal:pixi:mo' is not waiting"):
         await store.begin_turn(ROOM, 0, "pixi", ("1", "gone"))
-    assert await store.load(ROOM) == SavedConversation(0, (), (message("1"),), ())
+    assert await store.load(ROOM) == SavedConversation(0, (), (message("1", number=1),), ())
     turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "once")
     with pytest.raises(StoreError):
@@ -206,7 +211,7 @@ async def test_one_bad_call_among_many_fails_alone(store: Store) -> None:
     results = await asyncio.gather(
         *calls, store.settle(1, 1, "done"), store.load(ROOM), return_exceptions=True
     )
-    assert results[:50] == [True] * 50
+    assert results[:50] == [message(str(number), number=number + 1) for number in range(50)]
     assert isinstance(results[50], StoreError)
     assert isinstance(results[51], SavedConversation)
     assert len(results[51].waiting) == 50
@@ -215,7 +220,7 @@ async def test_one_bad_call_among_many_fails_alone(store: Store) -> None:
 async def test_a_thousand_messages_at_once(store: Store) -> None:
     ids = [str(number % 800) for number in range(1_000)]
     results = await asyncio.gather(*(store.receive(message(name)) for name in ids))
-    assert results == [True] * 800 + [False] * 200
+    assert results == [*(message(ids[at], number=at + 1) for at in range(800)), *[None] * 200]
     assert [waiting.id for waiting in (await store.load(ROOM)).waiting] == ids[:800]
 
 
@@ -234,7 +239,7 @@ async def test_close_carries_out_what_was_asked(tmp_path: Path) -> None:
     calls = [asyncio.create_task(store.receive(message(str(number)))) for number in range(700)]
     await asyncio.sleep(0)
     await asyncio.gather(store.close(), store.close())
-    assert await asyncio.gather(*calls) == [True] * 700
+    assert [received and received.number for received in await asyncio.gather(*calls)] == [*range(1, 701)]
     await store.close()
     with pytest.raises(StoreError, match="is closed"):
         await store.load(ROOM)

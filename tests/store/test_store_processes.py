@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from pixi.core.message import Author, Message
@@ -54,7 +55,7 @@ async def test_a_kill_between_intent_and_outcome_shows(tmp_path: Path) -> None:
     await store.close()
     assert saved.waiting == ()
     (turn,) = saved.unfinished
-    assert turn.messages == (Message("1", "room", Author("1", "mo"), "hi", 0.5),)
+    assert turn.messages == (Message("1", "room", Author("1", "mo"), "hi", 0.5, number=1),)
     assert turn.effects == (
         Effect(turn.id, 0, "note", "done before", "done"),
         Effect(turn.id, 1, "send", "was it delivered?", None),
@@ -68,7 +69,8 @@ async def test_processes_share_a_file_that_all_of_them_make(tmp_path: Path) -> N
     ]
     assert [await writer.wait() for writer in writers] == [0, 0, 0]
     with closing(sqlite3.connect(path)) as database:
-        assert database.execute("SELECT count(*) FROM messages").fetchone() == (300,)
+        numbers = database.execute("SELECT number FROM messages ORDER BY position").fetchall()
+        assert numbers == [(number,) for number in range(1, 301)], "none twice, and in the order of arrival"
         assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
 
 
@@ -78,7 +80,7 @@ async def test_what_one_process_commits_another_sees(tmp_path: Path) -> None:
     message = Message("1", "room", Author("1", "mo"), "hi", 0.5)
     assert await one.receive(message)
     assert not await two.receive(message)
-    assert (await two.load("room")).waiting == (message,)
+    assert (await two.load("room")).waiting == (replace(message, number=1),)
     await one.reset("room")
     assert (await two.load("room")).generation == 1
     await one.close()

@@ -1,6 +1,7 @@
-"""Every statement of the store, as functions of a connection that stands in a transaction."""
+"""The journal: turns, the acts on record, and the lines that they leave in the history."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -9,94 +10,94 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
-from pixi.core.message import Message
-from pixi.store.rows import (
-    Row,
-    kind_of,
-    pack_line,
-    pack_message,
-    pack_text,
-    unpack_line,
-    unpack_message,
-    unpack_text,
-)
+from pixi.store import pictures
+from pixi.store.rows import kind_of, pack_line, pack_text, unpack_line, unpack_message, unpack_text
 from pixi.store.store import Effect, Outcome, SavedConversation, UnfinishedTurn
 
 _Values = TypeVar("_Values", bound=tuple[object, ...])
 
-
-def receive(db: sqlite3.Connection, message: Message) -> bool:
-    """Put a message into the inbox; False if it was there already."""
-    row = pack_message(message)
-    done = db.execute(
-        "INSERT INTO messages (conversation, id, body) VALUES (?, ?, ?)"
-        " ON CONFLICT (conversation, id) DO NOTHING",
-        (message.conversation, message.id, row.body),
-    )
-    if done.rowcount:
-        _keep_pictures(db, message.conversation, row)
-    return done.rowcount == 1
+OVERTAKEN = -1
+"""The generation of a turn whose end is to leave nothing, though its conversation was not reset."""
 
 
 def load(db: sqlite3.Connection, conversation: str) -> SavedConversation:
     """All that is known of a conversation."""
     generation = _generation(db, conversation)
-    fetch = _pictures_of(db, conversation)
+    fetch = pictures.fetching(db, conversation)
     lines = db.execute(
         "SELECT kind, body FROM lines WHERE conversation = ? ORDER BY position", (conversation,)
     )
     waiting = db.execute(
-        "SELECT body FROM messages WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
+        "SELECT body, number FROM messages WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
         " ORDER BY position",
         (conversation,),
     )
-    # Those that a reset overtook are no longer of interest: what they write would be dropped.
     turns = db.execute(
-        "SELECT id FROM turns WHERE conversation = ? AND finish IS NULL AND generation = ? ORDER BY id",
-        (conversation, generation),
+        "SELECT id, generation FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
+        (conversation,),
     )
     return SavedConversation(
         generation,
         lines=tuple(unpack_line(kind, body, fetch) for kind, body in lines),
-        waiting=tuple(unpack_message(body, fetch) for (body,) in waiting),
-        unfinished=tuple(_unfinished(db, turn, fetch) for (turn,) in turns),
-    )
-
-
-def _unfinished(db: sqlite3.Connection, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
-    messages = db.execute("SELECT body FROM messages WHERE turn = ? ORDER BY position", (turn,))
-    effects = db.execute(
-        "SELECT sequence, kind, payload, outcome, platform_id FROM effects WHERE turn = ? ORDER BY sequence",
-        (turn,),
-    )
-    return UnfinishedTurn(
-        turn,
-        messages=tuple(unpack_message(body, fetch) for (body,) in messages),
-        effects=tuple(
-            Effect(turn, sequence, kind, unpack_text(payload), outcome, platform_id)
-            for sequence, kind, payload, outcome, platform_id in effects
+        waiting=tuple(unpack_message(body, number, fetch) for body, number in waiting),
+        unfinished=tuple(
+            _unfinished(db, turn, fetch) if begun == generation else UnfinishedTurn(turn, (), ())
+            for turn, begun in turns
         ),
     )
 
 
+def _unfinished(db: sqlite3.Connection, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+    messages = db.execute(
+        "SELECT body, number FROM messages WHERE turn = ? AND body IS NOT NULL ORDER BY position", (turn,)
+    )
+    return UnfinishedTurn(
+        turn,
+        messages=tuple(unpack_message(body, number, fetch) for body, number in messages),
+        effects=effects_of(db, turn),
+    )
+
+
+def effects_of(db: sqlite3.Connection, turn: int) -> tuple[Effect, ...]:
+    """The acts of a turn that are on record, in order."""
+    effects = db.execute(
+        "SELECT sequence, kind, payload, outcome, platform_id, target FROM effects"
+        " WHERE turn = ? ORDER BY sequence",
+        (turn,),
+    )
+    return tuple(
+        Effect(turn, sequence, kind, unpack_text(payload), outcome, platform_id, target)
+        for sequence, kind, payload, outcome, platform_id, target in effects
+    )
+
+
 def begin_turn(
-    db: sqlite3.Connection, conversation: str, generation: int, persona: str, message_ids: Iterable[str]
+    db: sqlite3.Connection,
+    conversation: str,
+    generation: int,
+    persona: str,
+    message_ids: Iterable[str],
+    *,
+    model: str,
 ) -> int:
     """Record a turn and take its messages out of the waiting; gives its id."""
     done = db.execute(
-        "INSERT INTO turns (conversation, generation, persona) VALUES (?, ?, ?)",
-        (conversation, generation, persona),
+        "INSERT INTO turns (conversation, generation, persona, model, began) VALUES (?, ?, ?, ?, ?)",
+        (conversation, generation, persona, model, time.time()),
     )
     turn = done.lastrowid
     if turn is None:
         raise StoreError("The database gave the new turn no id.")
     for message_id in message_ids:
         taken = db.execute(
-            "UPDATE messages SET turn = ? WHERE conversation = ? AND id = ? AND turn IS NULL",
+            "UPDATE messages SET turn = ? WHERE conversation = ? AND id = ? AND turn IS NULL"
+            " RETURNING author IS NULL AND body IS NULL",
             (turn, conversation, message_id),
-        )
-        if taken.rowcount != 1:
+        ).fetchone()
+        if taken is None:
             raise StoreError(f"The message {message_id!r} of {conversation!r} is not waiting for an answer.")
+        if taken[0]:  # forgotten just now, while whoever asks still has it in mind
+            db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
     return turn
 
 
@@ -108,6 +109,7 @@ class Intent:
     sequence: int
     kind: str
     payload: str
+    target: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,12 @@ class Settlement:
 
 def record(db: sqlite3.Connection, acts: list[Intent | Settlement]) -> None:
     """Record intents and outcomes, in order as far as one and the same act is concerned."""
-    intents = [(a.turn, a.sequence, a.kind, pack_text(a.payload)) for a in acts if isinstance(a, Intent)]
+    intents = [
+        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target) for a in acts if isinstance(a, Intent)
+    ]
     for rows in _portions(intents):
         db.execute(
-            f"INSERT INTO effects (turn, sequence, kind, payload) VALUES {_marks(len(rows), 4)}",
+            f"INSERT INTO effects (turn, sequence, kind, payload, target) VALUES {_marks(len(rows), 5)}",
             [value for row in rows for value in row],
         )
     outcomes = [(a.turn, a.sequence, a.outcome, a.platform_id) for a in acts if isinstance(a, Settlement)]
@@ -155,33 +159,50 @@ def _marks(rows: int, columns: int) -> str:
 
 
 def end_turn(
-    db: sqlite3.Connection, turn: int, lines: tuple[Line, ...], *, finish: Finish, steps: int, usage: Usage
+    db: sqlite3.Connection,
+    turn: int,
+    lines: tuple[Line, ...],
+    *,
+    finish: Finish,
+    steps: int,
+    usage: Usage,
+    cost: float | None,
 ) -> bool:
-    """End a turn and append its lines; False if a reset overtook it, or it was ended before."""
+    """End a turn and append its lines; False if it was overtaken by a reset or the like, or ended before."""
     found = db.execute("SELECT conversation, generation, finish FROM turns WHERE id = ?", (turn,)).fetchone()
     if found is None:
         raise StoreError(f"There is no turn {turn} on record.")
     conversation, generation, already = found
     if already is not None:
         return False
+    tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
     db.execute(
-        "UPDATE turns SET ended = strftime('%s', 'now'), finish = ?, steps = ?,"
-        " prompt_tokens = ?, cached_tokens = ?, completion_tokens = ? WHERE id = ?",
-        (finish, steps, usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens, turn),
+        "UPDATE turns SET ended = ?, finish = ?, steps = ?,"
+        " prompt_tokens = ?, cached_tokens = ?, completion_tokens = ?, cost = ? WHERE id = ?",
+        (time.time(), finish, steps, *tokens, cost, turn),
     )
-    if generation != _generation(db, conversation):
+    overtaken = generation != _generation(db, conversation)
+    if not lines and not (overtaken and _was_seen(db, turn)):
+        db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
+    if overtaken:
         db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
         return False
-    if not lines:
-        db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
     for line in lines:
         row = pack_line(line)
         db.execute(
             "INSERT INTO lines (conversation, turn, kind, body) VALUES (?, ?, ?, ?)",
             (conversation, turn, kind_of(line), row.body),
         )
-        _keep_pictures(db, conversation, row)
+        pictures.keep(db, conversation, row)
     return True
+
+
+def _was_seen(db: sqlite3.Connection, turn: int) -> bool:
+    """Whether people may have seen an act of a turn, so that its messages are as good as answered."""
+    found = db.execute(
+        "SELECT 1 FROM effects WHERE turn = ? AND kind <> 'note' AND outcome IS NOT 'refused'", (turn,)
+    )
+    return found.fetchone() is not None
 
 
 def reset(db: sqlite3.Connection, conversation: str) -> int:
@@ -194,7 +215,15 @@ def reset(db: sqlite3.Connection, conversation: str) -> int:
     generation = _generation(db, conversation)
     db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
     db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
-    db.execute("UPDATE messages SET body = NULL WHERE conversation = ? AND body IS NOT NULL", (conversation,))
+    db.execute(
+        "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",
+        (conversation,),
+    )
+    db.execute(
+        "UPDATE messages SET body = NULL, author = NULL WHERE conversation = ?"
+        " AND (body IS NOT NULL OR author IS NOT NULL)",
+        (conversation,),
+    )
     # The acts of the turn that is under way stay until it ends: they are still to be settled.
     db.execute(
         "DELETE FROM effects WHERE turn IN ("
@@ -214,24 +243,3 @@ def check(db: sqlite3.Connection) -> None:
 def _generation(db: sqlite3.Connection, conversation: str) -> int:
     found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
     return int(found[0]) if found else 0
-
-
-def _keep_pictures(db: sqlite3.Connection, conversation: str, row: Row) -> None:
-    for digest, data in row.pictures.items():
-        db.execute(
-            "INSERT INTO pictures (conversation, digest, data) VALUES (?, ?, ?)"
-            " ON CONFLICT (conversation, digest) DO NOTHING",
-            (conversation, digest, data),
-        )
-
-
-def _pictures_of(db: sqlite3.Connection, conversation: str) -> Callable[[str], bytes]:
-    def fetch(digest: str) -> bytes:
-        found = db.execute(
-            "SELECT data FROM pictures WHERE conversation = ? AND digest = ?", (conversation, digest)
-        ).fetchone()
-        if found is None:
-            raise StoreError(f"A picture of {conversation!r} is missing from the store.")
-        return bytes(found[0])
-
-    return fetch

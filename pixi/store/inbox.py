@@ -1,0 +1,103 @@
+"""The inbox: what arrived, in which order, and what still waits for an answer."""
+
+import sqlite3
+from dataclasses import replace
+
+from pixi.core.message import Message, Quoted
+from pixi.store import pictures
+from pixi.store.rows import pack_message, with_text
+
+
+def receive(db: sqlite3.Connection, message: Message) -> Message | None:
+    """Put a message into the inbox and give it its number; None if it was there already."""
+    quoted = tuple(_numbered(db, message.conversation, one) for one in message.quoted)
+    message = replace(message, quoted=quoted)
+    row = pack_message(message)
+    # One process writes at a time, so that no other gives the same number away.
+    recorded = db.execute(
+        "INSERT INTO messages (conversation, id, body, author, addressed, sent_at, number)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
+        " (SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?1))"
+        " ON CONFLICT (conversation, id) DO NOTHING RETURNING position, number",
+        (
+            message.conversation,
+            message.id,
+            row.body,
+            message.author.id,
+            message.addressed,
+            message.sent_at,
+        ),
+    ).fetchone()
+    if recorded is None:
+        return None
+    position, number = recorded
+    people = {one.author.id for one in quoted if one.author is not None} - {message.author.id}
+    for person in people:
+        db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
+    pictures.keep(db, message.conversation, row)
+    return replace(message, number=number)
+
+
+def _numbered(db: sqlite3.Connection, conversation: str, quoted: Quoted) -> Quoted:
+    """With the number of the message, if the conversation knows what it says."""
+    found = db.execute(
+        "SELECT number FROM messages WHERE conversation = ? AND id = ? AND body IS NOT NULL",
+        (conversation, quoted.id),
+    ).fetchone()
+    return replace(quoted, number=(found and found[0]) or 0)
+
+
+def revise(db: sqlite3.Connection, conversation: str, message_id: str, text: str) -> bool:
+    """Change the text of a message that was not answered yet."""
+    found = _not_answered(db, conversation, message_id)
+    if found is None:
+        return False
+    position, body = found
+    db.execute("UPDATE messages SET body = ? WHERE position = ?", (with_text(body, text), position))
+    return True
+
+
+def withdraw(db: sqlite3.Connection, conversation: str, message_id: str) -> bool:
+    """Forget what a message says that was not answered yet; who wrote it stays known."""
+    found = _not_answered(db, conversation, message_id)
+    if found is None:
+        return False
+    position, body = found
+    db.execute("UPDATE messages SET body = NULL WHERE position = ?", (position,))
+    db.execute("DELETE FROM quotes WHERE message = ?", (position,))
+    pictures.drop_unused(db, conversation, [body])
+    return True
+
+
+def _not_answered(db: sqlite3.Connection, conversation: str, message_id: str) -> tuple[int, bytes] | None:
+    """Place and body of a message that waits, or whose turn is under way."""
+    found = db.execute(
+        "SELECT position, body FROM messages LEFT JOIN turns ON turns.id = messages.turn"
+        " WHERE messages.conversation = ? AND messages.id = ? AND body IS NOT NULL AND finish IS NULL",
+        (conversation, message_id),
+    ).fetchone()
+    return None if found is None else (found[0], found[1])
+
+
+def message_id(db: sqlite3.Connection, conversation: str, number: int) -> str | None:
+    """The id of the message of that number."""
+    found = db.execute(
+        "SELECT id FROM messages WHERE conversation = ? AND number = ?", (conversation, number)
+    ).fetchone()
+    return None if found is None else str(found[0])
+
+
+def unanswered(db: sqlite3.Connection, prefix: str, since: float) -> tuple[str, ...]:
+    """Addresses under a prefix where a turn was not ended, or a message waits that was sent since then."""
+    found = db.execute(
+        "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ?1 AND conversation < ?2"
+        " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed AND body IS NOT NULL"
+        " AND conversation >= ?1 AND conversation < ?2 AND sent_at >= ?3",
+        (*under(prefix), since),
+    )
+    return tuple(address for (address,) in found)
+
+
+def under(prefix: str) -> tuple[str, str]:
+    """The first text that begins with a prefix, and one after the last."""
+    return prefix, f"{prefix}\U0010ffff"
