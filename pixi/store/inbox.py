@@ -10,8 +10,10 @@ from pixi.store.rows import pack_message, with_text
 
 def receive(db: sqlite3.Connection, message: Message) -> Message | None:
     """Put a message into the inbox and give it its number; None if it was there already."""
-    quoted = tuple(_numbered(db, message.conversation, one) for one in message.quoted)
-    message = replace(message, quoted=quoted)
+    if message.quoted:
+        message = replace(
+            message, quoted=tuple(_numbered(db, message.conversation, one) for one in message.quoted)
+        )
     row = pack_message(message)
     # One process writes at a time, so that no other gives the same number away.
     recorded = db.execute(
@@ -31,8 +33,7 @@ def receive(db: sqlite3.Connection, message: Message) -> Message | None:
     if recorded is None:
         return None
     position, number = recorded
-    people = {one.author.id for one in quoted if one.author is not None} - {message.author.id}
-    for person in people:
+    for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
         db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
     pictures.keep(db, message.conversation, row)
     return replace(message, number=number)

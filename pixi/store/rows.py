@@ -42,8 +42,8 @@ def unpack_text(body: bytes) -> str:
 
 
 def pack_message(message: Message) -> Row:
-    """The row of a message, but for its number, which has a column of its own."""
-    return _pack(replace(message, images=(), number=0), message.images)
+    """The row of a message. Its number has a column of its own."""
+    return _pack(replace(message, images=()) if message.images else message, message.images)
 
 
 def unpack_message(body: bytes, number: int, fetch: Fetch) -> Message:
@@ -96,7 +96,7 @@ def kind_of(line: Line) -> str:
 def pack_line(line: Line) -> Row:
     """The row of a line."""
     if isinstance(line, UserLine):
-        return _pack(replace(line, images=()), line.images)
+        return _pack(replace(line, images=()) if line.images else line, line.images)
     return _pack(line, ())
 
 
@@ -116,6 +116,7 @@ def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
 def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
     digests = [hashlib.sha256(image.data).hexdigest() for image in images]
     fields = msgspec.to_builtins(value)
+    fields.pop("number", None)
     if images:
         fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
     return Row(_packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)})
