@@ -82,8 +82,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) AS counted WHERE position = counted.place""",
         """UPDATE messages SET
             author = json_extract(CAST(body AS TEXT), '$.author.id'),
-            addressed = json_extract(CAST(body AS TEXT), '$.addressed'),
-            sent_at = json_extract(CAST(body AS TEXT), '$.sent_at')
+            addressed = coalesce(json_extract(CAST(body AS TEXT), '$.addressed'), 0),
+            sent_at = coalesce(json_extract(CAST(body AS TEXT), '$.sent_at'), 0)
         WHERE body IS NOT NULL AND json_valid(CAST(body AS TEXT))""",
         "CREATE UNIQUE INDEX numbered_messages ON messages (conversation, number)",
         "CREATE INDEX messages_of_a_person ON messages (author) WHERE author IS NOT NULL",

@@ -1,5 +1,6 @@
 """The store in an SQLite file, which is the default."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -8,10 +9,10 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.store import inbox, journal
+from pixi.store import chosen, inbox, journal, records
 from pixi.store.journal import Intent, Settlement, record
 from pixi.store.schema import connect
-from pixi.store.store import Outcome, SavedConversation
+from pixi.store.store import Outcome, Place, SavedConversation, Tally, TurnRecord
 from pixi.store.writer import Row, Writer
 
 MEMORY = ":memory:"
@@ -100,6 +101,35 @@ class SqliteStore:
     async def reset(self, conversation: str) -> int:
         """See `Store.reset`."""
         return await self._writer.ask(lambda db: journal.reset(db, conversation))
+
+    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
+        """See `Store.turn_behind`."""
+        return await self._writer.ask(lambda db: records.turn_behind(db, prefix, platform_id), writes=False)
+
+    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+        """See `Store.turns`."""
+        return await self._writer.ask(lambda db: records.turns(db, conversation, limit), writes=False)
+
+    async def tally(self, prefix: str, since: float) -> Tally:
+        """See `Store.tally`."""
+        return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
+
+    async def places(self) -> dict[str, Place]:
+        """See `Store.places`."""
+        return await self._writer.ask(chosen.places, writes=False)
+
+    async def set_place(self, address: str, place: Place) -> None:
+        """See `Store.set_place`."""
+        await self._writer.ask(lambda db: chosen.set_place(db, address, place))
+
+    async def watermarks(self, prefix: str) -> dict[str, int]:
+        """See `Store.watermarks`."""
+        return await self._writer.ask(lambda db: chosen.watermarks(db, prefix), writes=False)
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """See `Store.mark`."""
+        news = dict(watermarks)  # whoever asks may go on counting in it
+        await self._writer.ask(lambda db: chosen.mark(db, news))
 
     async def check(self) -> None:
         """Read through the whole file, which takes a while for a large one.

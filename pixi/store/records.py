@@ -1,0 +1,67 @@
+"""What is told of turns later: which of them posted a message, the last ones, and what they came to."""
+
+import sqlite3
+
+from pixi.core.deltas import Usage
+from pixi.store import pictures
+from pixi.store.inbox import under
+from pixi.store.journal import effects_of
+from pixi.store.rows import unpack_line
+from pixi.store.store import Tally, TurnRecord
+
+
+def turn_behind(db: sqlite3.Connection, prefix: str, platform_id: str) -> TurnRecord | None:
+    """The turn that posted this message, in a conversation under a prefix."""
+    found = db.execute(
+        "SELECT turns.id FROM effects JOIN turns ON turns.id = effects.turn"
+        " WHERE platform_id = ? AND conversation >= ? AND conversation < ?",
+        (platform_id, *under(prefix)),
+    ).fetchone()
+    return None if found is None else _record(db, found[0])
+
+
+def turns(db: sqlite3.Connection, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+    """The last turns that were ended in a conversation, oldest first."""
+    found = db.execute(
+        "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL ORDER BY id DESC LIMIT ?",
+        (conversation, max(0, limit)),
+    ).fetchall()
+    return tuple(_record(db, turn) for (turn,) in reversed(found))
+
+
+def tally(db: sqlite3.Connection, prefix: str, since: float) -> Tally:
+    """What the turns came to that began since then, in conversations under a prefix."""
+    count, prompt, cached, completion, cost = db.execute(
+        "SELECT count(*), total(prompt_tokens), total(cached_tokens), total(completion_tokens), total(cost)"
+        " FROM turns WHERE began >= ? AND conversation >= ? AND conversation < ?",
+        (since, *under(prefix)),
+    ).fetchone()
+    return Tally(count, Usage(int(prompt), int(cached), int(completion)), cost)
+
+
+def _record(db: sqlite3.Connection, turn: int) -> TurnRecord:
+    conversation, persona, model, began, finish, steps, prompt, cached, completion, cost = db.execute(
+        "SELECT conversation, persona, model, began, finish, steps,"
+        " prompt_tokens, cached_tokens, completion_tokens, cost FROM turns WHERE id = ?",
+        (turn,),
+    ).fetchone()
+    people = db.execute(
+        "SELECT author FROM messages WHERE turn = ? AND addressed AND author IS NOT NULL ORDER BY position",
+        (turn,),
+    )
+    lines = db.execute("SELECT kind, body FROM lines WHERE turn = ? ORDER BY position", (turn,))
+    fetch = pictures.fetching(db, conversation)
+    return TurnRecord(
+        turn,
+        conversation,
+        persona,
+        model,
+        float(began),
+        finish,
+        steps or 0,
+        Usage(prompt or 0, cached or 0, completion or 0),
+        cost,
+        people=tuple(dict.fromkeys(author for (author,) in people)),
+        lines=tuple(unpack_line(kind, body, fetch) for kind, body in lines),
+        effects=effects_of(db, turn),
+    )

@@ -1,0 +1,163 @@
+"""A file of version 1, made by its own statements, keeps everything and can do what is new."""
+
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pixi.core.deltas import Usage
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.message import Author, Image, Message, Quoted
+from pixi.store import schema
+from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Effect, UnfinishedTurn
+
+ROOM = "discord:1:7:pixi"
+MO, ANN = Author("11", "mo"), Author("12", "ann \ud83d", True)
+CAT = Image("image/png", b"cat")
+DIGEST = hashlib.sha256(CAT.data).hexdigest()
+
+
+def body(text: str) -> bytes:
+    """A row's body. Version 1 wrote text as UTF-8, with half surrogate pairs in it."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+FIRST = body(
+    '{"id": "1", "conversation": "discord:1:7:pixi", "author": {"id": "11", "name": "mo", "is_bot": false},'
+    ' "text": "look \u2028 \\u0000 \ud83d \u65e5\u672c", "sent_at": 100.25, "addressed": true,'
+    f' "reply_to": null, "images": [["image/png", "{DIGEST}"]], "group": false}}'
+)
+OVERHEARD = body(
+    '{"id": "3", "conversation": "discord:1:7:pixi",'
+    ' "author": {"id": "12", "name": "ann \ud83d", "is_bot": true}, "text": "hm", "sent_at": 101.0,'
+    ' "addressed": false, "reply_to": "1", "images": [], "group": true}'
+)
+ELSEWHERE = body(
+    '{"id": "2", "conversation": "other", "author": {"id": "11", "name": "mo", "is_bot": false},'
+    ' "text": "hi", "sent_at": 5, "addressed": true, "reply_to": null, "images": [], "group": false}'
+)
+UNANSWERED = ELSEWHERE.replace(b'"2"', b'"4"').replace(b'"other"', b'"discord:1:7:pixi"')
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """The file. Ids of messages were 1, 2 (elsewhere), 3, 4, and 5, which a reset forgot."""
+    path = tmp_path / "pixi.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in schema.MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("INSERT INTO conversations VALUES ('gone', 1)")
+        db.execute("INSERT INTO turns VALUES (1, ?, 0, 'pixi', 1000, 1010, 'stop', 2, 10, 5, 2)", (ROOM,))
+        db.execute(
+            "INSERT INTO turns (id, conversation, generation, persona) VALUES (2, ?, 0, 'pixi')", (ROOM,)
+        )
+        db.executemany(
+            "INSERT INTO messages (conversation, id, body, turn) VALUES (?, ?, ?, ?)",
+            [
+                (ROOM, "1", FIRST, 1),
+                ("other", "2", ELSEWHERE, None),
+                (ROOM, "3", OVERHEARD, None),
+                (ROOM, "4", UNANSWERED, 2),
+                ("gone", "5", None, None),
+            ],
+        )
+        db.executemany(
+            "INSERT INTO lines (conversation, turn, kind, body) VALUES (?, 1, ?, ?)",
+            [
+                (ROOM, "user", body(f'{{"text": "> look", "images": [["image/png", "{DIGEST}"]]}}')),
+                (
+                    ROOM,
+                    "assistant",
+                    b'{"text": "[SEND: hello]", "calls": [{"id": "c", "name": "f", "arguments": "{}"}]}',
+                ),
+                (ROOM, "tool", b'{"call_id": "c", "name": "f", "text": "x"}'),
+            ],
+        )
+        db.execute("INSERT INTO effects VALUES (1, 0, 'send', ?, 'done', '900')", (b"hello",))
+        db.execute("INSERT INTO effects VALUES (2, 0, 'send', ?, NULL, NULL)", (b"yes",))
+        db.execute("INSERT INTO pictures VALUES (?, ?, ?)", (ROOM, DIGEST, CAT.data))
+    return path
+
+
+LINES = (
+    UserLine("> look", (CAT,)),
+    AssistantLine("[SEND: hello]", (ToolCall("c", "f", "{}"),)),
+    ToolLine("c", "f", "x"),
+)
+
+
+async def test_everything_is_still_there(old: Path) -> None:
+    store = await SqliteStore.open(old)
+    saved = await store.load(ROOM)
+    assert saved.lines == LINES
+    assert saved.waiting == (Message("3", ROOM, ANN, "hm", 101.0, False, "1", (), True, (), number=2),)
+    unanswered = Message("4", ROOM, MO, "hi", 5, number=3)
+    assert saved.unfinished == (UnfinishedTurn(2, (unanswered,), (Effect(2, 0, "send", "yes"),)),)
+    assert (await store.load("other")).waiting == (Message("2", "other", MO, "hi", 5, number=1),)
+    assert (await store.load("gone")).generation == 1
+    await store.check()
+    await store.close()
+
+
+async def test_what_is_new_knows_what_is_old(old: Path) -> None:
+    store = await SqliteStore.open(old)
+    assert await store.receive(Message("1", ROOM, MO, "again", 300.0)) is None
+    quoting = Message("6", ROOM, ANN, "so?", 300.0, quoted=(Quoted("1", MO, "look"), Quoted("900", None, "")))
+    recorded = await store.receive(quoting)
+    assert recorded is not None
+    assert (recorded.number, [one.number for one in recorded.quoted]) == (4, [1, 0])
+    after = await store.receive(Message("7", "gone", MO, "hi", 300.0))
+    assert after is not None
+    assert after.number == 2
+    assert [await store.message_id(ROOM, number) for number in (1, 2, 3, 4)] == ["1", "3", "4", "6"]
+
+    assert await store.unanswered("", 0.0) == (ROOM, "gone", "other")
+    record = await store.turn_behind("discord:1:", "900")
+    assert record is not None
+    assert (record.id, record.model, record.began, record.cost) == (1, "", 1000.0, None)
+    assert (record.people, record.lines, record.usage) == (("11",), LINES, Usage(10, 5, 2))
+    assert (await store.tally("", 999.0)).turns == 2
+    assert await store.end_turn(2, (), "cancelled", 0, Usage())
+    assert await store.revise(ROOM, "4", "hi there")
+    assert [message.text for message in (await store.load(ROOM)).waiting] == ["hm", "hi there", "so?"]
+    await store.close()
+
+
+async def test_it_is_upgraded_once(old: Path) -> None:
+    for _ in range(2):
+        await (await SqliteStore.open(old)).close()
+    with closing(sqlite3.connect(old)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+async def test_a_damaged_message_does_not_keep_the_rest_from_being_upgraded(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as db, db:
+        db.execute("INSERT INTO messages (conversation, id, body) VALUES ('odd', '8', x'7b7b')")
+        db.execute("INSERT INTO messages (conversation, id, body) VALUES ('odd', '9', '{}')")
+    store = await SqliteStore.open(old)
+    assert (await store.load(ROOM)).lines == LINES
+    await store.close()
+
+
+async def test_an_upgrade_that_is_broken_off_leaves_version_1(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = (*schema.MIGRATIONS[1], "CREATE TABLE turns (id)")
+    monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], broken))
+    with pytest.raises(Exception, match="already exists"):
+        await SqliteStore.open(old)
+    monkeypatch.undo()
+    store = await SqliteStore.open(old)
+    assert (await store.load(ROOM)).lines == LINES
+    await store.close()
+
+
+def test_the_statements_of_version_1_are_as_they_were() -> None:
+    """Files out there were made by them; what changes goes into a version of its own."""
+    digest = hashlib.sha256("\n".join(schema.MIGRATIONS[0]).encode()).hexdigest()
+    assert digest[:16] == "4ebe202e756ffeca"
