@@ -1,17 +1,257 @@
 """A channel on Discord, as a place where one persona acts."""
 
-from typing import Protocol
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import discord
 
+from pixi.channels.discord import rest
+from pixi.channels.discord.address import Address
+from pixi.channels.discord.delivery import Delivery
+from pixi.channels.discord.emoji import OwnEmoji, find
+from pixi.channels.discord.mentions import with_mention, with_own_emoji
+from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.shared import Shared
+from pixi.channels.discord.splitting import LIMIT, split, units
+from pixi.channels.discord.wording import one_line
+from pixi.core.errors import ChannelError
+from pixi.core.events import Failed, Performed, Reacted, Sent, TurnEnded, TurnEvent
 
-class Recent(Protocol):
-    """What was heard lately, as far as speaking depends on it."""
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
 
-    def latest_by_others(self, channel_id: int) -> int:
-        """The id of the last message there that the bot did not post; 0: unknown."""
-        ...
+_log = logging.getLogger("pixi.discord")
 
-    def author_of(self, channel_id: int, message_id: int) -> discord.abc.Snowflake | None:
-        """Who wrote a message there, where that is remembered."""
-        ...
+NOTICE = "-# Something went wrong; please try again in a minute."
+"""What people see where a reply broke before anything of it was seen."""
+
+_NOTICE_SECONDS = 60.0  # between two notices in a channel
+_TYPING_SECONDS = 10.0  # the sign itself lasts no longer
+_REMEMBERED = 100  # ids of our own messages
+
+
+class DiscordChannel:
+    """One persona in one channel, thread or DM: a `pixi.channels.channel.Channel`.
+
+    Made anew it is the same, but for the ids of what was posted last; so it is kept only while used.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_closed",
+        "_failed",
+        "_next_notice",
+        "_persona",
+        "_posted",
+        "_seen",
+        "_shared",
+        "target",
+    )
+
+    def __init__(self, shared: Shared, target: "MessageableChannel", persona: str) -> None:
+        self.target = target
+        self._shared = shared
+        self._persona = persona
+        self._posted: list[int] = []  # each counts for one message only
+        self._closed: Refused | None = None  # why nothing can be posted in this turn
+        self._seen = False  # people saw something of this turn
+        self._failed = False
+        self._next_notice = 0.0
+
+    @property
+    def growing(self) -> bool:
+        """A message is posted when it is whole."""
+        return False
+
+    @property
+    def paced(self) -> bool:
+        """People expect somebody who types."""
+        return True
+
+    @property
+    def address(self) -> str:
+        """By which `Speakers.open` opens it again."""
+        me = self._shared.client.user
+        return str(Address(me.id if me else 0, self.target.id, self._persona))
+
+    def parts(self, text: str) -> Sequence[str]:
+        """The messages that a text needs, with the server's own emoji in place of their names."""
+        return split(with_own_emoji(text, self._own_emoji() if ":" in text else ()))
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Post a message; gives its id. It pings nobody but the author of `answers`, if it names them.
+
+        Raises:
+            ChannelLost: nobody knows whether it was posted.
+            ChannelError: Discord refused it; what closes the channel is not tried again in this turn.
+        """
+        if self._closed is not None:
+            raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
+        delivery = self._delivery(text, nonce, _number(answers), point=_number(reply_to))
+        try:
+            posted = await delivery.post()
+        except Refused as error:
+            if error.closed:
+                self._closed = error
+            self._shared.refused(self.target, "message", error)
+            raise
+        self._remember(posted)
+        self._shared.accepted(self.target.id, "message")
+        return str(posted)
+
+    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
+        """Put a reaction on a message: an emoji, a shortcode, the name of one of the server's own.
+
+        Raises:
+            ChannelError: there is no such emoji, or Discord refused it.
+        """
+        target, message = self.target, _number(message_id)
+        if message is None:
+            raise ChannelError("There is no such message.")
+        names = await self._shared.emoji_names()
+        persona = self._shared.house.personas.get(self._persona)
+        found = find(emoji, names, self._own_emoji(), persona.language if persona else "en")
+        if found is None:
+            raise ChannelError(f"There is no emoji {one_line(emoji)!r}.")
+        put = found if isinstance(found, str) else f"{found.name}:{found.id}"
+        try:
+            await asked(
+                lambda: rest.react(self._shared.client.http, target.id, message, put), "reaction", tries=3
+            )
+        except Refused as error:
+            self._shared.refused(target, "reaction", error)
+            raise
+        self._shared.accepted(target.id, "reaction")
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """The id of our message after that one which is this part; None too where the history is closed.
+
+        Then it is posted again: within some minutes Discord knows the nonce, and posts nothing twice.
+        """
+        found, _ = await self._delivery(text, nonce, _number(after)).find()
+        if found is None:
+            return None
+        self._remember(found)
+        return str(found)
+
+    async def typing(self) -> None:
+        """Show for ten seconds that the bot is writing.
+
+        Raises:
+            ChannelError: it cannot be shown.
+        """
+        if self._closed is None:
+            http, channel_id = self._shared.client.http, self.target.id
+            await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
+
+    def show(self, event: TurnEvent) -> None:
+        """Where a turn broke, nothing of it was seen, and the persona has no words for it: say so, beside."""
+        match event:
+            case Sent() | Reacted() | Performed():
+                self._seen = True
+            case Failed():
+                self._failed = True
+            case TurnEnded(finish):
+                if finish == "error" and self._failed and not self._seen:
+                    self._give_notice()
+                self._closed, self._seen, self._failed = None, False, False
+            case _:
+                pass
+
+    # Messages.
+
+    def _delivery(self, text: str, nonce: str, answered: int | None, *, point: int | None = None) -> Delivery:
+        person = self._author(answered)
+        return Delivery(
+            shared=self._shared,
+            target=self.target,
+            persona=self._persona,
+            text=self._addressed(text, answered, person),
+            nonce=nonce,
+            mentions=self._pings(person),
+            answers=answered,
+            person=person,
+            point=point or self._worth_pointing_at(answered),
+            taken=self._posted,
+        )
+
+    def _remember(self, posted: int) -> None:
+        self._posted.append(posted)
+        del self._posted[:-_REMEMBERED]
+
+    # Who is addressed.
+
+    def _author(self, message: int | None) -> int | None:
+        """The id of the person who wrote a message, where it is remembered."""
+        heard = self._shared.recent.find(self.target.id, message) if message else None
+        return _number(heard.author.id) if heard else None
+
+    def _addressed(self, text: str, answered: int | None, person: int | None) -> str:
+        """The text with the name of the person answered as their mention, where that is not too long."""
+        if answered is None or person is None or "@" not in text:
+            return text
+        heard = self._shared.recent.find(self.target.id, answered)
+        names = {heard.author.name} if heard else set()
+        guild = self._guild()
+        known = (guild.get_member(person) if guild else None) or self._shared.client.get_user(person)
+        if known is not None:
+            names |= {known.name, known.display_name, known.global_name or known.name}
+        mentioned = with_mention(text, person, names)
+        return mentioned if units(mentioned) <= LIMIT else text
+
+    def _pings(self, person: int | None) -> discord.AllowedMentions:
+        pings = self._shared.house.rules.pings
+        return discord.AllowedMentions(
+            everyone="everyone" in pings,
+            roles="roles" in pings,
+            users=True if "users" in pings else [discord.Object(person)] if person else False,
+            replied_user=False,
+        )
+
+    def _worth_pointing_at(self, answered: int | None) -> int | None:
+        """The message answered, where others spoke since: since it, and since what we said to it last."""
+        if answered is None:
+            return None
+        latest = self._shared.recent.latest_by_others(self.target.id)
+        return answered if latest > max(answered, self._posted[-1] if self._posted else 0) else None
+
+    def _guild(self) -> discord.Guild | None:
+        return getattr(self.target, "guild", None)
+
+    def _own_emoji(self) -> Sequence[OwnEmoji]:
+        guild = self._guild()
+        if guild is None:
+            return ()
+        me: discord.Member | None = guild.me  # without it nobody knows which roles the bot has
+        return [
+            emoji
+            for emoji in guild.emojis
+            if emoji.available and (not emoji.roles or (me is not None and emoji.is_usable()))
+        ]
+
+    # Notices.
+
+    def _give_notice(self) -> None:
+        persona = self._shared.house.personas.get(self._persona)
+        now = time.monotonic()
+        if (persona is None or not persona.when_broken) and self._closed is None and now >= self._next_notice:
+            self._next_notice = now + _NOTICE_SECONDS
+            self._shared.beside(self._post_notice())
+
+    async def _post_notice(self) -> None:
+        http, channel_id, nonce = self._shared.client.http, self.target.id, secrets.token_hex(8)
+        nobody = discord.AllowedMentions.none()
+        try:
+            await asked(lambda: rest.post(http, channel_id, NOTICE, nonce=nonce, mentions=nobody), "message")
+        except ChannelError as error:
+            _log.info("no notice in channel %s: %s", channel_id, error)
+
+
+def _number(written: str | None) -> int | None:
+    """An id of Discord's; None for what is none."""
+    return int(written) if written and written.isdecimal() else None

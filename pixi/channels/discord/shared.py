@@ -1,0 +1,92 @@
+"""What all the channels of a bot share when they speak."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import discord
+
+from pixi.channels.discord.emoji import EmojiNames
+from pixi.channels.discord.house import House
+from pixi.channels.discord.refusals import Refused, missing, where
+from pixi.channels.discord.webhooks import Webhooks
+from pixi.core.message import Author
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_log = logging.getLogger("pixi.discord")
+
+
+class Heard(Protocol):
+    """A message that was heard."""
+
+    @property
+    def author(self) -> Author:
+        """Who wrote it."""
+        ...
+
+
+class Recent(Protocol):
+    """What was heard lately, as far as speaking depends on it."""
+
+    def latest_by_others(self, channel_id: int) -> int:
+        """The id of the last message there that the bot did not post; 0: unknown."""
+        ...
+
+    def find(self, channel_id: int, message_id: int) -> Heard | None:
+        """What is remembered of a message."""
+        ...
+
+
+@dataclass(slots=True)
+class Shared:
+    """One for a bot."""
+
+    client: discord.Client
+    house: House
+    recent: Recent
+    webhooks: Webhooks
+    _names: asyncio.Future[EmojiNames] | None = None
+    _noted: set[tuple[int, str]] = field(default_factory=set)
+    _beside: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def prepare(self) -> None:
+        """Have the names of emoji read in a thread, before anybody reacts."""
+        if self._names is None:
+            self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames)
+
+    async def emoji_names(self) -> EmojiNames:
+        """The names of emoji."""
+        self.prepare()
+        assert self._names is not None
+        return await asyncio.shield(self._names)
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something while others go on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def close(self) -> None:
+        """End what is done beside."""
+        tasks = [*self._beside]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def refused(self, channel: "MessageableChannel", what: str, error: Refused) -> None:
+        """Tell the operator what Discord refuses; of what holds for the whole channel once."""
+        level = logging.INFO
+        if error.closed:
+            level = logging.DEBUG if (channel.id, what) in self._noted else logging.WARNING
+            self._noted.add((channel.id, what))
+        lacking = missing(channel, what)
+        told = f" It lacks {lacking}." if lacking else ""
+        _log.log(level, "%s: %s%s", where(channel), error, told)
+
+    def accepted(self, channel_id: int, what: str) -> None:
+        """It works there: should it be refused again, the operator is told again."""
+        self._noted.discard((channel_id, what))

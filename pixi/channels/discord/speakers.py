@@ -1,0 +1,101 @@
+"""Gives the channels of Discord in which personas speak, by what was heard there or by address alone."""
+
+import logging
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+import discord
+
+from pixi.channels.discord.address import parse_address
+from pixi.channels.discord.channel import DiscordChannel
+from pixi.channels.discord.house import House
+from pixi.channels.discord.profile import Profiles
+from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.shared import Recent, Shared
+from pixi.channels.discord.webhooks import Webhooks
+from pixi.core.errors import ChannelError, PixiError
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_log = logging.getLogger("pixi.discord")
+
+_Spoken = (
+    discord.TextChannel
+    | discord.VoiceChannel
+    | discord.StageChannel
+    | discord.Thread
+    | discord.DMChannel
+    | discord.GroupChannel
+)
+_SECONDS = 30.0  # for asking about a channel
+
+
+class Speakers:
+    """The voices of one bot. A channel lives as long as somebody holds it, and costs nothing after that.
+
+    Args:
+        client: the bot; its requests are all that is needed of it.
+        house: rules and personas.
+        recent: what was heard lately.
+    """
+
+    def __init__(self, client: discord.Client, house: House, recent: Recent) -> None:
+        self._webhooks = Webhooks(client, house)
+        self._profiles = Profiles(client, house)
+        self._shared = Shared(client, house, recent, self._webhooks)
+        self._alive: WeakValueDictionary[tuple[int, str], DiscordChannel] = WeakValueDictionary()
+
+    def channel(self, target: "MessageableChannel", persona: str) -> DiscordChannel:
+        """Where a persona speaks in a channel, thread or DM."""
+        self._shared.prepare()
+        channel = self._alive.get((target.id, persona))
+        if channel is None:
+            channel = self._alive[target.id, persona] = DiscordChannel(self._shared, target, persona)
+        elif not isinstance(target, discord.PartialMessageable):
+            channel.target = target  # it may be known better now
+        return channel
+
+    async def open(self, address: str) -> DiscordChannel | None:
+        """The channel of an address; None where it is gone, or is not ours.
+
+        A channel that Discord does not tell about now can be spoken in all the same.
+        """
+        try:
+            wanted = parse_address(address)
+        except PixiError:
+            return None
+        client = self._shared.client
+        if client.user is not None and client.user.id != wanted.bot:
+            return None
+        persona = wanted.persona or self._shared.house.default_persona
+        target = client.get_channel(wanted.channel)
+        if target is None:
+            try:
+                target = await asked(
+                    lambda: client.fetch_channel(wanted.channel), "channel", seconds=_SECONDS
+                )
+            except Refused as error:
+                if error.status in (403, 404):
+                    return None
+                _log.info("channel %s is not told about: %s", wanted.channel, error)
+            except (ChannelError, LookupError, TypeError, ValueError) as error:
+                _log.info("channel %s is not told about: %s", wanted.channel, error)
+        if target is None:
+            return self.channel(client.get_partial_messageable(wanted.channel), persona)
+        return self.channel(target, persona) if isinstance(target, _Spoken) else None
+
+    def persona_behind(self, message: discord.Message) -> str | None:
+        """The persona that posted a message by one of our webhooks; None for every other message."""
+        if message.webhook_id is None:
+            return None
+        return self._webhooks.persona_of(message.webhook_id, message.application_id or 0, message.author.name)
+
+    async def wear(self, guild: discord.Guild, persona: str) -> None:
+        """Show as a persona in a server, where the rules want that (`profile`). Nothing is raised."""
+        if self._shared.house.rules.faces == "profile":
+            await self._profiles.wear(guild, persona)
+
+    async def close(self) -> None:
+        """End what is done beside."""
+        await self._shared.close()

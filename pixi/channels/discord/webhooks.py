@@ -1,0 +1,139 @@
+"""Webhooks, by which each persona speaks under its own name and picture: found again, or made."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import discord
+
+from pixi.channels.discord.faces import name_for_webhook, picture_address, picture_file
+from pixi.channels.discord.house import House
+from pixi.channels.discord.refusals import FAULTS, TOO_MANY_WEBHOOKS, missing, refusal, where
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_log = logging.getLogger("pixi.discord")
+
+_LONGEST_SECONDS = 20.0  # for finding or making one; the persona wants to speak
+_AGAIN_AFTER = 60.0  # seconds until it is tried again where it failed
+
+Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
+"""What can have webhooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A persona's webhook in a channel or thread, ready to be spoken through."""
+
+    webhook: discord.Webhook
+    channel: int
+    persona: str
+    name: str
+    picture: str
+    thread: discord.Object | None
+
+    async def post(self, text: str, mentions: discord.AllowedMentions) -> int:
+        """Post a message; gives its id. Webhooks know neither nonces nor replies.
+
+        Raises:
+            DiscordException, aiohttp.ClientError, OSError: it was refused, or its fate is not known.
+        """
+        message = await self.webhook.send(
+            text,
+            username=self.name,
+            avatar_url=self.picture or discord.utils.MISSING,
+            allowed_mentions=mentions,
+            thread=self.thread or discord.utils.MISSING,
+            wait=True,
+        )
+        return message.id
+
+
+class Webhooks:
+    """Those of one bot: one for each persona and channel; threads use their parent's."""
+
+    def __init__(self, client: discord.Client, house: House) -> None:
+        self._client = client
+        self._house = house
+        self._found: dict[tuple[int, str], discord.Webhook] = {}
+        self._owners: dict[int, str] = {}  # personas by their webhooks' ids
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._not_before: dict[int, float] = {}
+        self._noted: set[int] = set()
+
+    async def mask(self, channel: "MessageableChannel", persona: str) -> Mask | None:
+        """How a persona speaks there by a webhook; None where it cannot, of which the log tells once."""
+        thread = discord.Object(channel.id) if isinstance(channel, discord.Thread) else None
+        parent = channel.parent if isinstance(channel, discord.Thread) else channel
+        shown = self._house.personas.get(persona)
+        if shown is None or not isinstance(parent, Parent):
+            return None
+        webhook = self._found.get((parent.id, persona))
+        if webhook is None:
+            async with self._locks.setdefault(parent.id, asyncio.Lock()):
+                webhook = self._found.get((parent.id, persona)) or await self._had(parent, persona)
+            if webhook is None:
+                return None
+        name = name_for_webhook(shown.name)
+        return Mask(webhook, parent.id, persona, name, picture_address(shown), thread)
+
+    def lost(self, mask: Mask) -> None:
+        """The webhook is gone: the next time another is made."""
+        if self._found.get((mask.channel, mask.persona)) is mask.webhook:
+            del self._found[mask.channel, mask.persona]
+
+    def persona_of(self, webhook: int, application: int, name: str) -> str | None:
+        """The persona that spoke by a webhook under a name; None where the webhook is none of ours."""
+        owner = self._owners.get(webhook)
+        if owner is None and (application != self._client.application_id or webhook == application):
+            return None  # anybody can make a webhook with a persona's name
+        personas = self._house.personas
+        named = [each for each in personas if name_for_webhook(personas[each].name) == name]
+        return owner if owner in named or not named else named[0]
+
+    async def _had(self, parent: Parent, persona: str) -> discord.Webhook | None:
+        if time.monotonic() < self._not_before.get(parent.id, 0.0):
+            return None
+        if lacking := missing(parent, "webhook"):
+            self._note(parent, f"the bot lacks {lacking}")
+            return None
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                webhook = await self._find_or_make(parent, persona)
+        except (*FAULTS, ValueError) as error:
+            self._not_before[parent.id] = time.monotonic() + _AGAIN_AFTER
+            self._note(parent, str(refusal(error, "webhook")))
+            return None
+        self._noted.discard(parent.id)
+        self._not_before.pop(parent.id, None)
+        self._found[parent.id, persona] = webhook
+        self._owners[webhook.id] = persona
+        return webhook
+
+    async def _find_or_make(self, parent: Parent, persona: str) -> discord.Webhook:
+        name = name_for_webhook(persona)  # of the shelf: no two are the same
+        ours = [webhook for webhook in await parent.webhooks() if self._is_ours(webhook)]
+        for webhook in ours:
+            if webhook.name == name:
+                return webhook
+        try:
+            return await parent.create_webhook(
+                name=name, avatar=await picture_file(self._house.personas[persona])
+            )
+        except discord.HTTPException as error:
+            if error.code == TOO_MANY_WEBHOOKS and ours:  # then another's, with the wrong picture
+                return ours[0]
+            raise
+
+    def _is_ours(self, webhook: discord.Webhook) -> bool:
+        me = self._client.user
+        by_us = webhook.user is None or (me is not None and webhook.user.id == me.id)
+        return by_us and webhook.type is discord.WebhookType.incoming and webhook.token is not None
+
+    def _note(self, parent: Parent, why: str) -> None:
+        if parent.id not in self._noted:
+            self._noted.add(parent.id)
+            _log.warning("no webhook in %s, so personas speak there as the bot: %s", where(parent), why)
