@@ -1,0 +1,243 @@
+"""The bot: connects to Discord, stays until it is cancelled, and leaves in good order."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+import aiohttp
+import discord
+
+from pixi.channels.discord.client import Client, Shards, quiet_logs
+from pixi.channels.discord.events import Events
+from pixi.channels.discord.house import House
+from pixi.channels.discord.recent import Recent
+from pixi.channels.discord.residents import residents
+from pixi.channels.discord.server import Server, find_server, pointed_at
+from pixi.channels.discord.speakers import Speakers
+from pixi.core.errors import ConfigError, PixiError
+
+__all__ = ["Bot", "Shards"]
+
+_log = logging.getLogger("pixi.discord")
+
+_PORTAL = "https://discord.com/developers/applications"
+_FIRST_WAIT, _LONGEST_WAIT = 2.0, 60.0  # seconds before Discord is tried again
+
+# All that leaving takes must stay below ten seconds.
+_FOR_LANES = 0.5
+_FOR_WINDING_DOWN = 5.0
+_FOR_MARKS = 1.0
+_FOR_CLOSING = 1.5
+
+
+class Bot:
+    """One bot on Discord, or on a server that speaks its language.
+
+    Args:
+        house: what it talks for.
+        token: the bot's.
+        api_url: the address of another server's REST API; empty: Discord.
+        shards: those that this process runs; None: as many as Discord wants.
+        tell: is told, in one line each, what the operator should know.
+    """
+
+    def __init__(
+        self,
+        house: House,
+        *,
+        token: str,
+        api_url: str = "",
+        shards: Shards | None = None,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._house = house
+        self._token = token
+        self._api_url = api_url
+        self._shards = shards
+        self._tell = tell
+
+    async def run(self) -> None:
+        """Connect and stay until cancelled; then finish what people see being written, within ten seconds.
+
+        Raises:
+            ConfigError: the token, an intent, the shards or the address of the server are wrong.
+            PixiError: Discord does not let the bot in for another reason.
+        """
+        token = _checked(self._token)
+        server = await find_server(self._api_url, token) if self._api_url else None
+        with quiet_logs():
+            async with pointed_at(server):
+                await self._run(token, server)
+
+    async def _run(self, token: str, server: Server | None) -> None:
+        client = await self._logged_in(token, server)
+        recent = Recent(lambda: self._house.rules.overhear)
+        speakers = Speakers(client, self._house, recent)
+        events = Events(
+            client, self._house, speakers, recent, lambda: self._welcome(client, speakers, events)
+        )
+        try:
+            await events.listen()
+            await client.connect()
+        except discord.ConnectionClosed as error:
+            _refused(error.code, client)
+        except discord.PrivilegedIntentsRequired:
+            _refused(4014, client)
+        finally:
+            await self._leave(client, events, speakers)
+
+    # Coming.
+
+    async def _logged_in(self, token: str, server: Server | None) -> Client:
+        """A client that the token opened, however long it takes until there is a connection."""
+        wait = _FIRST_WAIT
+        while True:
+            client = Client(self._shards or (_all_of(server.shards) if server else None))
+            try:
+                await self._log_in(client, token, server)
+            except (
+                aiohttp.ClientError,
+                OSError,
+                discord.GatewayNotFound,
+                discord.DiscordServerError,
+            ) as error:
+                reason = " ".join(str(error).split()) or type(error).__name__
+                _log.warning("Discord cannot be reached: %s; trying again in %.0f seconds", reason, wait)
+            except BaseException:
+                await _closed(client)
+                raise
+            else:
+                return client
+            await _closed(client)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+    async def _log_in(self, client: Client, token: str, server: Server | None) -> None:
+        try:
+            await client.login(token)
+            if server is not None:
+                client.sessions_at_once = server.sessions_at_once
+            else:
+                count, _, limits = await client.http.get_bot_gateway()
+                client.shard_count = client.shard_count or count
+                client.sessions_at_once = limits["max_concurrency"]
+        except discord.LoginFailure:
+            raise _wrong_token() from None
+        except discord.HTTPException as error:
+            if error.status >= 500 or error.status == 429:
+                raise aiohttp.ClientError(f"HTTP status {error.status}") from None
+            raise PixiError(f"Discord does not let the bot in: {' '.join(str(error).split())}.") from None
+        except (KeyError, TypeError, ValueError) as error:
+            where = server.rest if server else "discord.com"
+            raise PixiError(
+                f"{where} does not answer as Discord does: {error!r} in the bot's user."
+            ) from None
+        flags = client.application_flags
+        if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
+            self._tell(_no_content(client))
+
+    async def _welcome(self, client: Client, speakers: Speakers, events: Events) -> None:
+        """What is done once, when the bot is connected."""
+        count = len(client.guilds)
+        self._tell(f"Connected as {client.user}, in {count} server{'' if count == 1 else 's'}.")
+        events.beside(self._house.resume(speakers.open))
+        if self._house.rules.faces == "profile":
+            events.beside(self._dress(client, speakers))
+
+    async def _dress(self, client: Client, speakers: Speakers) -> None:
+        bot = client.user
+        assert bot is not None  # it is connected
+        for guild in list(client.guilds):
+            await speakers.wear(guild, residents(self._house, bot.id, (guild.id,))[0])
+
+    # Going.
+
+    async def _leave(self, client: Client, events: Events, speakers: Speakers) -> None:
+        """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
+        try:
+            await events.stop(_FOR_LANES)
+            wind_down = self._house.wind_down(_FOR_WINDING_DOWN)
+            await _within(_FOR_WINDING_DOWN + 1.0, wind_down, "replies could not be finished")
+            await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
+            await speakers.close()
+        finally:
+            await _closed(client)
+
+
+def _checked(token: str) -> str:
+    """A token that can be sent.
+
+    Raises:
+        ConfigError: there is none, or it cannot be one.
+    """
+    token = token.strip()
+    if not token:
+        raise ConfigError(
+            f"There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.\n"
+            f"A bot's token is shown at {_PORTAL}, on its page Bot."
+        )
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigError(
+            "DISCORD_TOKEN holds characters that no token has; copy the token alone, in one line."
+        )
+    return token
+
+
+def _wrong_token() -> ConfigError:
+    return ConfigError(
+        "Discord does not know the token in DISCORD_TOKEN.\n"
+        f"Make a new one at {_PORTAL}, on the bot's page Bot."
+    )
+
+
+def _no_content(client: Client) -> str:
+    page = f"{_PORTAL}/{client.application_id}/bot" if client.application_id else _PORTAL
+    return f"Discord does not show the bot what people write: switch on Message Content Intent at {page}"
+
+
+def _refused(code: int, client: Client) -> NoReturn:
+    """Tell why Discord's gateway closed the door for good.
+
+    Raises:
+        ConfigError: the operator can mend it.
+        PixiError: nobody can.
+    """
+    match code:
+        case 4004:
+            raise _wrong_token() from None
+        case 4014:
+            raise ConfigError(
+                f"{_no_content(client)}\n(Privileged Gateway Intents; then start again.)"
+            ) from None
+        case 4010 | 4011:
+            raise ConfigError(
+                "Discord does not take these shards: give --shards as FIRST-LAST/ALL, e.g. 0-3/8,\n"
+                "with more of them in all where the bot is in many servers, or leave it out."
+            ) from None
+        case _:
+            raise PixiError(f"Discord closed the connection for good (code {code}).") from None
+
+
+def _all_of(count: int) -> Shards:
+    return Shards(tuple(range(count)), count)
+
+
+async def _within(seconds: float, work: Awaitable[None], what: str) -> None:
+    """Wait so long for something; whatever hinders it costs one line."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        _log.warning("%s in time", what)
+    except PixiError as error:
+        _log.error("%s: %s", what, error)
+
+
+async def _closed(client: Client) -> None:
+    """Close a client, even where the other side does not answer any more."""
+    try:
+        async with asyncio.timeout(_FOR_CLOSING):
+            await client.close()
+    except (TimeoutError, aiohttp.ClientError, OSError, AttributeError):
+        await client.http.close()

@@ -1,0 +1,178 @@
+"""discord.py's client, made modest in memory and hard to bring down."""
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import discord
+
+from pixi.core.errors import ConfigError
+
+_log = logging.getLogger("pixi.discord")
+
+_BETWEEN_SESSIONS = 5.0  # seconds
+_BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """Which shards this process runs: `ids` out of `count`."""
+
+    ids: tuple[int, ...]
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Shards":
+        """Read `0-3/8` (four of eight) or `2/8` (one of them).
+
+        Raises:
+            ConfigError: it is written otherwise, or there are no such shards.
+        """
+        match = re.fullmatch(r"\s*(\d{1,6})(?:\s*-\s*(\d{1,6}))?\s*/\s*(\d{1,6})\s*", text, re.ASCII)
+        if match is None:
+            raise ConfigError(
+                f"{text!r} names no shards: write FIRST-LAST/ALL or ONE/ALL, e.g. 0-3/8 or 2/8."
+            )
+        first, last, count = int(match[1]), int(match[2] or match[1]), int(match[3])
+        if count == 0 or first > last or last >= count:
+            have = (
+                f"of {count} shards the first is 0 and the last {count - 1}"
+                if count
+                else "there are none of 0"
+            )
+            raise ConfigError(f"There are no shards {text.strip()}: {have}.")
+        return cls(tuple(range(first, last + 1)), count)
+
+
+class Client(discord.AutoShardedClient):
+    """Keeps no members, no presences and no messages; an event that cannot be read costs one line.
+
+    Attributes:
+        sessions_at_once: how many shards may begin a session within five seconds.
+    """
+
+    def __init__(self, shards: Shards | None = None) -> None:
+        super().__init__(
+            intents=discord.Intents(
+                guilds=True,
+                guild_messages=True,
+                dm_messages=True,
+                message_content=True,
+                emojis_and_stickers=True,
+            ),
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            max_messages=None,
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        if shards is not None:
+            self.shard_ids, self.shard_count = list(shards.ids), shards.count
+            self._connection.shard_count = shards.count
+        self.sessions_at_once = 1
+        self._began: dict[int, float] = {}  # when the last session began, by shard modulo `sessions_at_once`
+        parsers = self._connection.parsers
+        for event, parser in parsers.items():
+            parsers[event] = _sturdy(event, parser)
+        parsers["READY"] = _sturdy("READY", self._with_shard(self._connection.parse_ready))
+
+    async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
+        """Log what a handler of ours raised, in one line; with debugging, from where."""
+        _log.error("%s broke", event_method, exc_info=True)
+
+    async def application_info(self) -> discord.AppInfo:
+        """What the server knows of the application; of a server that has no such thing, the bot's user."""
+        try:
+            return await super().application_info()
+        except (discord.HTTPException, KeyError, TypeError) as error:
+            _log.warning("the application could not be read: %s", error)
+        user = self.user
+        assert user is not None  # logging in begins with it
+        return discord.AppInfo(
+            self._connection,
+            {
+                "id": user.id,
+                "name": user.name,
+                "description": "",
+                "summary": "",
+                "icon": None,
+                "bot_public": False,
+                "bot_require_code_grant": False,
+                "verify_key": "",
+                "flags": 0,
+                "hook": False,
+                "max_participants": 0,
+                "interactions_endpoint_url": None,
+                "approximate_user_install_count": 0,
+                "owner": {
+                    "id": user.id,
+                    "username": user.name,
+                    "discriminator": user.discriminator,
+                    "avatar": None,
+                    "global_name": None,
+                },
+            },
+        )
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Wait until Discord lets another session begin; no longer, when the last one is a while ago."""
+        slot = (shard_id or 0) % max(1, self.sessions_at_once)
+        now = time.monotonic()
+        begins = max(now, self._began.get(slot, -_BETWEEN_SESSIONS) + _BETWEEN_SESSIONS)
+        self._began[slot] = begins
+        await asyncio.sleep(begins - now)
+
+    def _with_shard(self, parser: Callable[[Any], None]) -> Callable[[Any], None]:
+        """READY as discord.py needs it: a server with one shard may leave out which one it is."""
+
+        def parse(data: Any) -> None:
+            shard_ids = list(self._connection.shard_ids)
+            if len(shard_ids) == 1:
+                data.setdefault("shard", [shard_ids[0], self.shard_count])
+            parser(data)
+
+        return parse
+
+
+def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A parser that an odd event does not bring down, and the connection with it."""
+
+    def parse(data: Any) -> None:
+        try:
+            parser(data)
+        except _BROKEN_EVENT as error:
+            _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
+
+    return parse
+
+
+class _InOneLine(logging.Filter):
+    """Lets discord.py tell of an exception by its name and text; where from, only when debugging."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1] is not None and not _log.isEnabledFor(logging.DEBUG):
+            error = record.exc_info[1]
+            text = " ".join(str(error).split())
+            record.msg = f"{record.getMessage()}: {type(error).__name__}{f': {text}' if text else ''}"
+            record.args = ()
+            record.exc_info = record.exc_text = None
+        return True
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Let nothing of the bot or of discord.py print a traceback, unless debugging. Holds for the process."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "discord"]
+    loggers = [_log, *map(logging.getLogger, names)]
+    one_line = _InOneLine()
+    for logger in loggers:
+        logger.addFilter(one_line)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(one_line)
