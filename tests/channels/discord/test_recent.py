@@ -1,0 +1,148 @@
+from pixi.channels.discord.bot_turns import BotTurns
+from pixi.channels.discord.recent import Recent, Remark
+from pixi.core.message import Author
+
+ROOM = 7
+
+
+def remark(number: int, text: str = "", *, persona: str = "", ours: bool = False) -> Remark:
+    return Remark(number, Author("5", "Mo"), text or f"text {number}", persona=persona, ours=ours)
+
+
+def recent(overhear: int = 3) -> Recent:
+    return Recent(lambda: overhear)
+
+
+def ids(remarks: list[Remark]) -> list[int]:
+    return [each.id for each in remarks]
+
+
+def test_a_message_is_new_once() -> None:
+    heard = recent()
+
+    assert [heard.is_new(1), heard.is_new(1)] == [True, False]
+    heard.unhear(1)
+    assert heard.is_new(1)
+
+
+def test_ids_are_remembered_within_limits() -> None:
+    heard = recent()
+    for number in range(30_000):
+        assert heard.is_new(number)
+
+    assert not heard.is_new(29_999)
+    assert heard.is_new(0)
+
+
+def test_the_last_messages_before_one_are_told_and_each_once() -> None:
+    heard = recent()
+    for number in range(1, 7):
+        heard.add(ROOM, remark(number))
+
+    assert ids(heard.untold(ROOM, "pixi", 6)) == [3, 4, 5]
+    heard.tell(ROOM, "pixi", 6)
+    assert heard.untold(ROOM, "pixi", 7) == []
+    heard.add(ROOM, remark(7))
+    assert ids(heard.untold(ROOM, "pixi", 8)) == [7]
+    assert ids(heard.untold(ROOM, "edda", 8)) == [5, 6, 7]
+
+
+def test_fewer_messages_than_may_be_told_are_all_told() -> None:
+    heard = recent(overhear=20)
+    for number in range(1, 16):
+        heard.add(ROOM, remark(number))
+
+    assert ids(heard.untold(ROOM, "pixi", 99)) == list(range(1, 16))
+
+
+def test_nothing_is_told_where_nothing_is_to_be_overheard() -> None:
+    heard = recent(overhear=0)
+    heard.add(ROOM, remark(1))
+
+    assert heard.untold(ROOM, "pixi", 9) == []
+
+
+def test_a_persona_is_not_told_what_it_said_itself() -> None:
+    heard = recent(9)
+    heard.add(ROOM, remark(1, persona="pixi"))
+    heard.add(ROOM, remark(2, persona="edda"))
+    heard.add(ROOM, remark(3, ours=True))
+    heard.add(ROOM, remark(4))
+
+    assert ids(heard.untold(ROOM, "pixi", 9)) == [2, 4]
+    assert ids(heard.untold(ROOM, "edda", 9)) == [1, 4]
+
+
+def test_what_is_read_later_stands_in_its_place() -> None:
+    heard = recent()
+    for number in (5, 2, 3, 5):
+        heard.add(ROOM, remark(number))
+
+    assert ids(heard.untold(ROOM, "pixi", 9)) == [2, 3, 5]
+
+
+def test_edits_and_deletions_are_followed() -> None:
+    heard = recent()
+    heard.add(ROOM, remark(1))
+    heard.add(ROOM, remark(2))
+    heard.revise(ROOM, 1, "otherwise")
+    heard.withdraw(ROOM, 2)
+    heard.revise(ROOM, 3, "unknown")
+    heard.withdraw(404, 1)
+
+    assert [(each.id, each.text) for each in heard.untold(ROOM, "pixi", 9)] == [(1, "otherwise")]
+    heard.leave(ROOM)
+    assert heard.find(ROOM, 1) is None
+
+
+def test_it_is_known_when_others_spoke_last() -> None:
+    heard = recent()
+
+    assert heard.latest_by_others(ROOM) == 0
+    heard.add(ROOM, remark(1))
+    heard.add(ROOM, remark(2, ours=True))
+    heard.add(ROOM, remark(3, persona="edda"))
+    assert heard.latest_by_others(ROOM) == 1
+    heard.somebody_spoke(ROOM, 4)
+    assert heard.latest_by_others(ROOM) == 4
+
+
+def test_the_past_of_a_channel_is_wanted_once() -> None:
+    heard = recent()
+
+    assert heard.wants_past(ROOM)
+    assert not heard.wants_past(ROOM)
+    assert heard.wants_past(8)
+
+
+def test_it_is_known_what_a_persona_was_told() -> None:
+    heard = recent()
+
+    assert heard.is_stranger(ROOM, "pixi")
+    assert not heard.was_told(ROOM, "pixi", 1)
+    heard.tell(ROOM, "pixi", 5)
+    heard.tell(ROOM, "pixi", 3)
+    assert not heard.is_stranger(ROOM, "pixi")
+    assert heard.was_told(ROOM, "pixi", 5)
+    assert heard.is_stranger(ROOM, "edda")
+
+
+def test_channels_are_remembered_within_limits() -> None:
+    heard = recent()
+    for channel in range(3_000):
+        for number in range(40):
+            heard.add(channel, remark(number))
+
+    assert heard.find(0, 39) is None
+    assert heard.find(2_999, 39) is not None
+    assert heard.find(2_999, 1) is None
+
+
+def test_turns_between_humans_are_counted_by_channel() -> None:
+    turns = BotTurns()
+
+    assert [turns.take(1, 2) for _ in range(4)] == [True, True, False, False]
+    assert turns.take(2, 2)
+    turns.human_spoke(1)
+    assert turns.take(1, 2)
+    assert not turns.take(3, 0)
