@@ -1,0 +1,348 @@
+"""What Discord answers by HTTP, with faults at the moments that matter; and a bot without a gateway."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import discord
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from discord.http import Route
+
+BOT, APPLICATION, GUILD, CHANNEL, VOICE, THREAD, DM = 900, 901, 100, 200, 201, 202, 300
+MO, ANA = 11, 12
+EMOJI = {"id": "77", "name": "PixiWave", "available": True, "roles": [], "animated": False}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(slots=True)
+class Fault:
+    """Goes wrong once, with the first request whose method and path it fits.
+
+    Attributes:
+        path: what the path ends with.
+        status: of the answer; 0: the connection is cut.
+        after: the request was carried out before it went wrong.
+    """
+
+    method: str
+    path: str
+    status: int = 0
+    code: int = 0
+    message: str = "no"
+    headers: dict[str, str] = field(default_factory=dict)
+    after: bool = False
+    times: int = 1
+
+
+@dataclass(slots=True)
+class Asked:
+    """A request that came."""
+
+    method: str
+    path: str
+    body: dict[str, Any]
+    query: dict[str, str]
+
+
+@dataclass(slots=True)
+class RestDiscord:
+    """Channels with their messages. What came can be read, what goes wrong can be set."""
+
+    asked: list[Asked] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    messages: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    reactions: list[tuple[int, int, str]] = field(default_factory=list)
+    webhooks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    pinged: list[set[str]] = field(default_factory=list)
+    tells_nonces: bool = True
+    member: dict[str, Any] = field(default_factory=dict)
+    _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(5_000))
+
+    def said(self, channel: int = CHANNEL) -> list[str]:
+        """What stands in a channel that the bot or its webhooks posted."""
+        ours = (each for each in self.messages.get(channel, ()) if each["author"].get("bot"))
+        return [each["content"] for each in ours]
+
+    def requests(self, method: str, path: str) -> list[Asked]:
+        """The requests of a method whose path ends so."""
+        return [each for each in self.asked if each.method == method and each.path.endswith(path)]
+
+    def write(self, author: int, text: str, channel: int = CHANNEL) -> int:
+        """Somebody writes; gives the message's id."""
+        user = {"id": str(author), "username": f"user{author}", "discriminator": "0", "avatar": None}
+        return int(self._put(channel, user, text)["id"])
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer a request."""
+        raw = await request.read()
+        body = json.loads(raw) if raw and raw[:1] in b"{[" else {}
+        asked = Asked(request.method, request.path, body, dict(request.query))
+        self.asked.append(asked)
+        fault = next((each for each in self.faults if self._fits(each, asked)), None)
+        if fault is not None:
+            fault.times -= 1
+            if fault.after:
+                self._answer(asked)
+            if not fault.status:
+                assert request.transport is not None
+                request.transport.abort()
+                return web.Response()
+            told = {"code": fault.code, "message": fault.message, "retry_after": 0.05}
+            return _json(told, fault.status, fault.headers)
+        status, answer = self._answer(asked)
+        return _json(answer, status) if answer is not None else web.Response(status=status)
+
+    def _fits(self, fault: Fault, asked: Asked) -> bool:
+        return fault.times > 0 and fault.method == asked.method and asked.path.endswith(fault.path)
+
+    def _answer(self, asked: Asked) -> tuple[int, Any]:
+        where = asked.path.removeprefix("/api/v10/").split("/")
+        match (asked.method, where):
+            case ("GET", ["users", "@me"]):
+                return 200, {
+                    "id": str(BOT),
+                    "username": "Bot",
+                    "discriminator": "0",
+                    "avatar": None,
+                    "bot": True,
+                }
+            case ("GET", ["oauth2", "applications", "@me"]):
+                owner = {"id": "1", "username": "ana", "discriminator": "0", "avatar": None}
+                named = {
+                    "id": str(APPLICATION),
+                    "name": "Bot",
+                    "description": "",
+                    "icon": None,
+                    "owner": owner,
+                }
+                return 200, {**named, "bot_public": True, "bot_require_code_grant": False, "verify_key": ""}
+            case ("POST", ["channels", channel, "messages"]):
+                return self._post(int(channel), asked.body)
+            case ("GET", ["channels", channel, "messages"]):
+                after = int(asked.query.get("after", 0))
+                found = [each for each in self.messages.get(int(channel), ()) if int(each["id"]) > after]
+                return 200, list(reversed(found[:100] if after else found[-100:]))
+            case ("PUT", ["channels", channel, "messages", message, "reactions", emoji, "@me"]):
+                self.reactions.append((int(channel), int(message), emoji))
+                return 204, None
+            case ("POST", ["channels", _, "typing"]):
+                return 204, None
+            case ("GET", ["channels", channel, "webhooks"]):
+                return 200, [each for each in self.webhooks.values() if each["channel_id"] == channel]
+            case ("POST", ["channels", channel, "webhooks"]):
+                return 200, self.webhook(int(channel), asked.body["name"], avatar=asked.body.get("avatar"))
+            case ("POST", ["webhooks", webhook, _]):
+                return self._speak(int(webhook), asked)
+            case ("PATCH", ["guilds", _, "members", "@me"]):
+                self.member |= asked.body
+                return 200, {**_me(), "nick": self.member.get("nick")}
+            case ("GET", ["channels", channel]) if int(channel) in (CHANNEL, DM):
+                return 200, {"id": channel, "type": 1, "recipients": [], "last_message_id": None}
+            case _:
+                return 404, {"code": 10003, "message": "Unknown Channel"}
+
+    def webhook(self, channel: int, name: str, *, avatar: Any = None, user: int = BOT) -> dict[str, Any]:
+        """Make a webhook."""
+        made = {
+            "id": str(next(self._ids)),
+            "type": 1,
+            "channel_id": str(channel),
+            "name": name,
+            "token": "t0ken",
+            "avatar": avatar,
+            "application_id": str(APPLICATION),
+            "user": {"id": str(user), "username": "Bot", "discriminator": "0", "avatar": None},
+        }
+        self.webhooks[int(made["id"])] = made
+        return made
+
+    def _post(self, channel: int, body: dict[str, Any]) -> tuple[int, Any]:
+        assert len(body["nonce"]) <= 25
+        assert body["enforce_nonce"]
+        for message in self.messages.get(channel, ()):
+            if message["_nonce"] == body["nonce"]:
+                return 200, message
+        if not 0 < len(body["content"].encode("utf-16-le")) // 2 <= 2_000:
+            return 400, {"code": 50035, "message": "Invalid Form Body"}
+        author = {"id": str(BOT), "username": "Bot", "bot": True, "discriminator": "0", "avatar": None}
+        message = self._put(channel, author, body["content"], body["nonce"])
+        reference = body.get("message_reference")
+        known = [each["id"] for each in self.messages[channel]]
+        if reference is not None and str(reference["message_id"]) in known:
+            message["message_reference"] = reference
+        self._ping(body)
+        return 200, message
+
+    def _speak(self, webhook: int, asked: Asked) -> tuple[int, Any]:
+        if webhook not in self.webhooks:
+            return 404, {"code": 10015, "message": "Unknown Webhook"}
+        channel = int(asked.query.get("thread_id") or self.webhooks[webhook]["channel_id"])
+        author = {"id": str(webhook), "username": asked.body["username"], "bot": True, "avatar": None}
+        message = self._put(channel, {**author, "discriminator": "0000"}, asked.body["content"])
+        message |= {"webhook_id": str(webhook), "application_id": str(APPLICATION)}
+        message["_picture"] = asked.body.get("avatar_url")
+        self._ping(asked.body)
+        return 200, message
+
+    def _put(self, channel: int, author: dict[str, Any], text: str, nonce: str = "") -> dict[str, Any]:
+        message: dict[str, Any] = {
+            "id": str(next(self._ids)),
+            "channel_id": str(channel),
+            "author": author,
+            "content": text,
+            "timestamp": "2026-01-01T00:00:00+00:00",
+            "edited_timestamp": None,
+            "tts": False,
+            "mention_everyone": False,
+            "mentions": [],
+            "mention_roles": [],
+            "attachments": [],
+            "embeds": [],
+            "pinned": False,
+            "type": 0,
+            "_nonce": nonce or None,
+        }
+        if nonce and self.tells_nonces:
+            message["nonce"] = nonce
+        self.messages.setdefault(channel, []).append(message)
+        return message
+
+    def _ping(self, body: dict[str, Any]) -> None:
+        """Whom a message pings, as the documents of `allowed_mentions` have it."""
+        text, allowed = body["content"], body["allowed_mentions"]
+        pinged = set()
+        for word in ("@everyone", "@here"):
+            if word in text and "everyone" in allowed["parse"]:
+                pinged.add(word)
+        for user in (MO, ANA):
+            named = f"<@{user}>" in text
+            if named and ("users" in allowed["parse"] or str(user) in map(str, allowed.get("users", ()))):
+                pinged.add(str(user))
+        if "<@&55>" in text and ("roles" in allowed["parse"] or 55 in allowed.get("roles", ())):
+            pinged.add("role")
+        if allowed.get("replied_user"):
+            pinged.add("replied")
+        self.pinged.append(pinged)
+
+
+def _json(answer: Any, status: int, headers: dict[str, str] | None = None) -> web.Response:
+    """JSON with the content type that discord.py knows it by."""
+    exactly = {"Content-Type": "application/json", **(headers or {})}
+    return web.Response(body=json.dumps(answer).encode(), status=status, headers=exactly)
+
+
+def _me() -> dict[str, Any]:
+    user = {"id": str(BOT), "username": "Bot", "discriminator": "0", "avatar": None, "bot": True}
+    return {
+        "user": user,
+        "roles": [],
+        "joined_at": "2026-01-01T00:00:00+00:00",
+        "deaf": False,
+        "mute": False,
+        "flags": 0,
+    }
+
+
+def guild_payload(*, permissions: int = discord.Permissions.all().value) -> dict[str, Any]:
+    """A server as the gateway announces it: a text and a voice channel, a thread, an emoji, the bot."""
+    place = {"permission_overwrites": [], "nsfw": False, "parent_id": None}
+    return {
+        "id": str(GUILD),
+        "name": "The Island",
+        "owner_id": "1",
+        "member_count": 3,
+        "roles": [_role(GUILD, "@everyone", permissions)],
+        "emojis": [EMOJI],
+        "channels": [
+            {"id": str(CHANNEL), "type": 0, "name": "general", "position": 0, **place},
+            {
+                "id": str(VOICE),
+                "type": 2,
+                "name": "voice",
+                "position": 1,
+                "bitrate": 64_000,
+                "user_limit": 0,
+                **place,
+            },
+        ],
+        "threads": [
+            {
+                "id": str(THREAD),
+                "type": 11,
+                "name": "a thread",
+                "parent_id": str(CHANNEL),
+                "guild_id": str(GUILD),
+                "owner_id": str(BOT),
+                "member_count": 1,
+                "message_count": 1,
+                "thread_metadata": {
+                    "archived": False,
+                    "auto_archive_duration": 60,
+                    "archive_timestamp": "2026-01-01T00:00:00+00:00",
+                    "locked": False,
+                },
+            }
+        ],
+        "members": [_me()],
+        "voice_states": [],
+        "presences": [],
+        "stickers": [],
+        "stage_instances": [],
+        "guild_scheduled_events": [],
+        "soundboard_sounds": [],
+        "features": [],
+        "premium_tier": 0,
+        "preferred_locale": "en-US",
+        "verification_level": 0,
+        "default_message_notifications": 0,
+        "explicit_content_filter": 0,
+        "mfa_level": 0,
+        "nsfw_level": 0,
+        "system_channel_flags": 0,
+        "afk_timeout": 60,
+    }
+
+
+def _role(id: int, name: str, permissions: int) -> dict[str, Any]:  # noqa: A002
+    return {
+        "id": str(id),
+        "name": name,
+        "permissions": str(permissions),
+        "position": 0,
+        "color": 0,
+        "colors": {"primary_color": 0, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "managed": False,
+        "mentionable": False,
+        "flags": 0,
+    }
+
+
+@asynccontextmanager
+async def bot_of(
+    rest: RestDiscord, monkeypatch: pytest.MonkeyPatch, *, permissions: int = discord.Permissions.all().value
+) -> AsyncIterator[discord.Client]:
+    """A bot of discord.py's that talks to it over a socket, and was told of the server."""
+    app = web.Application(client_max_size=20_000_000)
+    app.router.add_route("*", "/{path:.*}", rest.serve)
+    async with TestServer(app) as server:
+        monkeypatch.setattr(Route, "BASE", str(server.make_url("/api/v10")))
+        client = discord.Client(
+            intents=discord.Intents(guilds=True, emojis_and_stickers=True),
+            application_id=APPLICATION,
+            max_messages=None,
+            chunk_guilds_at_startup=False,
+        )
+        async with client:
+            await client.login("a-token")
+            state: Any = client._connection
+            state._add_guild_from_data(guild_payload(permissions=permissions))
+            yield client
+            await asyncio.sleep(0)
