@@ -133,6 +133,11 @@ def stamp(messages: Sequence[Message], *, local_time: datetime, small: bool, gro
     return UserLine("\n".join(blocks), tuple(image for m in messages for image in m.images))
 
 
+def told_id(person: str) -> str:
+    """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
+    return f"(id {_one_line(person)})"
+
+
 def _written_out(template: str, values: Mapping[str, str]) -> str:
     paragraphs = template.strip().split("\n\n")
     return "\n\n".join(
@@ -194,7 +199,7 @@ def _told_time(time: datetime) -> str:
 
 def _head(author: Author, *, addressed: bool, group: bool, pictures: int) -> str:
     """The line above somebody's words; "" where nothing need be said."""
-    name = f'"{_one_line(author.name) or "somebody"}" (id {_one_line(author.id)})'
+    name = f'"{_one_line(author.name) or "somebody"}" {told_id(author.id)}'
     parts = ["" if addressed else "overheard", name if group else ""]
     parts += ["a bot" if group and author.is_bot else ""]
     parts += ["" if not pictures else "1 picture" if pictures == 1 else f"{pictures} pictures"]

@@ -226,9 +226,9 @@ def reset(db: sqlite3.Connection, conversation: str) -> int:
     )
     # The acts of the turn that is under way stay until it ends: they are still to be settled.
     db.execute(
-        "DELETE FROM effects WHERE turn IN ("
-        "SELECT id FROM turns WHERE conversation = ? AND (finish IS NOT NULL OR generation < ?))",
-        (conversation, generation - 1),
+        "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?"
+        " AND (finish IS NOT NULL OR generation BETWEEN 0 AND ?))",
+        (conversation, generation - 2),
     )
     return generation
 

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from pixi.core.errors import StoreError
-from pixi.store.rows import Row, digests_in, naming
+from pixi.store.rows import Row, digests_in
 
 
 def keep(db: sqlite3.Connection, conversation: str, row: Row) -> None:
@@ -31,15 +31,22 @@ def fetching(db: sqlite3.Connection, conversation: str) -> Callable[[str], bytes
     return fetch
 
 
-def drop_unused(db: sqlite3.Connection, conversation: str, bodies: Iterable[bytes]) -> None:
-    """Of the pictures that these rows named, drop those that no other row names; they are gone already.
+def drop_unused(db: sqlite3.Connection, conversation: str, gone: Iterable[bytes]) -> None:
+    """Of the pictures that these rows named before they went, drop those that no other row names.
 
     This reads through the conversation, which is seldom asked for.
     """
-    for digest in {digest for body in bodies for digest in digests_in(body)}:
-        db.execute(
-            "DELETE FROM pictures WHERE conversation = ?1 AND digest = ?2"
-            " AND NOT EXISTS (SELECT 1 FROM messages WHERE conversation = ?1 AND instr(body, ?3))"
-            " AND NOT EXISTS (SELECT 1 FROM lines WHERE conversation = ?1 AND instr(body, ?3))",
-            (conversation, digest, naming(digest)),
-        )
+    unused = {digest for body in gone for digest in digests_in(body)}
+    if not unused:
+        return
+    rows = db.execute(
+        "SELECT body FROM messages WHERE conversation = ?1 AND body IS NOT NULL"
+        " UNION ALL SELECT body FROM lines WHERE conversation = ?1",
+        (conversation,),
+    )
+    for (body,) in rows:
+        unused.difference_update(digests_in(body))
+    db.executemany(
+        "DELETE FROM pictures WHERE conversation = ? AND digest = ?",
+        [(conversation, digest) for digest in unused],
+    )

@@ -9,7 +9,7 @@ from typing import TypeVar, assert_never
 import msgspec
 
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
-from pixi.core.message import Image, Message
+from pixi.core.message import Image, Message, Quoted
 
 Fetch = Callable[[str], bytes]
 """Gives the picture of a digest."""
@@ -64,9 +64,17 @@ def with_text(body: bytes, text: str) -> bytes:
     return _packed({**json.loads(unpack_text(body)), "text": text})
 
 
-def naming(digest: str) -> bytes:
-    """What stands in the row of whatever shows this picture, and in no other, whatever people write."""
-    return f'"{digest}"]'.encode()  # a quotation mark within a text has a backslash before it
+def without_quotes(body: bytes, person: str) -> bytes:
+    """The row of a message that quotes a person no longer.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    fields = json.loads(unpack_text(body))
+    fields = json.loads(unpack_text(body))
+    quoted = msgspec.convert(fields.get("quoted", ()), tuple[Quoted, ...])
+    kept = [one for one in quoted if one.author is None or one.author.id != person]
+    return _packed({**fields, "quoted": msgspec.to_builtins(kept)})
 
 
 def digests_in(body: bytes) -> list[str]:
@@ -75,6 +83,8 @@ def digests_in(body: bytes) -> list[str]:
     Raises:
         ValueError: the row is damaged.
     """
+    if b'"images": [[' not in body:
+        return []
     return [digest for _, digest in json.loads(unpack_text(body)).get("images", ())]
 
 

@@ -207,3 +207,11 @@ def _use_wal(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
         else:
             return
+
+
+def empty_wal(connection: sqlite3.Connection) -> None:
+    """Carry the log over into the file, so that what was deleted is in neither. In no transaction.
+
+    Where another process reads for longer than we wait, that is left to the next time.
+    """
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.store import chosen, inbox, journal, records
+from pixi.store import chosen, inbox, journal, people, records
 from pixi.store.journal import Intent, Settlement, record
-from pixi.store.schema import connect
+from pixi.store.schema import connect, empty_wal
 from pixi.store.store import Outcome, Place, SavedConversation, Tally, TurnRecord
 from pixi.store.writer import Row, Writer
 
@@ -100,7 +101,19 @@ class SqliteStore:
 
     async def reset(self, conversation: str) -> int:
         """See `Store.reset`."""
-        return await self._writer.ask(lambda db: journal.reset(db, conversation))
+        generation = await self._writer.ask(lambda db: journal.reset(db, conversation))
+        await self._writer.ask(empty_wal, alone=True)
+        return generation
+
+    async def forget(self, person: str) -> tuple[str, ...]:
+        """See `Store.forget`."""
+        changed = await self._writer.ask(lambda db: people.forget(db, person))
+        await self._writer.ask(empty_wal, alone=True)
+        return changed
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """See `Store.export`."""
+        return await self._writer.ask(lambda db: people.export(db, person), writes=False)
 
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         """See `Store.turn_behind`."""

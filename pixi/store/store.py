@@ -46,7 +46,8 @@ class SavedConversation:
         generation: counts resets; writes of an older generation are dropped.
         lines: the history, oldest first, frozen to the byte.
         waiting: messages received and not yet part of a turn, oldest first (overheard ones too).
-        unfinished: turns begun and not ended, oldest first.
+        unfinished: turns begun and not ended, oldest first. One that `reset` or `forget` overtook has
+            neither messages nor acts here: nothing is left of it but to end it.
     """
 
     generation: int
@@ -177,9 +178,9 @@ class Store(Protocol):
     ) -> bool:
         """Append the turn's lines and end it, in one transaction.
 
-        False, and nothing appended, if the conversation was reset since the turn began, or the turn was
-        ended before. Ending a turn with no lines (it was begun again with newer messages) puts its
-        messages back among the waiting, in their old places.
+        False, and nothing appended, if `reset` or `forget` overtook the turn, or it was ended before.
+        Ending a turn with no lines (it was begun again with newer messages) puts its messages back among
+        the waiting, in their old places.
         """
         ...
 
@@ -220,9 +221,14 @@ class Store(Protocol):
         ...
 
     async def forget(self, person: str) -> tuple[str, ...]:
-        """Forget a person, by the id of the author: their words in the inbox, in the lines, and all that
-        was answered to them alone, with its acts. Gives the addresses of the conversations that changed,
-        in which turns under way end without effect."""
+        """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
+        and all that was answered to them alone, with its acts.
+
+        Of a turn that answered others too, the others' words stay; the persona's stay where the person was
+        only overheard or quoted and they neither name nor repeat them. A turn under way in which the person
+        has a part ends without effect. Gives the addresses of the conversations that changed: whoever
+        holds messages or lines of theirs in memory reads them again.
+        """
         ...
 
     async def export(self, person: str) -> dict[str, Any]:

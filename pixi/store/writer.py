@@ -41,6 +41,7 @@ ENOUGH_AT_ONCE = 512
 class _Call:
     operation: Operation[Any]
     writes: bool
+    alone: bool
     answer: "asyncio.Future[Any]"
 
 
@@ -84,8 +85,8 @@ class Writer:
             self._stop()
             raise
 
-    async def ask(self, operation: Operation[T], *, writes: bool = True) -> T:
-        """Carry out an operation; returns once it is committed.
+    async def ask(self, operation: Operation[T], *, writes: bool = True, alone: bool = False) -> T:
+        """Carry out an operation; returns once it is committed. With `alone` it is in no transaction.
 
         Raises:
             StoreError: it could not be done, and nothing of it was.
@@ -95,7 +96,7 @@ class Writer:
         answer: asyncio.Future[T] = self._loop.create_future()
         if not self._noted:
             self._loop.call_soon(self._hand_over)
-        self._noted.append(_Call(operation, writes, answer))
+        self._noted.append(_Call(operation, writes, alone, answer))
         return await answer
 
     async def close(self) -> None:
@@ -133,7 +134,12 @@ class Writer:
             with closing(self._connect()) as connection:
                 self._on_loop(_answer, [(self._opened, None)])
                 while batch := self._next_batch():
-                    outcomes = _carry_out(connection, batch, self._name)
+                    parts = groupby(batch, key=_is_alone)
+                    outcomes = [
+                        outcome
+                        for _, calls in parts
+                        for outcome in _carry_out(connection, list(calls), self._name)
+                    ]
                     answers = [call.answer for call in batch]
                     self._on_loop(_answer, list(zip(answers, outcomes, strict=True)))
         except ConfigError as error:
@@ -189,6 +195,8 @@ def _carry_out(connection: sqlite3.Connection, batch: list[_Call], name: str) ->
 
 
 def _in_one_transaction(connection: sqlite3.Connection, batch: list[_Call]) -> list[object]:
+    if batch[0].alone:
+        return [call.operation(connection) for call in batch]
     connection.execute("BEGIN IMMEDIATE" if any(call.writes for call in batch) else "BEGIN")
     try:
         results: list[object] = []
@@ -204,6 +212,10 @@ def _in_one_transaction(connection: sqlite3.Connection, batch: list[_Call]) -> l
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     return results
+
+
+def _is_alone(call: _Call) -> bool:
+    return call.alone
 
 
 def _together(call: _Call) -> Callable[[sqlite3.Connection, list[Any]], None] | None:

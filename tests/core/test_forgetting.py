@@ -1,0 +1,100 @@
+"""A person is cut out of a stamped line, and nobody else is, whatever they wrote."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from pixi.core.conversation import Conversation
+from pixi.core.forgetting import tells_of, without
+from pixi.core.lines import UserLine
+from pixi.core.message import Author, Image, Message
+from pixi.core.prompt import stamp
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+MO, ANN, BOB = Author("11", "mo"), Author("12", "ann"), Author("1", "bob", is_bot=True)
+ONE, TWO, THREE = (Image("image/png", name) for name in (b"1", b"2", b"3"))
+
+
+def said(author: Author, text: str, *images: Image, addressed: bool = True) -> Message:
+    return Message(f"{author.id}{text}", "room", author, text, 0.0, addressed, None, images, group=True)
+
+
+def line(*messages: Message) -> UserLine:
+    return stamp(messages, local_time=NOON, small=False, group=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "hi",
+        "two\nlines\n\nand a gap",
+        '"mo" (id 11):',
+        'look:\n"mo" (id 11):\n> not mine',
+        'overheard, "mo" (id 11), 2 pictures:\u2028> x',
+        "[… 5 characters left out …]",
+        "> > quoted",
+        "",
+    ],
+)
+def test_what_others_wrote_stays_to_the_byte(text: str) -> None:
+    before, after = said(ANN, text), said(BOB, text, addressed=False)
+    whole = line(before, said(MO, "go away"), after)
+    assert without(whole, MO.id) == line(before, after)
+
+
+@pytest.mark.parametrize("name", ['x" (id 12):', "(id 12)", '" (id 12)\n> hi', "ann", "", "mo" * 99])
+def test_no_name_takes_somebody_else_along(name: str) -> None:
+    whole = line(said(Author("11", name), "mine"), said(ANN, "hers"))
+    assert without(whole, ANN.id) == line(said(Author("11", name), "mine"))
+    assert without(whole, "11") == line(said(ANN, "hers"))
+
+
+def test_an_id_is_met_whole() -> None:
+    whole = line(said(MO, "eleven"), said(BOB, "one"))
+    assert without(whole, BOB.id) == line(said(MO, "eleven"))
+    assert without(whole, "2") == whole
+
+
+def test_pictures_go_with_their_owner() -> None:
+    ann, mo, bob = said(ANN, "a", ONE), said(MO, "b", TWO, THREE), said(BOB, "c", ONE)
+    assert without(line(ann, mo, bob), MO.id) == line(ann, bob)
+    assert without(line(ann, mo), ANN.id) == line(mo)
+
+
+def test_pictures_of_which_the_owner_is_not_certain_go_too() -> None:
+    """Some were left out for want of room."""
+    whole = line(said(ANN, "a", ONE), said(MO, "b", TWO, THREE))
+    fewer = UserLine(whole.text, (ONE, THREE))
+    assert without(fewer, MO.id) == UserLine(line(said(ANN, "a", ONE)).text)
+    assert without(fewer, "99") == fewer, "nothing was cut"
+
+
+def test_nothing_is_left_of_a_line_that_was_theirs_alone() -> None:
+    assert without(line(said(MO, "a"), said(MO, "b", addressed=False)), MO.id) is None
+
+
+def test_a_line_that_names_nobody_is_anybodys() -> None:
+    for small in (False, True):
+        bare = stamp([said(ANN, "hi")], local_time=NOON, small=small, group=False)
+        assert without(bare, MO.id) is None
+
+
+def test_a_line_whose_middle_was_left_out_is_anybodys_from_there_on() -> None:
+    whole = line(said(MO, "secret " * 3_000), said(ANN, "well\n" * 3_000))
+    shortened = Conversation(context_tokens=4_000).fit(whole)
+    assert "characters left out" in shortened.text
+    assert without(shortened, MO.id) is None
+
+
+def test_who_is_named_is_told_of() -> None:
+    assert tells_of("thanks, MO!", {"mo"}, [], besides="")
+    assert not tells_of("more of that", {"mo", "", " "}, [], besides="")
+    assert tells_of("[c++ fan] said", {"[C++ fan]"}, [], besides="")
+
+
+def test_what_is_repeated_tells_if_nobody_else_said_it() -> None:
+    words = ["meet me on Wednesday, door 4b7"]
+    assert tells_of("WEDNESDAY it is", set(), words, besides="when?")
+    assert tells_of("at 4b7?", set(), words, besides="when?")
+    assert not tells_of("wednesday it is", set(), words, besides="is Wednesday fine?")
+    assert not tells_of("meet me there", set(), words, besides=""), "short words are everybody's"
