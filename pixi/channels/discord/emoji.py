@@ -3,7 +3,6 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from rapidfuzz import fuzz, process
@@ -84,20 +83,23 @@ def written(own: OwnEmoji) -> str:
     return f"<{'a' if own.animated else ''}:{own.name}:{own.id}>"
 
 
-@dataclass(slots=True, repr=False)
 class EmojiNames:
-    """The emoji of Unicode by their names: English, shortcodes, and other languages once they are asked for.
+    """The emoji of Unicode by their names: English, shortcodes, and other languages.
 
     Making one takes some hundredths of a second; it can be done in a thread.
+
+    Args:
+        languages: BCP 47 tags of those to be read at once; others are read when they are asked for.
     """
 
-    _by_name: dict[str, str] = field(default_factory=dict)
-    _by_language: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    _plain: dict[str, str] = field(default_factory=dict)  # without variation selectors: as it should be
+    __slots__ = ("_by_language", "_by_name", "_plain")
 
-    def __post_init__(self) -> None:
+    def __init__(self, languages: Iterable[str] = ()) -> None:
         from emoji import EMOJI_DATA, STATUS
 
+        self._by_name: dict[str, str] = {}
+        self._by_language: dict[str, Mapping[str, str]] = {}
+        self._plain: dict[str, str] = {}  # without variation selectors: as it should be
         whole = STATUS["fully_qualified"]
         aliases: list[tuple[str, str]] = []
         for emoji, about in EMOJI_DATA.items():
@@ -110,6 +112,8 @@ class EmojiNames:
         self._by_name |= _DISCORD
         for word, emoji in _WORDS.items():
             self._by_name.setdefault(word, emoji)
+        for language in languages:
+            self._of(language)
 
     def named(self, name: str, language: str = "en") -> str | None:
         """The emoji of exactly this name, which may ask for a tone of skin."""

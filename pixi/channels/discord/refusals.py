@@ -165,6 +165,13 @@ def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:
     return ", ".join(name.replace("_", " ").title() for name in needed if not held.get(name, True))
 
 
+def timed_out(channel: "MessageableChannel") -> bool:
+    """Whether a moderator has silenced the bot there for a time."""
+    guild = getattr(channel, "guild", None)
+    me: discord.Member | None = guild.me if isinstance(guild, discord.Guild) else None
+    return me is not None and me.is_timed_out()
+
+
 def where(channel: "MessageableChannel | GuildChannel") -> str:
     """A channel as an operator finds it: its name, its server's name, its id."""
     name = getattr(channel, "name", None)

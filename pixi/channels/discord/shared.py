@@ -10,7 +10,7 @@ import discord
 
 from pixi.channels.discord.emoji import EmojiNames
 from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import Refused, missing, where
+from pixi.channels.discord.refusals import Refused, missing, timed_out, where
 from pixi.channels.discord.webhooks import Webhooks
 from pixi.core.message import Author
 
@@ -56,7 +56,8 @@ class Shared:
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""
         if self._names is None:
-            self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames)
+            languages = {persona.language for persona in self.house.personas.values()}
+            self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames, languages)
 
     async def emoji_names(self) -> EmojiNames:
         """The names of emoji."""
@@ -84,7 +85,7 @@ class Shared:
             level = logging.DEBUG if (channel.id, what) in self._noted else logging.WARNING
             self._noted.add((channel.id, what))
         lacking = missing(channel, what)
-        told = f" It lacks {lacking}." if lacking else ""
+        told = f" It lacks {lacking}." if lacking else " It is timed out." if timed_out(channel) else ""
         _log.log(level, "%s: %s%s", where(channel), error, told)
 
     def accepted(self, channel_id: int, what: str) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import discord
 import pytest
@@ -215,6 +216,18 @@ async def test_a_closed_channel_is_told_of_once_and_not_tried_again_in_the_turn(
         "#general of 'The Island' (200): Discord refused the message: "
         "the bot lacks a permission there. It lacks Send Messages."
     ]
+
+
+async def test_a_bot_that_was_silenced_for_a_time_is_told_of(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = scene.channel().target
+    assert isinstance(target, discord.TextChannel)
+    target.guild.me.timed_out_until = discord.utils.utcnow() + timedelta(minutes=5)
+    scene.rest.faults.append(Fault("POST", "/messages", status=403, code=50013))
+    with pytest.raises(ChannelError):
+        await scene.channel().send("hi", nonce="1")
+    assert caplog.messages[-1].endswith("the bot lacks a permission there. It is timed out.")
 
 
 async def test_no_token_is_ever_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
