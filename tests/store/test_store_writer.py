@@ -96,3 +96,26 @@ async def test_calls_made_together_are_one_transaction() -> None:
     await writer.close()
     assert [word for word in statements if not word.startswith("INSERT")] == ["BEGIN IMMEDIATE", "COMMIT"] * 2
     assert len(statements) == 13
+
+
+async def test_what_is_asked_alone_stands_in_no_transaction_and_in_its_place() -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def noting(name: str) -> Callable[[sqlite3.Connection], str]:
+        def operation(connection: sqlite3.Connection) -> str:
+            seen.append((name, connection.in_transaction))
+            return name
+
+        return operation
+
+    writer = Writer("test", memory)
+    await writer.open()
+    calls = [writer.ask(noting(name), alone=name in "bcf") for name in "abcdef"]
+    failing = writer.ask(raising(ValueError("odd")), alone=True)
+    *names, failed = await asyncio.gather(*calls, failing, return_exceptions=True)
+    assert names == [*"abcdef"]
+    assert isinstance(failed, StoreError)
+    assert [*dict.fromkeys(seen)] == [
+        ("a", True), ("b", False), ("c", False), ("d", True), ("e", True), ("f", False)
+    ]  # fmt: skip
+    await writer.close()
