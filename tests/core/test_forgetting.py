@@ -1,8 +1,11 @@
 """A person is cut out of a stamped line, and nobody else is, whatever they wrote."""
 
 from datetime import UTC, datetime
+from itertools import groupby
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pixi.core.conversation import Conversation
 from pixi.core.forgetting import tells_of, without
@@ -40,6 +43,30 @@ def test_what_others_wrote_stays_to_the_byte(text: str) -> None:
     before, after = said(ANN, text), said(BOB, text, addressed=False)
     whole = line(before, said(MO, "go away"), after)
     assert without(whole, MO.id) == line(before, after)
+
+
+_ANYTHING = st.text(st.sampled_from("ab \"'>#:()[…]1\n\u2028@"), max_size=30)
+_WRITTEN = st.tuples(st.sampled_from("123"), _ANYTHING, _ANYTHING, st.booleans(), st.integers(0, 2))
+
+
+@given(st.lists(_WRITTEN, min_size=1, max_size=8), st.sampled_from("1234"))
+def test_of_a_talk_exactly_one_person_goes(
+    written: list[tuple[str, str, str, bool, int]], person: str
+) -> None:
+    messages = [
+        said(Author(author, name), text, *[ONE, TWO][:pictures], addressed=addressed)
+        for author, name, text, addressed, pictures in written
+    ]
+    parts = [[*part] for _, part in groupby(messages, lambda m: (m.author, m.addressed))]
+    kept = [line(*part) for part in parts if part[0].author.id != person]
+    left = without(line(*messages), person)
+    if not kept:
+        assert left is None
+        return
+    assert left is not None
+    time = kept[0].text.split("\n", 1)[0]
+    assert left.text == "\n".join([time, *(one.text.split("\n", 1)[1] for one in kept)])
+    assert left.images == tuple(image for one in kept for image in one.images)
 
 
 @pytest.mark.parametrize("name", ['x" (id 12):', "(id 12)", '" (id 12)\n> hi', "ann", "", "mo" * 99])
