@@ -16,6 +16,7 @@ from pixi.core.errors import ConfigError
 _log = logging.getLogger("pixi.discord")
 
 _BETWEEN_SESSIONS = 5.0  # seconds
+_LAST_GUILD = 0.5  # seconds without another guild until a shard is ready; later ones are caught up with alone
 _BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
 
 
@@ -57,6 +58,7 @@ class Client(discord.AutoShardedClient):
     """
 
     def __init__(self, shards: Shards | None = None) -> None:
+        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # it never speaks aloud
         super().__init__(
             intents=discord.Intents(
                 guilds=True,
@@ -68,6 +70,7 @@ class Client(discord.AutoShardedClient):
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             max_messages=None,
+            guild_ready_timeout=_LAST_GUILD,
             allowed_mentions=discord.AllowedMentions.none(),
         )
         if shards is not None:
@@ -89,7 +92,7 @@ class Client(discord.AutoShardedClient):
         try:
             return await super().application_info()
         except (discord.HTTPException, KeyError, TypeError) as error:
-            _log.warning("the application could not be read: %s", error)
+            _log.info("the application could not be read: %s", error)
         user = self.user
         assert user is not None  # logging in begins with it
         return discord.AppInfo(

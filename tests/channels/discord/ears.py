@@ -4,6 +4,7 @@ import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import discord
@@ -66,6 +67,8 @@ class Rest:
                 found = [each for each in self.history.get(int(channel), []) if each["id"] == wanted]
                 if found:
                     return web.json_response(found[0])
+            case ["channels", channel] if int(channel) == DM:
+                return web.json_response({"id": channel, "type": 1, "recipients": [user(MO)]})
             case ["guilds", _, "members", member] if int(member) in self.roles:
                 return web.json_response({**member_of(self.roles[int(member)]), "user": user(int(member))})
         return web.json_response({"code": 10008, "message": "Unknown"}, status=404)
@@ -131,6 +134,17 @@ class Ears:
             }
         return made | more
 
+    def sent(self, text: str, seconds_ago: float, *, channel: int = GENERAL, **more: Any) -> dict[str, Any]:
+        """A message in a channel's history that was sent so long ago, which the channel knows of."""
+        moment = discord.utils.utcnow() - timedelta(seconds=seconds_ago)
+        number = discord.utils.time_snowflake(moment) + next(self._ids)
+        payload = self.written(text, channel=channel, **more) | {"id": str(number)}
+        self.rest.history.setdefault(channel, []).append(payload)
+        place: Any = self.client.get_channel(channel)
+        if place is not None:
+            place.last_message_id = number
+        return payload
+
     def message(self, payload: Mapping[str, Any]) -> discord.Message:
         """It, as discord.py gives it."""
         state: Any = self.client._connection
@@ -191,7 +205,7 @@ def guild() -> dict[str, Any]:
         "owner_id": "1",
         "member_count": 3,
         "roles": [
-            _role(GUILD, "@everyone"),
+            _role(GUILD, "@everyone", permissions=str(discord.Permissions.all().value)),
             _role(MODERATOR, "moderators"),
             _role(BOT_ROLE, "Bot", managed=True, tags={"bot_id": str(BOT)}),
         ],
