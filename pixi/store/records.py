@@ -9,6 +9,9 @@ from pixi.store.journal import effects_of
 from pixi.store.rows import unpack_line
 from pixi.store.store import Tally, TurnRecord
 
+_ANSWERED = "EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
+"""True of a turn, and not of an attempt at one that was begun again or put off."""
+
 
 def turn_behind(db: sqlite3.Connection, prefix: str, platform_id: str) -> TurnRecord | None:
     """The turn that posted this message, in a conversation under a prefix."""
@@ -23,7 +26,8 @@ def turn_behind(db: sqlite3.Connection, prefix: str, platform_id: str) -> TurnRe
 def turns(db: sqlite3.Connection, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
     """The last turns that were ended in a conversation, oldest first."""
     found = db.execute(
-        "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL ORDER BY id DESC LIMIT ?",
+        "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL"
+        f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
         (conversation, max(0, limit)),
     ).fetchall()
     return tuple(_record(db, turn) for (turn,) in reversed(found))
@@ -32,11 +36,12 @@ def turns(db: sqlite3.Connection, conversation: str, limit: int) -> tuple[TurnRe
 def tally(db: sqlite3.Connection, prefix: str, since: float) -> Tally:
     """What the turns came to that began since then, in conversations under a prefix."""
     count, prompt, cached, completion, cost = db.execute(
-        "SELECT count(*), total(prompt_tokens), total(cached_tokens), total(completion_tokens), total(cost)"
+        f"SELECT total({_ANSWERED}), total(prompt_tokens), total(cached_tokens),"
+        " total(completion_tokens), total(cost)"
         " FROM turns WHERE began >= ? AND conversation >= ? AND conversation < ?",
         (since, *under(prefix)),
     ).fetchone()
-    return Tally(count, Usage(int(prompt), int(cached), int(completion)), cost)
+    return Tally(int(count), Usage(int(prompt), int(cached), int(completion)), cost)
 
 
 def _record(db: sqlite3.Connection, turn: int) -> TurnRecord:

@@ -99,7 +99,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What turns came to. `cost` holds those whose price is known."""
+    """What turns came to, those included that were begun again, which `turns` does not count.
+
+    `cost` holds those whose price is known.
+    """
 
     turns: int
     usage: Usage
@@ -197,7 +200,7 @@ class Store(Protocol):
         ...
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
-        """The last turns that were ended in a conversation, oldest first."""
+        """The last turns that were ended in a conversation, oldest first, but for those begun again."""
         ...
 
     async def tally(self, prefix: str, since: float) -> Tally:

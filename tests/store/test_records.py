@@ -48,6 +48,14 @@ async def said(
     return turn
 
 
+async def begun_again(store: SqliteStore, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
+    """An attempt that came to nothing, and the one after it, which is under way."""
+    await store.receive(Message(name, ROOM, Author(name, "mo"), "hi", 1.0))
+    turn = await store.begin_turn(ROOM, 0, "pixi", (name,))
+    assert await store.end_turn(turn, (), "cancelled", 1, usage, cost=cost)
+    await store.begin_turn(ROOM, 0, "pixi", (name,))
+
+
 async def test_a_post_leads_to_its_turn(store: SqliteStore) -> None:
     await said(store, "1", posted="900")
     before = time.time()
@@ -89,7 +97,7 @@ async def test_a_turn_under_way_has_a_record_too(store: SqliteStore) -> None:
 async def test_the_last_turns_come_oldest_first(store: SqliteStore) -> None:
     ids = [await said(store, str(number)) for number in range(5)]
     await said(store, "9", room="discord:1:8:pixi")
-    await store.begin_turn(ROOM, 0, "pixi", ())
+    await begun_again(store, "10")
     assert [record.id for record in await store.turns(ROOM, 3)] == ids[2:]
     assert [record.id for record in await store.turns(ROOM, 99)] == ids
     assert await store.turns(ROOM, 0) == await store.turns(ROOM, -1) == await store.turns("new", 5) == ()
@@ -109,8 +117,8 @@ async def test_the_tally_counts_tokens_and_the_known_costs(store: SqliteStore) -
     await said(store, "2", usage=Usage(10, 5, 2))
     await said(store, "3", room="discord:1:8:ann", usage=Usage(1, 0, 1), cost=0.25)
     await said(store, "4", room="discord:10:8:ann", usage=Usage(100, 0, 0), cost=8.0)
-    await store.begin_turn(ROOM, 0, "pixi", ())
-    assert await store.tally("discord:1:", start) == Tally(4, Usage(21, 10, 5), 0.75)
+    await begun_again(store, "5", usage=Usage(100, 0, 0), cost=1.0)
+    assert await store.tally("discord:1:", start) == Tally(4, Usage(121, 10, 5), 1.75)
     assert await store.tally("discord:1:", time.time() + 1) == Tally(0, Usage(), 0.0)
     assert (await store.tally("", 0.0)).turns == 5
 
