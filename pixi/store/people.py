@@ -3,7 +3,7 @@
 import sqlite3
 from collections import defaultdict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pixi.core.forgetting import tells_of, without
@@ -13,6 +13,8 @@ from pixi.core.written import SILENCE
 from pixi.store import pictures
 from pixi.store.journal import OVERTAKEN, effects_of
 from pixi.store.rows import pack_line, unpack_line, unpack_message, without_quotes
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -199,7 +201,7 @@ def _told(db: sqlite3.Connection, conversation: str, body: bytes | None) -> dict
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")
 
 
 def _readable(text: str) -> str:
