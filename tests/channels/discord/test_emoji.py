@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from pixi.channels.discord.emoji import EmojiNames, find, written
 
@@ -151,6 +153,13 @@ def test_every_emoji_and_every_english_name_is_found_as_itself(names: EmojiNames
     assert [each for each in whole if find(each, names) != each] == []
     unnamed = [each for each in whole if find(EMOJI_DATA[each]["en"], names) is None]
     assert unnamed == []
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(max_size=60), language=st.text(max_size=8))
+def test_whatever_is_written_nothing_breaks(names: EmojiNames, text: str, language: str) -> None:
+    found = find(text, names, OWN, language)
+    assert found is None or isinstance(found, str | Own)
 
 
 def test_a_server_emoji_is_written_with_its_id() -> None:
