@@ -4,6 +4,7 @@ import asyncio
 import re
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from pixi.engine import Engine
 from pixi.models.openai_chat import OpenAIChat
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Outcome, SavedConversation, Store
+from pixi.store.writer import Writer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -156,13 +158,19 @@ class Recording:
     """A channel that keeps count of what was done in it, and of what went wrong."""
 
     growing = False
+    paced = False
 
     def __init__(self, delays: list[int]) -> None:
         self._delays = delays
         self.performed = 0
         self.wrong: list[str] = []
 
-    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+    def parts(self, text: str) -> Sequence[str]:
+        return (text,)
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
         delay = delay_of(text)
         if delay is not None:
             self._delays.append(delay)
@@ -170,6 +178,9 @@ class Recording:
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """It is enough that it was asked for."""
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        return None
 
     async def typing(self) -> None:
         """It is enough that it was asked for."""
@@ -183,25 +194,32 @@ class Recording:
             self.wrong.append(f"the turn ended with {event.finish!r}")
 
 
-class Forgetful:
+class Forgetful(SqliteStore):
     """A store that keeps a message until its turn begins, and no more: the engine without its journal."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: Writer) -> None:
+        super().__init__(writer)
         self._waiting: dict[str, tuple[Message, ...]] = {}
 
-    async def receive(self, message: Message) -> bool:
+    async def receive(self, message: Message) -> Message | None:
         self._waiting[message.conversation] = (message,)
-        return True
+        return message
 
     async def load(self, conversation: str) -> SavedConversation:
         return SavedConversation(0, (), self._waiting.pop(conversation, ()), ())
 
     async def begin_turn(
-        self, conversation: str, generation: int, persona: str, message_ids: tuple[str, ...]
+        self,
+        conversation: str,
+        generation: int,
+        persona: str,
+        message_ids: tuple[str, ...],
+        *,
+        model: str = "",
     ) -> int:
         return 1
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str) -> None:
+    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
         """Not recorded."""
 
     async def settle(
@@ -210,15 +228,16 @@ class Forgetful:
         """Not recorded."""
 
     async def end_turn(
-        self, turn: int, lines: tuple[Line, ...], finish: Finish, steps: int, usage: Usage
+        self,
+        turn: int,
+        lines: tuple[Line, ...],
+        finish: Finish,
+        steps: int,
+        usage: Usage,
+        *,
+        cost: float | None = None,
     ) -> bool:
         return True
-
-    async def reset(self, conversation: str) -> int:
-        return 1
-
-    async def close(self) -> None:
-        """There is nothing to close."""
 
 
 class Pixi:
@@ -242,7 +261,7 @@ class Pixi:
 
     async def _open_store(self) -> Store:
         if not self._journal:
-            return Forgetful()
+            return await Forgetful.open(":memory:")
         folder = self._open.enter_context(tempfile.TemporaryDirectory())
         return await SqliteStore.open(Path(folder) / "pixi.db")
 

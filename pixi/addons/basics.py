@@ -9,9 +9,9 @@ def setup(addon: Addon) -> None:
     """Register them."""
 
     @addon.command(aliases=BUILT_IN["send"])
-    async def send(context: Context, message: str) -> None:
+    async def send(context: Context, message: str, *, to: int = 0) -> None:
         """a message in the chat; write several for several messages, none to stay silent"""
-        await context.send(message)
+        await context.send(message, to=to)
 
     @send.on_open
     async def typing(context: Context) -> None:
@@ -23,6 +23,6 @@ def setup(addon: Addon) -> None:
         await context.note(thought)
 
     @addon.command(aliases=BUILT_IN["react"])
-    async def react(context: Context, emoji: str) -> None:
+    async def react(context: Context, emoji: str, *, to: int = 0) -> None:
         """an emoji put on the message that you answer"""
-        await context.react(emoji)
+        await context.react(emoji, to=to)

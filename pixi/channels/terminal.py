@@ -5,7 +5,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable
+from collections.abc import AsyncIterable, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
@@ -27,8 +27,8 @@ class Answering(Protocol):
         """Return when nothing of the conversation is left to be done."""
         ...
 
-    async def stop(self, conversation: str) -> None:
-        """Stop the reply that is being written; what was delivered stands."""
+    async def stop(self, conversation: str) -> bool:
+        """Stop the reply that is being written, if there is one; what was delivered stands."""
         ...
 
     async def reset(self, conversation: str) -> None:
@@ -83,26 +83,43 @@ class LinesChannel:
     broken: asyncio.Event = field(default_factory=asyncio.Event)
     fault: OSError | None = None
     _received: float = field(default_factory=time.monotonic)
+    _printed: str = ""  # the nonce of the last message
 
     @property
     def growing(self) -> bool:
         """A line is printed when it is whole."""
         return False
 
+    @property
+    def paced(self) -> bool:
+        """Who reads from a pipe does not want to wait."""
+        return False
+
+    def parts(self, text: str) -> Sequence[str]:
+        """No message is too long."""
+        return (text,)
+
     def hear(self) -> None:
         """A message was received now: the events that follow are counted from here."""
         self._received = time.monotonic()
 
-    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
         """Print the message. Raises `ChannelError` when that is not possible any more."""
         if not self.as_json:
             self._write(printable(text))
         if self.fault:
             raise ChannelError("The output cannot be written any more.")
+        self._printed = nonce
         return None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """Nothing to do: the event shows it."""
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """Only what was printed last is known, and not what an earlier process printed."""
+        return nonce if nonce == self._printed else None
 
     async def typing(self) -> None:
         """Nothing to do."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -62,7 +62,7 @@ class LiveTerminal:
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
         self._answering: Answering | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self._busy = False
         self._writing = False
         self._leaving = False
@@ -97,7 +97,18 @@ class LiveTerminal:
         """Messages are shown while they are being written."""
         return True
 
-    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+    @property
+    def paced(self) -> bool:
+        """One sees the words come: they need no other pace."""
+        return False
+
+    def parts(self, text: str) -> Sequence[str]:
+        """No message is too long."""
+        return (text,)
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
         """Nothing to do: the event shows it."""
         return None
 
@@ -105,6 +116,10 @@ class LiveTerminal:
         """Show the reaction on the line of its message."""
         self._transcript.react(message_id, emoji)
         self._screen.changed()
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """What was shown by an earlier process cannot be looked at."""
+        return None
 
     async def typing(self) -> None:
         """Show that a message is being written."""
@@ -161,10 +176,10 @@ class LiveTerminal:
             if self._busy or self._loading:
                 self._screen.redraw()
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _spawn(self, work: Coroutine[None, None, object]) -> None:
         """Do it beside the prompt. If it fails, the talk ends with that error."""
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def ended(task: asyncio.Task[object]) -> None:
             self._tasks.discard(task)
             if not task.cancelled() and (error := task.exception()):
                 self._screen.leave(error)

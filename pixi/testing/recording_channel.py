@@ -1,6 +1,8 @@
 """A channel that does nothing but remember what was done in it."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
 
 from pixi.core.errors import ChannelError
@@ -11,15 +13,28 @@ _SOMEBODY = Author("1", "Mo")
 _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each message comes a second later
 
 
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A message as it was posted: its id, and what it answers and points at."""
+
+    id: str
+    text: str
+    nonce: str
+    answers: str | None
+    reply_to: str | None
+
+
 class RecordingChannel:
     """Remembers; and, if told to, refuses or hesitates as a platform does.
 
     Args:
         conversation: the address of the conversation that its messages belong to.
         growing: whether it shows messages while they are written.
+        paced: whether messages come at the pace of somebody who types them.
+        part_length: how many characters fit in one message; 0: any number.
 
     Attributes:
-        sent: the messages, in order.
+        posts: the messages, in order, with all that was told of them; `sent` has their texts alone.
         reactions: (message id, emoji), in order.
         events: all that was shown, in order.
         nonces: those of the acts that were carried out, in order.
@@ -28,9 +43,16 @@ class RecordingChannel:
         hold: where set to an event, acts wait for it.
     """
 
-    def __init__(self, conversation: str = "test:channel", *, growing: bool = False) -> None:
+    def __init__(
+        self,
+        conversation: str = "test:channel",
+        *,
+        growing: bool = False,
+        paced: bool = False,
+        part_length: int = 0,
+    ) -> None:
         self.conversation = conversation
-        self.sent: list[str] = []
+        self.posts: list[Post] = []
         self.reactions: list[tuple[str, str]] = []
         self.events: list[TurnEvent] = []
         self.nonces: list[str] = []
@@ -38,12 +60,24 @@ class RecordingChannel:
         self.refuse: set[str] = set()
         self.hold: asyncio.Event | None = None
         self._growing = growing
+        self._paced = paced
+        self._part_length = part_length
         self._numbers = count(1)
 
     @property
     def growing(self) -> bool:
         """Whether it shows messages while they are written."""
         return self._growing
+
+    @property
+    def paced(self) -> bool:
+        """Whether messages come at the pace of somebody who types them."""
+        return self._paced
+
+    @property
+    def sent(self) -> list[str]:
+        """The messages, in order."""
+        return [post.text for post in self.posts]
 
     @property
     def notes(self) -> list[str]:
@@ -82,7 +116,14 @@ class RecordingChannel:
             group=group,
         )
 
-    async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+    def parts(self, text: str) -> Sequence[str]:
+        """The message in pieces of `part_length`."""
+        size = self._part_length or max(len(text), 1)
+        return [text[start : start + size] for start in range(0, len(text), size)]
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
         """Remember a message, once for a nonce; gives an id for it.
 
         Raises:
@@ -91,7 +132,7 @@ class RecordingChannel:
         await self._act("send")
         if nonce not in self.nonces:
             self.nonces.append(nonce)
-            self.sent.append(text)
+            self.posts.append(Post(f"sent:{nonce}", text, nonce, answers, reply_to))
         return f"sent:{nonce}"
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
@@ -104,6 +145,10 @@ class RecordingChannel:
         if nonce not in self.nonces:
             self.nonces.append(nonce)
             self.reactions.append((message_id, emoji))
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """The id of the message that was posted with this nonce."""
+        return next((post.id for post in self.posts if post.nonce == nonce), None)
 
     async def typing(self) -> None:
         """Count it.

@@ -37,6 +37,9 @@ class Addon:
     ) -> Command | Callable[[CommandFunction], Command]:
         """Decorator: register `async def name(context, argument)` as an inline command.
 
+        Written `async def name(context, argument, *, to: int = 0)` it can be about an earlier message, whose
+        number it is told.
+
         Raises:
             ConfigError: the function cannot be a command, or its name is taken.
         """

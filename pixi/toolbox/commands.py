@@ -2,14 +2,15 @@
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.toolbox.context import Context
 
-CommandFunction = Callable[..., Awaitable[None]]
-OnOpen = Callable[[Context], Awaitable[None]]
+CommandFunction = Callable[..., Coroutine[Any, Any, None]]
+OnOpen = Callable[[Context], Coroutine[Any, Any, None]]
 
 _NAME = re.compile(r"[^\W\d_]\w*")  # a letter of any script, then letters, digits, underscores
 
@@ -21,10 +22,12 @@ class Command:
     Attributes:
         name: lower-case; the model writes it in capitals.
         description: its line in the prompt, from the docstring.
-        function: `async def name(context, argument)`, or `(context)` alone where it takes none.
+        function: `async def name(context, argument)`, or `(context)` alone where it takes none; and after
+            them `*, to: int = 0` where it can be about an earlier message.
         argument: what the argument is called in the prompt, from the parameter; "" where it takes none.
         aliases: other names that models use for it.
         opened: what happens when it opens, if anything; set by the decorator `on_open`.
+        targeted: it can be about an earlier message, as in `[REACT #3: 😂]`; the function is told which.
     """
 
     name: str
@@ -33,6 +36,7 @@ class Command:
     argument: str = ""
     aliases: tuple[str, ...] = ()
     opened: OnOpen | None = None
+    targeted: bool = False
 
     def on_open(self, function: OnOpen) -> OnOpen:
         """Decorator: what happens when the command opens, while its argument is still being written.
@@ -48,16 +52,20 @@ class Command:
         self.opened = function
         return function
 
-    async def perform(self, context: Context, argument: str) -> None:
-        """Call the function."""
-        if self.argument:
-            await self.function(context, argument)
+    async def perform(self, context: Context, argument: str, *, target: int = 0) -> None:
+        """Call the function. `target` is the number of the message that it is about; 0: none was named."""
+        given = (context, argument) if self.argument else (context,)
+        if self.targeted:
+            await self.function(*given, to=target)
         else:
-            await self.function(context)
+            await self.function(*given)
 
 
 def command_from(function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = ()) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
+
+    A keyword-only parameter `to: int = 0` says that it can be about an earlier message: it gets that one's
+    number, or 0.
 
     Raises:
         ConfigError: it is not `async def`, has no docstring, takes other than one or two parameters, or
@@ -73,16 +81,21 @@ def command_from(function: CommandFunction, *, name: str = "", aliases: tuple[st
     description = " ".join(inspect.cleandoc(function.__doc__ or "").split("\n\n")[0].split())
     if not description:
         raise ConfigError(f"{where}: give it a docstring; it is the command's line in the prompt.")
-    parameters = list(inspect.signature(function).parameters.values())
+    every = list(inspect.signature(function).parameters.values())
+    parameters = [p for p in every if p.kind is not p.KEYWORD_ONLY]
+    named = [p for p in every if p.kind is p.KEYWORD_ONLY]
     positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if len(parameters) not in (1, 2) or not positional:
         raise ConfigError(f"{where}: a command takes the context and at most one argument.")
+    if any(p.name != "to" or p.default != 0 for p in named):
+        raise ConfigError(f"{where}: the one parameter it may have by name is `*, to: int = 0`.")
     return Command(
         name=title.lower(),
         description=description,
         function=function,
         argument=parameters[1].name if len(parameters) == 2 else "",
         aliases=tuple(alias.lower() for alias in aliases),
+        targeted=bool(named),
     )
 
 

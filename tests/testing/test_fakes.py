@@ -69,6 +69,20 @@ async def test_a_channel_remembers_and_performs_a_nonce_once() -> None:
     assert channel.ended == []
 
 
+async def test_a_channel_cuts_what_is_too_long_and_knows_what_it_was_sent_before() -> None:
+    channel = RecordingChannel(part_length=3)
+    door: Channel = channel
+    assert list(door.parts("abcdefgh")) == ["abc", "def", "gh"]
+    assert list(RecordingChannel().parts("abcdefgh")) == ["abcdefgh"]
+    assert list(RecordingChannel().parts("")) == []
+    assert not door.paced
+    sent = await door.send("abc", nonce="1-1", answers="m1", reply_to="m0")
+    assert await door.sent_before("abc", nonce="1-1", after="m1") == sent
+    assert await door.sent_before("abc", nonce="1-2", after="m1") is None
+    (post,) = channel.posts
+    assert (post.id, post.answers, post.reply_to) == (sent, "m1", "m0")
+
+
 async def test_a_channel_refuses_as_told() -> None:
     channel = RecordingChannel()
     channel.refuse |= {"send", "react", "typing"}

@@ -37,6 +37,14 @@ async def starred(context: Context, *texts: str) -> None:
     """too much"""
 
 
+async def loud(context: Context, text: str, *, volume: int = 0) -> None:
+    """too much"""
+
+
+async def demanding(context: Context, text: str, *, to: int) -> None:
+    """too much"""
+
+
 def test_what_is_made_of_a_function() -> None:
     command = command_from(wave, aliases=("Greet",))
     assert (command.name, command.argument, command.aliases) == ("wave", "how", ("greet",))
@@ -52,6 +60,8 @@ def test_what_is_made_of_a_function() -> None:
         (silent, {}, "docstring"),
         (greedy, {}, "at most one argument"),
         (starred, {}, "at most one argument"),
+        (loud, {}, r"\*, to: int = 0"),
+        (demanding, {}, r"\*, to: int = 0"),
         (wave, {"name": "two words"}, "letters, digits and _"),
         (wave, {"aliases": ("a:b",)}, "letters, digits and _"),
     ],
@@ -59,6 +69,30 @@ def test_what_is_made_of_a_function() -> None:
 def test_what_cannot_be_a_command(function: Any, names: dict[str, Any], mend: str) -> None:
     with pytest.raises(ConfigError, match=mend):
         command_from(function, **names)
+
+
+async def test_a_command_that_can_be_about_an_earlier_message_is_told_which() -> None:
+    told: list[tuple[object, ...]] = []
+
+    async def point(context: Context, how: str, *, to: int = 0) -> None:
+        """point at a message"""
+        told.append((how, to))
+
+    async def look(context: Context, *, to: int = 0) -> None:
+        """look at a message"""
+        told.append((to,))
+
+    async def wave(context: Context, how: str) -> None:
+        """wave"""
+        told.append((how,))
+
+    nobody: Any = None
+    for function in (point, look, wave):
+        command = command_from(function)
+        assert command.targeted == (function is not wave)
+        await command.perform(nobody, "so", target=3)
+        await command.perform(nobody, "so")
+    assert told == [("so", 3), ("so", 0), (3,), (0,), ("so",), ("so",)]
 
 
 def test_names_are_taken_once() -> None:
