@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pixi.core.limits import Limits
     from pixi.core.message import Author, Message
     from pixi.core.persona import Persona
+    from pixi.core.report import TurnReport
     from pixi.engine.engine import Engine
+    from pixi.engine.stage import Role
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.context import Context
@@ -45,11 +47,13 @@ __all__ = [
     "Persona",
     "PixiError",
     "Prose",
+    "Role",
     "StoreError",
     "Thought",
     "ToolCallEnded",
     "ToolError",
     "Toolbox",
+    "TurnReport",
 ]
 
 # Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
@@ -76,7 +80,9 @@ _HOMES = {
     "pixi.core.limits": ("Limits",),
     "pixi.core.message": ("Author", "Message"),
     "pixi.core.persona": ("Persona",),
+    "pixi.core.report": ("TurnReport",),
     "pixi.engine.engine": ("Engine",),
+    "pixi.engine.stage": ("Role",),
     "pixi.models.model": ("Model",),
     "pixi.toolbox.addon": ("Addon",),
     "pixi.toolbox.context": ("Context",),

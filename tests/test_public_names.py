@@ -27,11 +27,13 @@ NAMES = [
     "Persona",
     "PixiError",
     "Prose",
+    "Role",
     "StoreError",
     "Thought",
     "ToolCallEnded",
     "ToolError",
     "Toolbox",
+    "TurnReport",
 ]
 
 

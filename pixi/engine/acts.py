@@ -1,42 +1,65 @@
 """What a command or a tool can do in a turn: each outward act is recorded before and after it is done."""
 
 import asyncio
-import logging
+import time
 import zlib
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 
 from pixi.channels.channel import Channel
-from pixi.core.errors import ChannelError, PixiError
+from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Reacted, Sent
 from pixi.core.limits import Limits
 from pixi.core.message import Message
-from pixi.core.persona import Persona
+from pixi.core.persona import Pace, Persona
+from pixi.engine.pace import typing_seconds
+from pixi.engine.typing_sign import TypingSign
 from pixi.store.store import Outcome, Store
 
-_log = logging.getLogger("pixi.engine")
+_MOST_PARTS = 10  # of one message
+_COMMAND, _MESSAGE, _TOOLS = "a command", "a message", "tools"  # reasons to show that something is written
 
 
-class LimitReached(PixiError):
-    """An act over the turn's limits was asked for; it was not done."""
+class NotDone(PixiError):
+    """An act was asked for that the turn may not do any more: it is over its limits, or was ended."""
 
 
 class Acts:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
-    `done` counts the acts that were carried out, `visible` tells whether people may have seen one.
-    `on_limit` is called when an act over the limits was asked for.
+    Args:
+        turn: its number in the store.
+        message: the one that is answered.
+        persona: who answers.
+        channel: where.
+        store: where acts are recorded.
+        limits: how many there may be.
+        pace: at which messages come, where the channel keeps one.
+        ids: ids of messages by their numbers, as far as they are known without asking the store.
+
+    Attributes:
+        done: counts the acts that were carried out, of all kinds; `effects` of each.
+        visible: whether people may have seen one.
+        first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
+        on_limit: called when an act over the limits was asked for.
     """
 
     __slots__ = (
+        "_dropped",
+        "_hurry",
+        "_ids",
         "_limits",
         "_messages",
+        "_pace",
         "_reactions",
         "_sequence",
         "_store",
         "_turn",
         "_typing",
+        "_writing_since",
         "channel",
-        "done",
+        "effects",
+        "first_seen",
         "message",
         "on_limit",
         "persona",
@@ -52,51 +75,75 @@ class Acts:
         channel: Channel,
         store: Store,
         limits: Limits,
+        pace: Pace = "off",
+        ids: Mapping[int, str] | None = None,
     ) -> None:
         self._turn = turn
         self.message = message
         self.persona = persona
         self.channel = channel
         self.on_limit: Callable[[], None] | None = None
-        self.done = 0
+        self.effects: Counter[str] = Counter()
         self.visible = False
+        self.first_seen: float | None = None
         self._store = store
         self._limits = limits
+        self._pace: Pace = pace if channel.paced else "off"
+        self._ids: dict[int, str | None] = {**ids} if ids else {}
         self._sequence = 0
         self._messages = 0
         self._reactions = 0
-        self._typing: asyncio.Task[None] | None = None
+        self._typing = TypingSign(channel)
+        self._writing_since = time.monotonic()  # the message that comes next
+        self._hurry = asyncio.Event()  # there is no time any more to keep a pace
+        self._dropped = False
 
-    async def send(self, text: str) -> None:
+    # What commands and tools do.
+
+    async def send(self, text: str, *, to: int = 0) -> None:
         """Say something. Nothing happens for text that is empty or blank.
 
         Raises:
             ChannelError: the channel refused it for good.
+            NotDone: the turn may say no more.
         """
         text = text.strip()
         if not text:
             return
         self._messages = self._counted(self._messages, self._limits.messages)
-        channel = self.channel
-        await self._act("send", text, lambda nonce: channel.send(text, nonce=nonce))
-        channel.show(Sent(text))
+        parts = self.channel.parts(text)
+        if not parts:
+            raise ChannelError("A message held nothing that can be shown here.")
+        reply_to = await self._id_of(to) if to else None
+        for part in parts[:_MOST_PARTS]:
+            await self._keep_pace(part)
+            await self._post(part, reply_to, to if reply_to else 0)
+            reply_to = None
+        if len(parts) > _MOST_PARTS:
+            self.channel.show(Sent("".join(parts[:_MOST_PARTS])))
+            self._over_limit()
+        self.channel.show(Sent(text))
 
-    async def react(self, emoji: str) -> None:
-        """Put a reaction on the message being answered.
+    async def react(self, emoji: str, *, to: int = 0) -> None:
+        """Put a reaction on the message being answered, or on the one of this number.
 
         Raises:
-            ChannelError: the channel refused it for good.
+            ChannelError: there is no message of that number, or the channel refused it for good.
+            NotDone: the turn may react no more.
         """
         emoji = emoji.strip()
         if not emoji:
             return
         self._reactions = self._counted(self._reactions, self._limits.reactions)
-        channel, target = self.channel, self.message.id
+        message_id = await self._id_of(to) if to else self.message.id
+        if message_id is None:
+            raise ChannelError(f"There is no message #{to} to react to.")
+        channel = self.channel
 
         async def put(nonce: str) -> None:
-            await channel.react(target, emoji, nonce=nonce)
+            await channel.react(message_id, emoji, nonce=nonce)
 
-        await self._act("react", emoji, put)
+        await self._act("react", emoji, put, target=to)
         channel.show(Reacted(emoji))
 
     async def note(self, text: str) -> None:
@@ -105,52 +152,109 @@ class Acts:
             self.channel.show(Noted(text.strip()))
 
     async def typing(self) -> None:
-        """Show that a message is being written. Does not wait for the channel, so that no message does."""
-        if self._typing is None or self._typing.done():
-            self._typing = asyncio.create_task(self._type())
-            self._typing.add_done_callback(_tell_failure)
+        """Show that a message is being written, until it is there. Does not wait for the channel."""
+        self._typing.begin(_COMMAND)
+
+    # What the turn tells.
+
+    @property
+    def done(self) -> int:
+        """How many acts were carried out."""
+        return self.effects.total()
+
+    def opened(self) -> None:
+        """A command opens: from now on it is written."""
+        self._writing_since = time.monotonic()
+
+    def ended(self) -> None:
+        """The command was performed, or dropped."""
+        self._typing.end(_COMMAND)
+
+    def tools_run(self, running: bool) -> None:
+        """Tools begin to run, or have ended."""
+        if running:
+            self._typing.begin(_TOOLS)
+        else:
+            self._typing.end(_TOOLS)
+
+    def hurry(self) -> None:
+        """Keep no pace any more: what is to be posted is posted at once."""
+        self._hurry.set()
+
+    def drop(self) -> None:
+        """Do nothing more. An act that was begun is finished."""
+        self._dropped = True
+        self._hurry.set()
+        self._typing.end(_COMMAND)
 
     async def close(self) -> None:
         """End what was begun beside the acts."""
-        task, self._typing = self._typing, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
-
-    async def _type(self) -> None:
-        try:
-            await self.channel.typing()
-        except ChannelError as error:
-            _log.debug("no typing indicator: %s", error)  # a reply without one is as good
+        await self._typing.close()
 
     def _counted(self, count: int, limit: int) -> int:
         if count >= limit:
-            if self.on_limit is not None:
-                self.on_limit()
-            raise LimitReached("The turn may do no more of this.")
+            self._over_limit()
         return count + 1
 
-    async def _act(self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]]) -> None:
+    def _over_limit(self) -> None:
+        if self.on_limit is not None:
+            self.on_limit()
+        raise NotDone("The turn may do no more of this.")
+
+    async def _id_of(self, number: int) -> str | None:
+        if number not in self._ids:
+            self._ids[number] = await self._store.message_id(self.message.conversation, number)
+        return self._ids[number]
+
+    async def _keep_pace(self, text: str) -> None:
+        """Wait while somebody who types would still be typing this."""
+        left = typing_seconds(text, self._pace) - (time.monotonic() - self._writing_since)
+        if left <= 0 or self._hurry.is_set():
+            return
+        self._typing.begin(_MESSAGE)
+        try:
+            async with asyncio.timeout(left):
+                await self._hurry.wait()
+        except TimeoutError:
+            pass  # it has been long enough
+        finally:
+            self._typing.end(_MESSAGE)
+
+    async def _post(self, text: str, reply_to: str | None, target: int) -> None:
+        channel, answers = self.channel, self.message.id
+
+        async def post(nonce: str) -> str | None:
+            self._typing.end(_COMMAND)  # asked for once more, it would outlast the message
+            return await channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+
+        await self._act("send", text, post, target=target)
+        self._typing.posted()
+        self._writing_since = time.monotonic()
+
+    async def _act(
+        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
+    ) -> None:
+        if self._dropped:
+            raise NotDone("The turn was ended.")
         self._sequence += 1
         sequence = self._sequence
-        await self._store.intend(self._turn, sequence, kind, payload)
-        self.visible = True
+        self.visible = True  # at once: from here on the turn can no longer be begun again
+        await self._store.intend(self._turn, sequence, kind, payload, target=target)
         outcome: Outcome = "unknown"
         platform_id: str | None = None
         try:
             platform_id = await do(nonce_of(self._turn, sequence, self.message))
             outcome = "done"
-            self.done += 1
+            self.effects[kind] += 1
+            if self.first_seen is None:
+                self.first_seen = time.monotonic()
+        except ChannelLost:
+            raise
         except ChannelError:
             outcome = "refused"
             raise
         finally:
             await self._store.settle(self._turn, sequence, outcome, platform_id)
-
-
-def _tell_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.warning("the typing indicator failed with %s", type(error).__name__)
 
 
 def nonce_of(turn: int, sequence: int, message: Message) -> str:

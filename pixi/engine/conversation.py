@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
+import time
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation, estimate_all, estimate_tools
-from pixi.core.deltas import Usage
 from pixi.core.errors import PixiError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.engine.attempt import Attempt, Heard, begin_attempt
-from pixi.engine.recovery import recovered
-from pixi.engine.reply import Halt, Reply
-from pixi.engine.stage import Stage
+from pixi.engine.answer import Answer
+from pixi.engine.casting import Casting
+from pixi.engine.heard import Heard
+from pixi.engine.recovery import Recovery
+from pixi.engine.stage import Shared, Stage
+from pixi.store.store import SavedConversation
+from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")
 
@@ -28,14 +31,16 @@ class LiveConversation:
     """
 
     __slots__ = (
+        "_answer",
         "_arriving",
+        "_casting",
         "_channel",
         "_closed",
         "_generation",
         "_lock",
         "_name",
         "_pending",
-        "_reply",
+        "_shared",
         "_stage",
         "_stopping",
         "_task",
@@ -43,18 +48,20 @@ class LiveConversation:
         "_window",
     )
 
-    def __init__(self, name: str, stage: Stage) -> None:
+    def __init__(self, name: str, shared: Shared, casting: Casting) -> None:
         self._name = name
-        self._stage = stage
+        self._shared = shared
+        self._casting = casting
         self._pending = Heard()  # received and not yet part of a turn
         self._arriving: set[str] = set()  # ids of messages that are being recorded
         self._channel: Channel | None = None
+        self._stage: Stage | None = None  # on which the window was read
         self._window: Conversation | None = None  # None until it is read from the store
         self._generation = 0
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
         self._task: asyncio.Task[None] | None = None
-        self._reply: Reply | None = None
-        self._stopping = False
+        self._answer: Answer | None = None  # of the turn under way
+        self._stopping = False  # a stop came before there was one
         self._closed = False
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
@@ -63,57 +70,79 @@ class LiveConversation:
         """Nothing is being done, and nothing is on its way."""
         return self._task is None and not self._arriving and not self._lock.locked()
 
+    @property
+    def talking(self) -> bool:
+        """Whether a reply is under way."""
+        return self._task is not None
+
     async def receive(self, message: Message, channel: Channel) -> None:
         """Record a message, and see that it is answered if it is addressed; a known one is ignored.
 
         Raises:
             StoreError: it could not be recorded, and will not be answered.
         """
+        arrived = time.monotonic()
         # Who reads the waiting messages from the store meanwhile leaves out what is on its way here.
         self._arriving.add(message.id)
         try:
-            is_new = await self._stage.store.receive(message)
+            recorded = await self._shared.store.receive(message)
         except asyncio.CancelledError:
             self._window = None  # it may be on record: the next turn looks
             raise
         finally:
             self._arriving.discard(message.id)
-        if not is_new or self._closed:  # then it waits in the store
+        if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
-        if message.addressed or self._window is not None:  # else it waits in the store until it is read
-            self._pending.messages.append(message)
+        if recorded.addressed or self._window is not None:  # else it waits in the store until it is read
+            self._pending.hear(recorded, arrived=arrived)
             self._pending.pass_over(OVERHEARD)
-        if not message.addressed:
-            return
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
-        elif self._reply is not None:
-            self._reply.interrupt()
+        if recorded.addressed:
+            self._see_to_it()
+
+    async def edit(self, message_id: str, text: str) -> None:
+        """A message was edited: see `Answer.revise`.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        self._revise(message_id, text)  # at once: nobody is to be answered to the old text
+        await self._shared.store.revise(self._name, message_id, text)
+        self._revise(message_id, text)  # it may have been on its way here
+
+    async def withdraw(self, message_id: str) -> None:
+        """A message was deleted: see `Answer.withdraw`.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        self._remove(message_id)
+        await self._shared.store.withdraw(self._name, message_id)
+        self._remove(message_id)
 
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
         """What a model would be shown before the user line of this message."""
         async with self._lock:
-            if self._window is None:
-                self._window = await self._read(message)
-            return (*self._stage.prefix(message), *self._window.lines)
+            stage, window = await self._ready(message)
+            return (*stage.prefix(message), *window.lines)
 
     async def settled(self) -> None:
         """Return when everything that came was answered."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
-    async def stop(self) -> None:
-        """End the reply that is being written; returns when its turn has ended."""
+    async def stop(self) -> bool:
+        """End the reply that is being written; returns when its turn has ended. False: there was none."""
         if self._task is None:
-            return
-        if self._reply is None:
+            return False
+        if self._answer is None:
             self._stopping = True
         else:
-            self._reply.stop()
+            self._answer.stop()
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
+        return True
 
     async def reset(self) -> None:
         """Forget what was said, and what still waits for an answer.
@@ -121,24 +150,73 @@ class LiveConversation:
         Raises:
             StoreError: it could not be forgotten.
         """
-        self._pending = Heard()
+        self._pending.take()
         await self.stop()
         async with self._lock:
-            await self._stage.store.reset(self._name)
+            await self._shared.store.reset(self._name)
             self._forget(frozenset(self._pending.ids))
+
+    async def resume(self, channel: Channel | None, since: float) -> None:
+        """Finish what the last process left half-done, and answer what was sent since then and waits.
+
+        Without a channel, what was half-done is laid down as it is. Returns when nothing is left to be done.
+
+        Raises:
+            PixiError: it could not be read or recorded.
+        """
+        async with self._lock:
+            saved = await self._recovered(self._casting.stage(self._name), channel)
+            self._window = None
+        waiting = [message for message in saved.waiting if message.id not in self._arriving]
+        wanted = any(message.addressed and message.sent_at >= since for message in waiting)
+        if channel is not None and wanted and not self._resting:
+            self._channel = self._channel or channel
+            self._pending.replace(waiting)
+            self._see_to_it()
+        await self.settled()
+
+    async def part_with(self, person: str) -> None:
+        """Answer somebody no more, by the id of the author: not now, and not what still waits."""
+        for message in self._pending.messages:
+            if message.author.id == person:
+                self._pending.remove(message.id)
+        answer = self._answer
+        if answer is not None and any(message.author.id == person for message in answer.heard.messages):
+            await self.stop()
+
+    def outdated(self) -> None:
+        """The store changed what it holds: what is known here is read again."""
+        self._forget()
+
+    def wind_down(self) -> None:
+        """Let people see the end of what they see being written, and no more."""
+        if self._answer is not None:
+            self._answer.wind_down()
 
     async def close(self) -> None:
         """End what is being done, for good; messages that wait stay in the store."""
         self._closed = True
         while self._task is not None:
-            self._pending = Heard()
+            self.wind_down()
             await self.stop()
 
     # The task.
 
+    @property
+    def _resting(self) -> bool:
+        """Whether messages are only recorded."""
+        return self._closed or self._shared.winding_down
+
+    def _see_to_it(self) -> None:
+        """An addressed message waits."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        elif self._answer is not None:
+            self._answer.interrupt()
+
     async def _run(self) -> None:
         try:
-            while self._pending.wants_answer:
+            while self._pending.wants_answer and not self._resting:
                 async with self._lock:
                     await self._take_turn()
         finally:
@@ -153,7 +231,7 @@ class LiveConversation:
         tried = frozenset(self._pending.ids)
         ended: TurnEnded | None = TurnEnded("error", 0)
         try:
-            ended = await self._answer(channel)
+            ended = await self._answered(channel)
         except PixiError as error:
             self._forget(tried)
             channel.show(Failed(str(error)))
@@ -162,11 +240,22 @@ class LiveConversation:
             _log.exception("a turn of conversation %s broke", self._name)
             channel.show(Failed("Something broke inside; with --debug the log tells what."))
         finally:
-            self._reply = None
+            answer, self._answer = self._answer, None
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
+                self._report(answer, ended)
             self._tell_waiters()
+
+    def _report(self, answer: Answer | None, ended: TurnEnded) -> None:
+        report = None if answer is None else answer.report(ended.finish)
+        if report is None or self._shared.on_turn is None:
+            return
+        try:
+            with foreign("who is told of turns"):
+                self._shared.on_turn(report)
+        except PixiError:
+            pass  # it is in the log
 
     def _tell_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -174,76 +263,74 @@ class LiveConversation:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _answer(self, channel: Channel) -> TurnEnded | None:
-        """One turn; it is begun again where newer messages came before anything was seen of it."""
-        limits = self._stage.limits
-        if self._stage.gather_seconds > 0:
-            await asyncio.sleep(self._stage.gather_seconds)
-        if not self._pending.wants_answer:
-            return None  # a reset was quicker
-        if self._window is None:
-            self._window = await self._read(self._pending.answered)
-        window, heard = self._window, Heard()
-        steps, usage = 0, Usage()
-        restarts_left = limits.restarts
-        while True:
-            heard.add(self._pending)
-            self._pending = Heard()
-            attempt = await self._begin(window, channel, heard, may_restart=restarts_left > 0)
-            await attempt.reply.run()
-            self._reply = None
-            steps += attempt.turn.steps
-            usage += attempt.turn.usage
-            if attempt.reply.halted is not Halt.AGAIN:
-                return await self._end(attempt, window, steps, usage)
-            restarts_left -= 1
-            await self._stage.store.end_turn(attempt.id, (), "cancelled", steps, usage)
-
-    async def _begin(
-        self, window: Conversation, channel: Channel, heard: Heard, *, may_restart: bool
-    ) -> Attempt:
-        attempt = await begin_attempt(
-            self._stage, window, channel, heard, generation=self._generation, may_restart=may_restart
-        )
-        self._reply = attempt.reply
+    async def _answered(self, channel: Channel) -> TurnEnded | None:
+        """One turn, however often it is begun again; None where there was nothing to answer any more."""
+        stage = self._casting.stage(self._name)
+        answer = self._answer = Answer(stage, self._pending)
         if self._stopping:
-            attempt.reply.stop()
-        elif self._pending.wants_answer:  # it came while the turn was put on record
-            attempt.reply.interrupt()
-        return attempt
-
-    async def _end(self, attempt: Attempt, window: Conversation, steps: int, usage: Usage) -> TurnEnded:
-        turn, finish = attempt.turn, attempt.reply.finish
-        lines = turn.lines
-        if await self._stage.store.end_turn(attempt.id, lines, finish, steps, usage):
-            window.append(lines)
-            if turn.steps == 1 and attempt.reply.last_request is not None:
-                window.counted(attempt.reply.last_request, turn.usage.prompt_tokens)
-        else:  # another process ended it, or forgot the conversation: the store knows more than we do
+            answer.stop()
+        if self._shared.conduct.gather_seconds > 0:
+            await asyncio.sleep(self._shared.conduct.gather_seconds)
+        if not self._pending.wants_answer or self._resting:
+            return None  # a reset was quicker
+        _, window = await self._ready(self._pending.answered, stage)
+        if not self._pending.wants_answer:
+            return None  # it was withdrawn, or another process has answered it
+        ended = await answer.run(window, channel, self._generation)
+        if answer.put_back:
+            self._pending.put_back(answer.heard)
+        if answer.outdated:
             self._forget()
-        return TurnEnded(finish, steps, usage)
+        return ended
 
     # What is kept in memory.
 
-    async def _read(self, message: Message) -> Conversation:
-        """The window as the store has it; what waits there takes the place of what waits here.
+    async def _ready(self, message: Message, stage: Stage | None = None) -> tuple[Stage, Conversation]:
+        """The stage and the window; read anew where there is none, or another role is played now.
 
         `message` is one that is to be answered: what stands before the history depends on its author.
         """
-        stage = self._stage
-        names = stage.repertoire.names
-        saved = await recovered(stage.store, self._name, names=names, stamp=stage.stamp)
+        stage = stage or self._casting.stage(self._name)
+        if self._window is None or self._stage is not stage:
+            self._window = await self._read(message, stage)
+            self._stage = stage
+        return stage, self._window
+
+    async def _read(self, message: Message, stage: Stage) -> Conversation:
+        """The window as the store has it; what waits there takes the place of what waits here."""
+        saved = await self._recovered(stage, self._channel)
         self._generation = saved.generation
         on_the_way = self._arriving.difference(self._pending.ids)
-        self._pending = Heard([message for message in saved.waiting if message.id not in on_the_way])
+        self._pending.replace([message for message in saved.waiting if message.id not in on_the_way])
         self._pending.pass_over(OVERHEARD)
         return Conversation(
             saved.lines,
-            context_tokens=stage.model.traits.context_tokens,
+            context_tokens=stage.role.model.traits.context_tokens,
             prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
         )
+
+    async def _recovered(self, stage: Stage, channel: Channel | None) -> SavedConversation:
+        shared = self._shared
+        return await Recovery(
+            shared.store,
+            self._name,
+            names=stage.repertoire.names,
+            stamp=stage.stamp,
+            channel=channel,
+            since=shared.clock().timestamp() - shared.conduct.finish_seconds,
+        ).run()
 
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
         self._window = None
         self._pending.forget(tried)
+
+    def _revise(self, message_id: str, text: str) -> None:
+        self._pending.revise(message_id, text)
+        if self._answer is not None:
+            self._answer.revise(message_id, text)
+
+    def _remove(self, message_id: str) -> None:
+        self._pending.remove(message_id)
+        if self._answer is not None:
+            self._answer.withdraw(message_id)

@@ -7,22 +7,26 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from pixi.channels.channel import Channel
+from pixi.channels.channel import Channel, OpenChannel
 from pixi.core.errors import PixiError
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
+from pixi.core.report import TurnReport
+from pixi.engine.casting import Cast, Casting
 from pixi.engine.conversation import LiveConversation
-from pixi.engine.stage import Stage, local_now
+from pixi.engine.pace import PaceSetting
+from pixi.engine.resuming import resume_all
+from pixi.engine.stage import Conduct, Role, Shared, local_now
 from pixi.models.model import Model
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
-_KEPT = 64  # idle conversations whose history stays in memory
+_HARD_STOP_SECONDS = 3.0  # what a stop may take
 
 Setup = Callable[[Addon], object]
 
@@ -43,6 +47,12 @@ class Engine:
             command at all, `send` sends each stretch of it, `drop` none.
         gather_seconds: how long to wait for more messages before answering the first.
         clock: the local time, which messages are stamped with.
+        cast: gives the role of a conversation by its address, asked anew for each turn; None: `persona`
+            on `model`, everywhere.
+        pace: how fast messages follow each other, in channels that keep a pace.
+        finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
+        on_turn: told what each turn came to. Must not block.
+        keep: how many conversations stay in memory while they are idle.
 
     Attributes:
         command: decorator that registers `async def name(context, argument)` as an inline command.
@@ -50,6 +60,7 @@ class Engine:
             tools that it names.
         commands: the registered commands.
         tools: the registered tools.
+        conduct: limits, prose and pace, which may be set anew: turns that begin later go by them.
     """
 
     def __init__(
@@ -63,6 +74,11 @@ class Engine:
         prose: ProsePolicy = "auto",
         gather_seconds: float = 0.0,
         clock: Callable[[], datetime] = local_now,
+        cast: Cast | None = None,
+        pace: PaceSetting = "persona",
+        finish_seconds: float = 900.0,
+        on_turn: Callable[[TurnReport], None] | None = None,
+        keep: int = 64,
     ) -> None:
         from pixi.addons import basics
 
@@ -73,23 +89,28 @@ class Engine:
         self.tool = addon.tool
         for setup in (basics.setup, *addons):
             setup(addon)
-        self._model = model
-        self._persona = persona
+        self.conduct = Conduct(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
+        self._role = Role(persona, model)
+        self._cast = cast
         self._store = store
         self._owns_store = store is None
-        self._limits = limits or Limits()
-        self._prose: ProsePolicy = prose
-        self._gather_seconds = gather_seconds
         self._clock = clock
+        self._on_turn = on_turn
+        self._keep = keep
         self._opening = asyncio.Lock()
-        self._stage: Stage | None = None
+        self._shared: Shared | None = None
         self._conversations: OrderedDict[str, LiveConversation] = OrderedDict()
         self._closed = False
 
     @property
     def persona(self) -> Persona:
-        """Who answers."""
-        return self._persona
+        """Who answers, where nobody else was cast."""
+        return self._role.persona
+
+    @property
+    def talking(self) -> int:
+        """In how many conversations a reply is under way."""
+        return sum(live.talking for live in self._conversations.values())
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -98,8 +119,32 @@ class Engine:
             StoreError: it could not be recorded, and will not be answered.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        stage = await self._ready()
-        await self._conversation(message.conversation, stage).receive(message, channel)
+        await self._ready()
+        await self._conversation(message.conversation).receive(message, channel)
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """A message was edited. A reply of which nothing was seen is begun again with the new text.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        shared = await self._ready()
+        if conversation in self._conversations:
+            await self._conversation(conversation).edit(message_id, text)
+        else:
+            await shared.store.revise(conversation, message_id, text)
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """A message was deleted: a reply to it ends at once, or is never begun.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        shared = await self._ready()
+        if conversation in self._conversations:
+            await self._conversation(conversation).withdraw(message_id)
+        else:
+            await shared.store.withdraw(conversation, message_id)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
         """The lines that a model will be shown before this message: a server can read them beforehand.
@@ -108,8 +153,8 @@ class Engine:
             StoreError: the conversation could not be read.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        stage = await self._ready()
-        return await self._conversation(message.conversation, stage).lines_before(message)
+        await self._ready()
+        return await self._conversation(message.conversation).lines_before(message)
 
     async def settled(self, conversation: str | None = None) -> None:
         """Return when nothing is left to be answered, in this conversation or in all."""
@@ -118,10 +163,12 @@ class Engine:
                 await live.settled()
             await asyncio.sleep(0)
 
-    async def stop(self, conversation: str) -> None:
-        """Stop the reply that is being written; what was delivered stands. Returns when its turn ended."""
-        for live in self._live(conversation):
-            await live.stop()
+    async def stop(self, conversation: str) -> bool:
+        """Stop the reply that is being written; what was delivered stands. Returns when its turn ended.
+
+        False: there was none.
+        """
+        return any([await live.stop() for live in self._live(conversation)])
 
     async def reset(self, conversation: str) -> None:
         """Forget a conversation: its history, and what still waits for an answer.
@@ -129,7 +176,64 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        await self._conversation(conversation, await self._ready()).reset()
+        await self._ready()
+        await self._conversation(conversation).reset()
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere, by the id of the author; gives how many conversations changed.
+
+        Raises:
+            StoreError: it could not be forgotten.
+        """
+        shared = await self._ready()
+        await asyncio.gather(*(live.part_with(person) for live in self._live(None)))
+        changed = await shared.store.forget(person)
+        for name in changed:
+            for live in self._live(name):
+                live.outdated()
+        return len(changed)
+
+    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
+        """Finish what the last process left half-done, and answer what still waits.
+
+        Returns when that is done, which takes as long as the replies do; messages can be received meanwhile.
+
+        Args:
+            prefix: what the addresses of the conversations begin with.
+            since: messages that were sent before, in seconds since the epoch, are not answered by themselves.
+            open_channel: builds the channel of an address. Where it is gone, what was half-done is laid
+                down as far as it is known, and nothing is answered.
+
+        Raises:
+            StoreError: it could not be found out what waits.
+        """
+        shared = await self._ready()
+        addresses = await shared.store.unanswered(prefix, since)
+
+        async def resume(address: str) -> None:
+            if not (self._closed or shared.winding_down):
+                channel = await open_channel(address)
+                await self._conversation(address).resume(channel, since)
+
+        await resume_all(addresses, resume)
+
+    async def wind_down(self, seconds: float) -> None:
+        """Take nothing more for answering; later messages are only recorded, for the next process.
+
+        A message that people see being written is finished and posted, what would come after is dropped.
+        Replies of which nobody saw anything are put back: their messages wait in the store. What is not
+        done within the time is stopped.
+        """
+        if self._shared is None:
+            return
+        self._shared.winding_down = True
+        lives = self._live(None)
+        for live in lives:
+            live.wind_down()
+        busy = [asyncio.create_task(live.settled()) for live in lives if live.talking]
+        if busy:
+            await asyncio.wait(busy, timeout=max(seconds - _HARD_STOP_SECONDS, seconds / 2))
+            await asyncio.gather(*(live.stop() for live in lives), *busy)
 
     async def close(self) -> None:
         """Stop all replies and give back what the engine opened. Calling it twice does no harm."""
@@ -148,47 +252,43 @@ class Engine:
     ) -> None:
         await self.close()
 
-    async def _ready(self) -> Stage:
+    async def _ready(self) -> Shared:
         """What conversations share; opens the store first, where none was given."""
         if self._closed:
             raise PixiError("The engine is closed.")
-        if self._stage is None:
+        if self._shared is None:
             async with self._opening:
-                await self._set_the_stage()
-        assert self._stage is not None
-        _ = self._stage.repertoire  # a persona that names what is not there is told of here
-        return self._stage
+                await self._open()
+        assert self._shared is not None
+        if self._cast is None:  # a persona that names what is not there is told of here
+            _ = self._casting.stage("").repertoire
+        return self._shared
 
-    async def _set_the_stage(self) -> None:
-        if self._stage is not None:
+    async def _open(self) -> None:
+        if self._shared is not None:
             return  # another message was quicker
         if self._store is None:
             from pixi.store.sqlite import SqliteStore
 
             self._store = await SqliteStore.open(":memory:")
-        self._stage = Stage(
-            model=self._model,
-            persona=self._persona,
-            store=self._store,
-            commands=self.commands,
-            toolbox=self.tools,
-            limits=self._limits,
-            prose=self._prose,
-            gather_seconds=self._gather_seconds,
-            clock=self._clock,
+        shared = Shared(
+            self._store, self.commands, self.tools, self.conduct, clock=self._clock, on_turn=self._on_turn
         )
+        self._casting = Casting(self._cast or (lambda _: self._role), shared)
+        self._shared = shared
 
-    def _conversation(self, name: str, stage: Stage) -> LiveConversation:
+    def _conversation(self, name: str) -> LiveConversation:
         live = self._conversations.get(name)
         if live is None:
             self._let_go()
-            live = self._conversations[name] = LiveConversation(name, stage)
+            assert self._shared is not None
+            live = self._conversations[name] = LiveConversation(name, self._shared, self._casting)
         self._conversations.move_to_end(name)
         return live
 
     def _let_go(self) -> None:
         """Keep the idle conversations that were used last; the others are read again when needed."""
-        surplus = len(self._conversations) + 1 - _KEPT
+        surplus = len(self._conversations) + 1 - self._keep
         if surplus > 0:
             idle = [name for name, live in self._conversations.items() if live.idle][:surplus]
             for name in idle:

@@ -2,17 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandText
 from pixi.core.errors import ChannelError, PixiError, StoreError
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
 from pixi.core.reading import CommandEvent
-from pixi.engine.acts import Acts, LimitReached
-from pixi.toolbox.commands import CommandRegistry
+from pixi.engine.acts import Acts, NotDone
+from pixi.engine.bounded import give_up, within
+from pixi.toolbox.commands import Command, CommandRegistry
 from pixi.toolbox.foreign import foreign
 
-_SHOWN_BY_THEIR_ACTS = frozenset({"send", "react", "note"})
+_BUILT_IN = frozenset({"send", "react", "note"})  # shown by their acts, and seen with those
 _PRIVATE = "note"
 
 
@@ -22,6 +24,7 @@ class Performer:
     Args:
         acts: what commands act with.
         commands: the registered ones.
+        seconds: how long a command may take that is not built in.
         delivered: told the number of each command that was performed, counted from 0.
         on_trouble: called when the turn cannot go on; `trouble` says why.
     """
@@ -38,23 +41,29 @@ class Performer:
         "_on_trouble",
         "_queue",
         "_refused",
+        "_seconds",
         "_worker",
+        "performing",
         "trouble",
     )
 
     trouble: BaseException | None
     """What broke the performer itself: the store, or a channel that raised while being shown an event."""
+    performing: bool
+    """A command that people can see is being performed."""
 
     def __init__(
         self,
         acts: Acts,
         commands: CommandRegistry,
         *,
+        seconds: float,
         delivered: Callable[[int], None],
         on_trouble: Callable[[], None],
     ) -> None:
         self._acts = acts
         self._commands = commands
+        self._seconds = seconds
         self._delivered = delivered
         self._on_trouble = on_trouble
         self._growing = acts.channel.growing
@@ -66,6 +75,7 @@ class Performer:
         self._deaf = False  # stopped: nothing more is taken
         self._refused = False
         self.trouble = None
+        self.performing = False
 
     def put(self, events: Sequence[CommandEvent]) -> None:
         """Take what the turn read. Never waits."""
@@ -86,6 +96,11 @@ class Performer:
     def wants_end(self) -> bool:
         """Whether people see a command opening whose end was not put yet."""
         return bool(self._begun) and not any(type(event) is CommandEnded for event in self._queue)
+
+    @property
+    def sees_coming(self) -> bool:
+        """Whether a command that people can see is open, or being performed."""
+        return self.performing or self._begun not in ("", _PRIVATE)
 
     def halt_at_boundary(self) -> None:
         """Finish what people see opening or being performed; drop what comes after."""
@@ -116,8 +131,7 @@ class Performer:
             await asyncio.wait([self._worker], timeout=seconds)
         if self._worker is not None:
             self.halt()
-            self._worker.cancel()
-            await self.drained()
+            await give_up(self._worker, "a command")
         await self._acts.close()
 
     def _work_if_needed(self) -> None:
@@ -144,8 +158,12 @@ class Performer:
                 self._acts.channel.show(Grew(self._begun, text))
             case CommandStarted(name):
                 await self._open(name)
-            case CommandEnded(name, argument):
-                await self._perform(name, argument)
+            case CommandEnded(name, argument, target=target):
+                try:
+                    await self._perform(name, argument, target)
+                finally:
+                    self.performing = False
+                    self._acts.ended()
                 if self._halting:
                     self.halt()
             case _:
@@ -153,37 +171,41 @@ class Performer:
 
     async def _open(self, name: str) -> None:
         self._begun = name
+        self._acts.opened()
         if self._growing:
             self._acts.visible |= name != _PRIVATE
             self._acts.channel.show(Opened(name))
         command = self._commands.get(name)
         if command is not None and command.opened is not None:
-            await self._run(name, command.opened(self._acts))
+            await self._run(command, command.opened(self._acts))
 
-    async def _perform(self, name: str, argument: str) -> None:
+    async def _perform(self, name: str, argument: str, target: int) -> None:
         number, self._number = self._number, self._number + 1
         self._begun = ""
-        self._acts.visible |= name != _PRIVATE
+        self.performing = name != _PRIVATE
+        self._acts.visible |= name not in _BUILT_IN  # nobody knows what it does first
         command = self._commands.get(name)
         if command is None:
             return  # taken away since the turn began
         done = self._acts.done
+        succeeded = False
         try:
-            succeeded = await self._run(name, command.perform(self._acts, argument))
-            if succeeded:
-                self._delivered(number)
+            succeeded = await self._run(command, command.perform(self._acts, argument, target=target))
         finally:
-            if self._acts.done > done:
-                self._delivered(number)  # broke off half-way, and people saw the half
-        if succeeded and name not in _SHOWN_BY_THEIR_ACTS:
+            if succeeded or self._acts.done > done:  # broke off half-way, and people saw the half
+                self._delivered(number)
+        if succeeded and name not in _BUILT_IN:
             self._acts.channel.show(Performed(name, argument))
 
-    async def _run(self, name: str, work: Awaitable[None]) -> bool:
+    async def _run(self, command: Command, work: Coroutine[Any, Any, None]) -> bool:
         """Run a command's function; what goes wrong in it is told once, and the turn goes on."""
+        what = f"command {command.name!r}"
         try:
-            with foreign(f"command {name!r}"):
-                await work
-        except LimitReached:
+            if command.name in _BUILT_IN:
+                await _guarded(what, work)
+            else:
+                await within(self._seconds, _guarded(what, work), what)
+        except NotDone:
             return False  # the turn was told, and ends
         except StoreError:
             raise
@@ -195,4 +217,12 @@ class Performer:
         except PixiError as error:
             self._acts.channel.show(Failed(str(error)))
             return False
+        except TimeoutError:
+            self._acts.channel.show(Failed(f"{what} took longer than {self._seconds:g} seconds."))
+            return False
         return True
+
+
+async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
+    with foreign(what):
+        await work

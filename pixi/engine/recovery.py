@@ -1,45 +1,118 @@
-"""Lays down what the last process left unfinished, as honestly as the journal knows it."""
+"""Finishes or lays down what the last process left half-done, as honestly as the journal knows it."""
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from pixi.channels.channel import Channel
 from pixi.core.deltas import Usage
+from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.events import Reacted, Sent
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE, written
-from pixi.store.store import Effect, SavedConversation, Store, UnfinishedTurn
+from pixi.engine.acts import nonce_of
+from pixi.store.store import Effect, Outcome, SavedConversation, Store, UnfinishedTurn
+from pixi.toolbox.foreign import ForeignError, foreign
+
+_log = logging.getLogger("pixi.engine")
 
 Stamp = Callable[[Sequence[Message]], UserLine]
 
+_ACT_SECONDS = 30.0  # how long one act may take
 
-async def recovered(
-    store: Store,
-    conversation: str,
-    *,
-    names: Mapping[str, Iterable[str]],
-    stamp: Stamp,
-) -> SavedConversation:
-    """What is known of a conversation, once its unfinished turns were ended.
 
-    A turn that did something, or may have, is laid down with what is known to be delivered. One that did
-    nothing leaves its messages to the next turn.
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Ends the unfinished turns of a conversation.
+
+    An act of which only the intent is on record is looked for in the channel. One that is not there is
+    performed now, under the nonce that it had, so that no process performs it twice.
+
+    Args:
+        store: where they are on record.
+        conversation: its address.
+        names: the commands, with their aliases.
+        stamp: makes the user line of messages.
+        channel: where to look and to act; None: it is gone, and nothing is done.
+        since: acts for messages that were sent before (seconds since the epoch) are not performed any more.
     """
-    saved = await store.load(conversation)
-    if not saved.unfinished:
-        return saved
-    for turn in saved.unfinished:
-        for effect in turn.effects:
-            if effect.outcome is None:
-                await store.settle(turn.id, effect.sequence, "unknown")
-        await store.end_turn(turn.id, _lines_of(turn, names, stamp), "cancelled", 0, Usage())
-    return await store.load(conversation)
 
+    store: Store
+    conversation: str
+    names: Mapping[str, Iterable[str]]
+    stamp: Stamp
+    channel: Channel | None
+    since: float
 
-def _lines_of(turn: UnfinishedTurn, names: Mapping[str, Iterable[str]], stamp: Stamp) -> tuple[Line, ...]:
-    if not turn.effects or not turn.messages:
-        return ()
-    done = [_written(effect, names) for effect in turn.effects if effect.outcome == "done"]
-    return (stamp(turn.messages), AssistantLine("\n".join(done) or SILENCE))
+    async def run(self) -> SavedConversation:
+        """End them; gives what then is known of the conversation.
 
+        A turn that did something, or may have, is laid down with what is known to be delivered. One that
+        did nothing leaves its messages to the next turn.
 
-def _written(effect: Effect, names: Mapping[str, Iterable[str]]) -> str:
-    return written(effect.kind, effect.payload, names)
+        Raises:
+            StoreError: it could not be read or recorded.
+        """
+        saved = await self.store.load(self.conversation)
+        if not saved.unfinished:
+            return saved
+        for turn in saved.unfinished:
+            effects = [await self._settled(effect, turn) for effect in turn.effects]
+            await self.store.end_turn(turn.id, self._lines(turn, effects), "cancelled", 0, Usage())
+        return await self.store.load(self.conversation)
+
+    async def _settled(self, effect: Effect, turn: UnfinishedTurn) -> Effect:
+        """The act with its outcome, which is on record."""
+        if effect.outcome is not None:
+            return effect
+        outcome, platform_id = await self._outcome(effect, turn)
+        await self.store.settle(turn.id, effect.sequence, outcome, platform_id)
+        return Effect(
+            effect.turn, effect.sequence, effect.kind, effect.payload, outcome, platform_id, effect.target
+        )
+
+    async def _outcome(self, effect: Effect, turn: UnfinishedTurn) -> tuple[Outcome, str | None]:
+        answered = next((message for message in reversed(turn.messages) if message.addressed), None)
+        if self.channel is None or answered is None:
+            return "unknown", None
+        try:
+            async with asyncio.timeout(_ACT_SECONDS):
+                with foreign(f"finishing to {effect.kind}"):
+                    return await self._act(effect, answered, self.channel)
+        except ChannelLost as error:
+            _log.warning("an act of conversation %s could not be finished: %s", self.conversation, error)
+        except ChannelError:
+            return "refused", None
+        except (ForeignError, TimeoutError):
+            pass  # the first is in the log already
+        return "unknown", None
+
+    async def _act(self, effect: Effect, answered: Message, channel: Channel) -> tuple[Outcome, str | None]:
+        nonce = nonce_of(effect.turn, effect.sequence, answered)
+        text, late = effect.payload, answered.sent_at < self.since
+        target = await self.store.message_id(self.conversation, effect.target) if effect.target else None
+        match effect.kind:
+            case "send":
+                found = await channel.sent_before(text, nonce=nonce, after=answered.id)
+                if found is not None:
+                    return "done", found
+                if not late:
+                    found = await channel.send(text, nonce=nonce, answers=answered.id, reply_to=target)
+                    channel.show(Sent(text))
+                    return "done", found
+            case "react" if not late and (target or not effect.target):
+                await channel.react(target or answered.id, text, nonce=nonce)
+                channel.show(Reacted(text))
+                return "done", None
+        return "unknown", None
+
+    def _lines(self, turn: UnfinishedTurn, effects: Sequence[Effect]) -> tuple[Line, ...]:
+        if not effects or not turn.messages:
+            return ()
+        done = [self._written(effect) for effect in effects if effect.outcome == "done"]
+        return (self.stamp(turn.messages), AssistantLine("\n".join(done) or SILENCE))
+
+    def _written(self, effect: Effect) -> str:
+        return written(effect.kind, effect.payload, self.names)

@@ -24,7 +24,8 @@ _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
 class Halt(Enum):
     """Why a reply is ended from outside."""
 
-    AGAIN = auto()  # begin again with a newer message: nothing was seen yet
+    AGAIN = auto()  # it is begun again, with a newer message or another text: nothing was seen yet
+    BACK = auto()  # what it answers is put back, or was taken back: nothing was seen yet
     NEWER = auto()  # a newer message is to be answered: stop at the next boundary
     STOP = auto()  # somebody asked
     LIMIT = auto()  # more acts than the turn may do
@@ -32,7 +33,7 @@ class Halt(Enum):
 
 
 class Reply:
-    """One attempt at a turn. `run` it once; `interrupt` and `stop` may be called at any time.
+    """One attempt at a turn. `run` it once; what ends it early may be called at any time.
 
     Args:
         turn: what is asked and said.
@@ -42,7 +43,6 @@ class Reply:
         tools: those that the persona may use, by name.
         limits: of the turn.
         spare_tokens: room in the model's context for the results of tools.
-        may_restart: whether it may be begun again.
         when_broken: what the persona says when its model fails; "" for nothing.
     """
 
@@ -51,7 +51,6 @@ class Reply:
         "_deadline",
         "_failed",
         "_limits",
-        "_may_restart",
         "_model",
         "_over",
         "_performer",
@@ -77,18 +76,20 @@ class Reply:
         tools: dict[str, Tool],
         limits: Limits,
         spare_tokens: int = 2_048,
-        may_restart: bool = False,
         when_broken: str = "",
     ) -> None:
         self._turn = turn
         self._model = model
         self._acts = acts
         self._limits = limits
-        self._may_restart = may_restart
         self._room = spare_tokens * _CHARACTERS_PER_TOKEN
         self._when_broken = when_broken
         self._performer = Performer(
-            acts, commands, delivered=turn.delivered, on_trouble=lambda: self._halt(Halt.TROUBLE)
+            acts,
+            commands,
+            seconds=limits.tool_seconds,
+            delivered=turn.delivered,
+            on_trouble=lambda: self._halt(Halt.TROUBLE),
         )
         acts.on_limit = lambda: self._halt(Halt.LIMIT)
         self._tools = ToolRounds(tools, acts, limits, self._performer.show)
@@ -100,11 +101,16 @@ class Reply:
         self.last_request = None
 
     @property
+    def over(self) -> bool:
+        """Whether it is written, and can only be waited for."""
+        return self._over
+
+    @property
     def finish(self) -> Finish:
         """How it ended."""
         if self._failed or self.halted is Halt.TROUBLE:
             return "error"
-        if self.halted in (Halt.AGAIN, Halt.NEWER, Halt.STOP):
+        if self.halted in (Halt.AGAIN, Halt.BACK, Halt.NEWER, Halt.STOP):
             return "cancelled"
         return self._turn.finish
 
@@ -136,28 +142,56 @@ class Reply:
         if self._performer.trouble is not None:
             raise self._performer.trouble
 
-    def interrupt(self) -> None:
-        """A newer message came: a reply of which nothing was seen is begun again, if it may be; any
-        other stops at the next boundary."""
-        if self.halted is not None or self._over:
+    def begin_again(self) -> bool:
+        """End it at once, to be begun anew; False where something of it was seen, or tools ran."""
+        if self.halted is not None or self._over or self._spent:
+            return False
+        self._halt(Halt.AGAIN)
+        return True
+
+    def give_way(self) -> None:
+        """A newer message is to be answered: stop at the next boundary, if something was seen of it."""
+        if self.halted is None and not self._over and self._spent:
+            self._stop_at_boundary(at_once=not self._running_tools)
+
+    def wind_down(self) -> None:
+        """Finish what people see coming and drop the rest, with no pace kept; or put it back unseen."""
+        self._acts.hurry()
+        if self._over or self.halted not in (None, Halt.NEWER):
             return
-        if self._acts.visible or self._turn.steps > 1 or self._running_tools:
-            self.halted = Halt.NEWER
-            self._performer.halt_at_boundary()
-            if not self._running_tools and not self._performer.wants_end:
-                self._wake()
-        elif self._may_restart:
-            self._halt(Halt.AGAIN)
+        if self._acts.visible or self._performer.sees_coming:
+            self._stop_at_boundary(at_once=True)
+        else:
+            self._halt(Halt.BACK)
+
+    def put_back(self) -> None:
+        """End it at once, as if it had not been begun. Nothing of it may have been seen."""
+        self._halt(Halt.BACK)
 
     def stop(self) -> None:
         """End it at once. An act that was begun is finished; what was delivered stands."""
         if not self._over:
             self._halt(Halt.STOP)
 
+    @property
+    def _spent(self) -> bool:
+        """Whether it cannot be begun again."""
+        return self._acts.visible or self._turn.steps > 1 or self._running_tools
+
+    def _stop_at_boundary(self, *, at_once: bool) -> None:
+        """Finish the command that is open. `at_once`: without one, wait for nothing else."""
+        self.halted = Halt.NEWER
+        self._performer.halt_at_boundary()
+        if at_once and not self._performer.wants_end:
+            self._wake()
+
     def _halt(self, why: Halt) -> None:
         self.halted = why
         if why is Halt.LIMIT:
             self._turn.exceed()
+            self._acts.hurry()
+        else:
+            self._acts.drop()
         self._performer.halt()
         if why is not Halt.LIMIT or not self._running_tools:  # tools that run may be in the midst of an act
             self._wake()
@@ -207,15 +241,18 @@ class Reply:
 
     async def _run_tools(self) -> None:
         self._running_tools = True
+        self._acts.tools_run(True)
         self._room //= 2  # each round may fill half of what the one before left
         try:
             await self._tools.answer(self._turn.calls, self._turn.answer, room=self._room)
         finally:
             self._running_tools = False
+            self._acts.tools_run(False)
 
     def _give_up_for_time(self) -> None:
         self._performer.drop()
-        if self._acts.visible:
+        self._acts.hurry()
+        if self._acts.visible or self._performer.performing:
             self._turn.exceed()
             return
         self._tell_failure(f"No answer came within {self._limits.seconds:g} seconds.")

@@ -1,4 +1,4 @@
-"""What all conversations of an engine share: who speaks, on which model, with what, within which limits."""
+"""What conversations share: the parts of an engine, and what follows from the role that is played in one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +7,11 @@ from datetime import datetime
 from pixi.core.limits import Limits
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
-from pixi.core.persona import Persona
+from pixi.core.persona import Pace, Persona
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
+from pixi.core.report import TurnReport
+from pixi.engine.pace import PaceSetting
 from pixi.engine.repertoire import Repertoire, repertoire_of
 from pixi.engine.templates import template
 from pixi.models.model import Model
@@ -25,19 +27,58 @@ def local_now() -> datetime:
     return datetime.now().astimezone()
 
 
-@dataclass(slots=True)
-class Stage:
-    """The parts that an engine was given. `store` is open."""
+@dataclass(frozen=True, slots=True)
+class Role:
+    """Who speaks in a conversation, and on which model."""
 
-    model: Model
     persona: Persona
+    model: Model
+
+
+@dataclass(slots=True)
+class Conduct:
+    """How replies are given. May be changed at any time: turns that begin later go by it.
+
+    Attributes:
+        limits: how much one turn may do.
+        prose: what becomes of text outside commands.
+        pace: how fast messages follow each other, where a channel keeps a pace.
+        gather_seconds: how long to wait for more messages before answering the first.
+        finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
+    """
+
+    limits: Limits
+    prose: ProsePolicy = "auto"
+    pace: PaceSetting = "persona"
+    gather_seconds: float = 0.0
+    finish_seconds: float = 900.0
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all conversations of an engine share. `store` is open.
+
+    Attributes:
+        clock: the local time, which messages are stamped with.
+        on_turn: told of each turn that ended.
+        winding_down: messages are only recorded, and no turn is begun any more.
+    """
+
     store: Store
     commands: CommandRegistry
     toolbox: Toolbox
-    limits: Limits
-    prose: ProsePolicy
-    gather_seconds: float
+    conduct: Conduct
     clock: Callable[[], datetime]
+    on_turn: Callable[[TurnReport], None] | None = None
+    winding_down: bool = False
+
+
+@dataclass(slots=True)
+class Stage:
+    """What the conversations in which one role is played have in common."""
+
+    role: Role
+    shared: Shared
     _repertoire: Repertoire | None = None
     _registered: tuple[int, int] = (0, 0)
     _prefixes: dict[str, tuple[Line, ...]] = field(default_factory=dict)
@@ -49,13 +90,20 @@ class Stage:
         Raises:
             ConfigError: the persona names one that is not registered.
         """
-        registered = (len(self.commands), len(self.toolbox))
+        commands, toolbox = self.shared.commands, self.shared.toolbox
+        registered = (len(commands), len(toolbox))
         if self._repertoire is None or self._registered != registered:
-            small = self.model.traits.small
-            self._repertoire = repertoire_of(self.persona, self.commands, self.toolbox, small=small)
+            small = self.role.model.traits.small
+            self._repertoire = repertoire_of(self.role.persona, commands, toolbox, small=small)
             self._registered = registered
             self._prefixes.clear()
         return self._repertoire
+
+    @property
+    def pace(self) -> Pace:
+        """How fast its messages follow each other."""
+        pace = self.shared.conduct.pace
+        return self.role.persona.pace if pace == "persona" else pace
 
     def prefix(self, message: Message) -> tuple[Line, ...]:
         """The static lines before the history of the conversation that this message was written in."""
@@ -65,9 +113,9 @@ class Stage:
         if person not in self._prefixes:
             if len(self._prefixes) >= _PREFIXES:
                 self._prefixes.clear()
-            small = self.model.traits.small
+            small = self.role.model.traits.small
             self._prefixes[person] = prefix(
-                template(small=small), self.persona, commands, person=person, small=small
+                template(small=small), self.role.persona, commands, person=person, small=small
             )
         return self._prefixes[person]
 
@@ -75,4 +123,5 @@ class Stage:
         """The user line of messages that are to be answered now."""
         several = len({message.author.id for message in messages}) > 1
         group = several or any(message.group or not message.addressed for message in messages)
-        return stamp(messages, local_time=self.clock(), small=self.model.traits.small, group=group)
+        small = self.role.model.traits.small
+        return stamp(messages, local_time=self.shared.clock(), small=small, group=group)

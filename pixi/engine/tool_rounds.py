@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.core.errors import ChannelError, PixiError, ToolError
@@ -10,6 +10,7 @@ from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.turn import UNANSWERED
+from pixi.engine.bounded import within
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.tools import Tool
@@ -93,10 +94,9 @@ class ToolRounds:
         if isinstance(arguments, ToolError):
             raise arguments
         seconds = min(tool.timeout, self._limits.tool_seconds)
+        what = f"tool {call.name!r}"
         try:
-            async with asyncio.timeout(seconds):
-                with foreign(f"tool {call.name!r}"):  # inside: a tool's own TimeoutError is not the limit's
-                    return _as_text(await tool.call(self._context, arguments))
+            return await within(seconds, _guarded(what, tool.call(self._context, arguments)), what)
         except TimeoutError:
             raise ToolError(f"{call.name} took longer than {seconds:g} seconds and was stopped.") from None
         except (ForeignError, ChannelError) as error:
@@ -135,6 +135,11 @@ def clipped(text: str, limit: int) -> str:
         return head.decode("utf-8")
     notice = f"\n[cut here; the whole has {len(text)} characters]"
     return head[: max(0, limit - len(notice))].decode("utf-8", "ignore") + notice
+
+
+async def _guarded(what: str, work: Awaitable[object]) -> str:
+    with foreign(what):  # it makes a tool's own TimeoutError unlike the limit's
+        return _as_text(await work)
 
 
 def _as_text(result: object) -> str:

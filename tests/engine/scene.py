@@ -5,13 +5,17 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypedDict, Unpack
 
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
+from pixi.core.report import TurnReport
 from pixi.engine import Engine
+from pixi.engine.pace import PaceSetting
+from pixi.engine.stage import Role
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
@@ -54,32 +58,35 @@ class Scene:
         return [type(event).__name__ for event in self.channel.events]
 
 
+class Parts(TypedDict, total=False):
+    """What an engine may be given besides."""
+
+    store: Store | None
+    limits: Limits | None
+    addons: Iterable[Callable[[Addon], object]]
+    prose: ProsePolicy
+    gather_seconds: float
+    cast: Callable[[str], Role] | None
+    pace: PaceSetting
+    finish_seconds: float
+    on_turn: Callable[[TurnReport], None] | None
+    keep: int
+
+
 @asynccontextmanager
 async def scene(
     model: ScriptedModel,
     *,
     persona: Persona = PIXI,
-    store: Store | None = None,
-    limits: Limits | None = None,
-    addons: Iterable[Callable[[Addon], object]] = (),
-    prose: ProsePolicy = "auto",
-    gather_seconds: float = 0.0,
+    channel: RecordingChannel | None = None,
     growing: bool = False,
+    **parts: Unpack[Parts],
 ) -> AsyncGenerator[Scene, None]:
     """Play; and see at the end that nothing is left running and no stream open."""
-    engine = Engine(
-        model=model,
-        persona=persona,
-        store=store,
-        limits=limits,
-        addons=addons,
-        prose=prose,
-        gather_seconds=gather_seconds,
-        clock=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
-    )
+    engine = Engine(model=model, persona=persona, clock=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC), **parts)
     before = asyncio.all_tasks()
     async with engine:
-        yield Scene(engine, model, RecordingChannel(growing=growing))
+        yield Scene(engine, model, channel or RecordingChannel(growing=growing))
     assert model.streaming == 0
     left = asyncio.all_tasks() - before
     assert not left, left

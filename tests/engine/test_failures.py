@@ -168,7 +168,7 @@ class FullDisk:
             return self._refuse
         return getattr(self._store, name)
 
-    async def _refuse(self, *_: object) -> None:
+    async def _refuse(self, *_: object, **__: object) -> None:
         raise StoreError("pixi.db: the disk is full; free some space.")
 
 
@@ -233,10 +233,12 @@ async def test_outcomes_are_on_record() -> None:
 
 async def test_a_network_error_of_a_channel_is_a_failure_of_that_command() -> None:
     class Flaky(RecordingChannel):
-        async def send(self, text: str, *, nonce: str, reply_to: str | None = None) -> str | None:
+        async def send(
+            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+        ) -> str | None:
             if text == "a":
                 raise ConnectionResetError("10.0.0.1")
-            return await super().send(text, nonce=nonce, reply_to=reply_to)
+            return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
 
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]")) as here:
         channel = Flaky()

@@ -44,10 +44,10 @@ class SlowToBegin:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def begin_turn(self, *turn: Any) -> int:
+    async def begin_turn(self, *turn: Any, **more: Any) -> int:
         self.begun.set()
         await self.go_on.wait()
-        return await self._store.begin_turn(*turn)
+        return await self._store.begin_turn(*turn, **more)
 
 
 async def test_a_message_while_the_turn_is_put_on_record_is_answered_with_it() -> None:

@@ -1,6 +1,7 @@
 """After a restart a talk goes on to the byte; what was left unfinished is laid down as far as it is known."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ async def test_the_talk_goes_on_to_the_byte(tmp_path: Path, traits: Traits) -> N
 async def test_a_turn_that_was_broken_off_is_laid_down_as_far_as_it_is_known(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "pixi.db")
     first = message("make me a cake", 1)
+    first = replace(first, sent_at=first.sent_at - 3_600)  # too long ago for anything to be finished
     await store.receive(first)
     turn = await store.begin_turn(first.conversation, 0, "Pixi", (first.id,))
     await store.intend(turn, 1, "send", "on it [really]")
@@ -125,9 +127,8 @@ async def test_only_the_latest_overheard_messages_of_the_past_are_told(tmp_path:
     await store.close()
 
 
-async def test_conversations_that_were_idle_for_long_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.engine.engine._KEPT", 2)
-    async with scene(ScriptedModel(*["[SEND: hi]"] * 12), persona=PIXI) as here:
+async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
+    async with scene(ScriptedModel(*["[SEND: hi]"] * 12), persona=PIXI, keep=2) as here:
         channels = [RecordingChannel(f"test:{number}") for number in range(4)]
         for turn in range(3):
             for channel in channels:

@@ -122,7 +122,7 @@ class SlowTwin:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def receive(self, message: Message) -> bool:
+    async def receive(self, message: Message) -> Message | None:
         if message.id in self._seen:
             await self.go_on.wait()
         self._seen.add(message.id)

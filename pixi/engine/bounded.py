@@ -1,0 +1,46 @@
+"""Work of others within a time: also where it does not heed that it is to end."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+_log = logging.getLogger("pixi.engine")
+
+GRACE_SECONDS = 1.0  # for what was told to end
+
+_T = TypeVar("_T")
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, _T], what: str) -> _T:
+    """Do it in a task of its own, and no longer than this. `what` names it for the log.
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    except asyncio.CancelledError:
+        await give_up(task, what)
+        raise
+    if not task.done():
+        await give_up(task, what)
+        raise TimeoutError
+    return task.result()
+
+
+async def give_up(task: asyncio.Task[Any], what: str) -> bool:
+    """Tell a task to end. One that does not within a moment is left to itself: False."""
+    task.add_done_callback(_look_at)
+    task.cancel()
+    await asyncio.wait([task], timeout=GRACE_SECONDS)
+    if not task.done():
+        _log.warning("%s does not end; it is left to itself", what)
+    return task.done()
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Take note of its error, or asyncio would complain that nobody did."""
+    if not task.cancelled():
+        task.exception()
