@@ -1,4 +1,4 @@
-"""The composition root: builds the parts from the settings and joins them. Nothing else builds."""
+"""Builds what answers from the settings, and closes it again in reverse order."""
 
 import asyncio
 import gc
@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError
+from pixi.app.models import open_model, runs_here
+from pixi.core.errors import ModelError
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -20,7 +20,6 @@ from pixi.settings import ModelSettings, Settings
 if TYPE_CHECKING:
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
-    from pixi.models.openai_chat import OpenAIChat
 
 Tell = Callable[[str], None]
 
@@ -37,11 +36,6 @@ def find_persona(settings: Settings) -> Persona:
     named = "persona.folder" in settings.sources
     folders = persona_folders(settings.persona.folder, must_exist=named)
     return find_on_shelf(settings.persona.default, folders)
-
-
-def runs_here(model: ModelSettings) -> bool:
-    """Whether the model runs in this process, rather than at a server."""
-    return model.name == "local" or model.name.endswith(".gguf")
 
 
 @asynccontextmanager
@@ -72,7 +66,7 @@ async def open_engine(
         PixiError: a part cannot be opened.
     """
     progress("starting")
-    await _import_parts(settings.model)
+    await import_parts(settings.model)
     from pixi.addons.loading import from_file, installed, load_addons
     from pixi.engine.engine import Engine
     from pixi.store.sqlite import open_store
@@ -80,7 +74,7 @@ async def open_engine(
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url)
         stack.push_async_callback(store.close)
-        model = await _open_model(settings, progress)
+        model = await open_model(settings.model, settings.limits.seconds, progress)
         stack.push_async_callback(model.close)
         engine = Engine(
             model=model, persona=persona, store=store, limits=settings.limits, prose=settings.reply.prose
@@ -114,69 +108,8 @@ async def _cancelled(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
 
 
-async def _import_parts(model: ModelSettings) -> None:
+async def import_parts(model: ModelSettings) -> None:
     """Import what is heavy in a thread: somebody may be typing already."""
     door = "pixi.models.llama" if runs_here(model) else "pixi.models.openai_chat"
     for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door):
         await asyncio.to_thread(importlib.import_module, part)
-
-
-async def _open_model(settings: Settings, progress: Tell) -> "Model":
-    chosen = settings.model
-    if runs_here(chosen):
-        from pixi.models.llama import LocalModel
-
-        path = None if chosen.name == "local" else Path(chosen.name)
-        return await LocalModel.open(
-            path,
-            progress=progress,
-            context_tokens=chosen.context_tokens,
-            temperature=chosen.temperature,
-            max_tokens=chosen.max_tokens,
-        )
-    return await _open_server(chosen, settings.limits.seconds)
-
-
-async def _open_server(chosen: ModelSettings, turn_seconds: float) -> "Model":
-    from pixi.models.deadlines import Deadlines
-    from pixi.models.model import Traits
-    from pixi.models.openai_chat import OpenAIChat
-
-    if chosen.api_key is None and urlsplit(chosen.base_url).hostname == "api.openai.com":
-        raise ConfigError(
-            f"There is no key for the model {chosen.name!r} at api.openai.com: set OPENAI_API_KEY in the\n"
-            "environment or in .env. Without --model and model.name the bundled model answers, with no key."
-        )
-
-    def door(name: str) -> OpenAIChat:
-        known = Traits()
-        return OpenAIChat(
-            name,
-            base_url=chosen.base_url,
-            api_key=chosen.api_key.reveal() if chosen.api_key else None,
-            traits=Traits(chosen.context_tokens or known.context_tokens, vision=chosen.vision),
-            temperature=chosen.temperature,
-            max_tokens=chosen.max_tokens,
-            extra_body=chosen.extra_body,
-            tools=chosen.tools,
-            grammar="off" if chosen.grammar == "auto" else chosen.grammar,
-            deadlines=Deadlines(chosen.first_seconds, chosen.gap_seconds, turn_seconds),
-        )
-
-    return door(chosen.name or await _only_model(door("")))
-
-
-async def _only_model(server: "OpenAIChat") -> str:
-    """The one model that a server lists, where the settings name none.
-
-    Raises:
-        ConfigError: it lists none or several.
-        ModelError: it cannot be asked.
-    """
-    names = await server.models()
-    if len(names) == 1:
-        return names[0]
-    known = f"several models: {', '.join(sorted(names)[:10])}" if names else "no model"
-    raise ConfigError(
-        f"No model is named, and the server lists {known}.\nUse --model NAME, or set model.name."
-    )
