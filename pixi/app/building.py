@@ -13,11 +13,10 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.personas.shelf import find_persona as find_on_shelf
-from pixi.personas.shelf import persona_folders
 from pixi.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
+    from pixi.app.household import Household
     from pixi.engine.engine import Engine
     from pixi.models.model import Model
 
@@ -25,17 +24,6 @@ Tell = Callable[[str], None]
 
 
 def _nothing(_: str) -> None: ...
-
-
-def find_persona(settings: Settings) -> Persona:
-    """The persona that the settings name.
-
-    Raises:
-        ConfigError: there is none of that name, or its file is broken.
-    """
-    named = "persona.folder" in settings.sources
-    folders = persona_folders(settings.persona.folder, must_exist=named)
-    return find_on_shelf(settings.persona.default, folders)
 
 
 @asynccontextmanager
@@ -67,7 +55,6 @@ async def open_engine(
     """
     progress("starting")
     await import_parts(settings.model)
-    from pixi.addons.loading import from_file, installed, load_addons
     from pixi.engine.engine import Engine
     from pixi.store.sqlite import open_store
 
@@ -77,11 +64,15 @@ async def open_engine(
         model = await open_model(settings.model, settings.limits.seconds, progress)
         stack.push_async_callback(model.close)
         engine = Engine(
-            model=model, persona=persona, store=store, limits=settings.limits, prose=settings.reply.prose
+            model=model,
+            persona=persona,
+            store=store,
+            limits=settings.limits,
+            prose=settings.reply.prose,
+            pace=settings.reply.pace,
+            gather_seconds=settings.reply.gather_seconds,
         )
-        sources = [*installed(), *map(from_file, (*settings.addons, *addons))]
-        for problem in load_addons(sources, engine.commands, engine.tools):
-            report(problem)
+        _load_addons(settings, addons, engine, report)
         await stack.enter_async_context(engine)
         progress("")
         if warm_for:
@@ -91,6 +82,75 @@ async def open_engine(
                 await asyncio.wait([warming])
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         yield engine
+
+
+@asynccontextmanager
+async def open_household(
+    settings: Settings,
+    *,
+    addons: Sequence[Path] = (),
+    progress: Tell = _nothing,
+    report: Tell = _nothing,
+) -> AsyncGenerator["Household", None]:
+    """Build everything that answers for a bot, with all personas and models; see `open_engine`.
+
+    Raises:
+        ConfigError: the settings, the personas and the parts do not fit together.
+        PixiError: a part cannot be opened.
+    """
+    progress("starting")
+    await import_parts(settings.model)
+    from importlib.metadata import version
+
+    from pixi.app.cast import read_cast
+    from pixi.app.household import Household
+    from pixi.app.model_pool import ModelPool, chosen_models
+    from pixi.app.turn_log import log_turn
+    from pixi.engine.engine import Engine
+    from pixi.store.sqlite import open_store
+
+    cast = await asyncio.to_thread(read_cast, settings)
+    for fault in cast.faults:
+        report(fault)
+    async with AsyncExitStack() as stack:
+        store = await open_store(settings.store.url)
+        stack.push_async_callback(store.close)
+        models = ModelPool(chosen_models(settings), settings.limits.seconds, progress)
+        stack.push_async_callback(models.close)
+        await models.open_default()
+        house = Household(
+            settings,
+            cast,
+            models=models,
+            store=store,
+            places=await store.places(),
+            version=version("pixi-persona"),
+        )
+        house.engine = Engine(
+            model=models.default,
+            persona=cast.personas[cast.default],
+            store=store,
+            limits=settings.limits,
+            prose=settings.reply.prose,
+            pace=settings.reply.pace,
+            gather_seconds=settings.reply.gather_seconds,
+            finish_seconds=settings.discord.catch_up_minutes * 60,
+            cast=house.role,
+            on_turn=log_turn,
+        )
+        _load_addons(settings, addons, house.engine, report)
+        await stack.enter_async_context(house.engine)
+        progress("")
+        gc.freeze()
+        yield house
+
+
+def _load_addons(settings: Settings, more: Sequence[Path], engine: "Engine", report: Tell) -> None:
+    from pixi.addons.loading import from_file, installed, load_addons
+
+    sources = [*installed(), *map(from_file, (*settings.addons, *more))]
+    for problem in load_addons(sources, engine.commands, engine.tools):
+        report(problem)
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:

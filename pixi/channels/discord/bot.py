@@ -8,6 +8,7 @@ from typing import NoReturn
 import aiohttp
 import discord
 
+from pixi.channels.discord.address import prefix_of
 from pixi.channels.discord.client import Client, Shards, quiet_logs
 from pixi.channels.discord.events import Events
 from pixi.channels.discord.house import House
@@ -141,7 +142,8 @@ class Bot:
         """What is done once, when the bot is connected."""
         count = len(client.guilds)
         self._tell(f"Connected as {client.user}, in {count} server{'' if count == 1 else 's'}.")
-        events.beside(self._house.resume(speakers.open))
+        assert client.user is not None  # it is connected
+        events.beside(self._house.resume(prefix_of(client.user.id), speakers.open))
         if self._house.rules.faces == "profile":
             events.beside(self._dress(client, speakers))
 

@@ -81,8 +81,9 @@ class House(Protocol):
         """Forget what was said in a conversation."""
         ...
 
-    async def resume(self, open_channel: OpenChannel) -> None:
-        """After a start: end what the last process left half-done, and answer what still waits."""
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        """After a start: end what the last process left half-done, and answer what still waits, in the
+        conversations whose addresses begin with `prefix`."""
         ...
 
     async def wind_down(self, seconds: float) -> None:

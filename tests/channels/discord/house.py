@@ -65,7 +65,7 @@ class RecordingHouse:
     async def reset(self, conversation: str) -> None:
         self.asked.append(("reset", (conversation,)))
 
-    async def resume(self, open_channel: OpenChannel) -> None:
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         self.asked.append(("resume", ()))
         for address in self.unfinished:
             self.asked.append(("opened", (address, await open_channel(address))))

@@ -1,0 +1,193 @@
+"""What stands behind a bot on Discord: the engine, the store, the personas and the models, as one house."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pixi.app.cast import Cast
+from pixi.app.model_pool import ModelPool, chosen_models
+from pixi.channels.channel import Channel, OpenChannel
+from pixi.channels.discord.address import Address, parse_address
+from pixi.channels.discord.house import Status
+from pixi.channels.discord.rules import Rules
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.engine.engine import Engine
+from pixi.engine.stage import Role
+from pixi.settings import Settings
+from pixi.store.store import Place, Store, TurnRecord
+
+_EVERYWHERE = "discord:"
+_DAY = 86_400.0
+
+
+class Household:
+    """A `pixi.channels.discord.house.House`. `change` lets it go by new settings while it runs.
+
+    Args:
+        settings: what the operator wants.
+        cast: the personas.
+        models: the default one is open.
+        store: open; closed by whoever opened it.
+        places: what people chose, as the store has it.
+        version: of Pixi.
+
+    Attributes:
+        engine: answers. Set by whoever builds both, before anything is received.
+    """
+
+    engine: Engine
+
+    def __init__(
+        self,
+        settings: Settings,
+        cast: Cast,
+        *,
+        models: ModelPool,
+        store: Store,
+        places: Mapping[str, Place],
+        version: str,
+    ) -> None:
+        self._settings = settings
+        self._cast = cast
+        self._models = models
+        self._store = store
+        self._places = dict(places)
+        self._version = version
+        self._began = time.monotonic()
+
+    @property
+    def rules(self) -> Rules:
+        """What the operator decided."""
+        return self._settings.discord
+
+    @property
+    def settings(self) -> Settings:
+        """All that the operator decided."""
+        return self._settings
+
+    @property
+    def personas(self) -> Mapping[str, Persona]:
+        """All there are, by the names of their files."""
+        return self._cast.personas
+
+    @property
+    def default_persona(self) -> str:
+        """The name of the one who answers where nobody chose another."""
+        return self._cast.default
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names of the models that a channel may choose from; the first is the default."""
+        return self._models.names
+
+    def sees(self, channel: str) -> bool:
+        """Whether the model that writes in that channel can be shown pictures."""
+        return self._models.get(self.place(channel).model).traits.vision
+
+    def role(self, conversation: str) -> Role:
+        """Who speaks in a conversation, and on which model.
+
+        A persona that is on the shelf no more is stood in for by the default one.
+        """
+        address = parse_address(conversation)
+        persona = self._cast.personas.get(address.persona) or self._cast.personas[self._cast.default]
+        return Role(persona, self._models.get(self._place_of(address).model))
+
+    async def change(self, settings: Settings, cast: Cast) -> None:
+        """Go by new settings and personas from now on; turns under way end as they began.
+
+        Raises:
+            PixiError: the new default model cannot be opened. Then everything stays as it was.
+        """
+        await self._models.exchange(chosen_models(settings), settings.limits.seconds)
+        self._settings, self._cast = settings, cast
+        conduct = self.engine.conduct
+        conduct.limits = settings.limits
+        conduct.prose, conduct.pace = settings.reply.prose, settings.reply.pace
+        conduct.gather_seconds = settings.reply.gather_seconds
+        conduct.finish_seconds = settings.discord.catch_up_minutes * 60
+
+    # Talking.
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        """Take a message; returns once it is on record. One that is known already is ignored."""
+        await self._models.want(self._place_of(parse_address(message.conversation)).model)
+        await self.engine.receive(message, channel)
+
+    async def edit(self, conversation: str, message_id: str, text: str) -> None:
+        """A message was edited. Nothing happens for one that was answered."""
+        await self.engine.edit(conversation, message_id, text)
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """A message was deleted: the reply to it ends at once, or is never begun."""
+        await self.engine.withdraw(conversation, message_id)
+
+    async def stop(self, conversation: str) -> bool:
+        """End the reply that is being written; False where there is none."""
+        return await self.engine.stop(conversation)
+
+    async def reset(self, conversation: str) -> None:
+        """Forget what was said in a conversation."""
+        await self.engine.reset(conversation)
+
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        """After a start: end what the last process left half-done, and answer what still waits."""
+        for place in list(self._places.values()):
+            await self._models.want(place.model)
+        since = time.time() - self.rules.catch_up_minutes * 60
+        await self.engine.resume(prefix, since, open_channel)
+
+    async def wind_down(self, seconds: float) -> None:
+        """Take nothing more; let messages that people see being written be finished, within this time."""
+        await self.engine.wind_down(seconds)
+
+    # What people chose for a channel.
+
+    def place(self, channel: str) -> Place:
+        """What holds there; the default place where nobody chose."""
+        return self._places.get(channel, Place())
+
+    async def set_place(self, channel: str, place: Place) -> None:
+        """Keep what somebody chose."""
+        await self._store.set_place(channel, place)
+        if place == Place():
+            self._places.pop(channel, None)
+        else:
+            self._places[channel] = place
+        await self._models.want(place.model)
+
+    # Records.
+
+    async def why(self, platform_id: str) -> TurnRecord | None:
+        """The turn that posted this message; None where it was not ours, or was forgotten."""
+        return await self._store.turn_behind(_EVERYWHERE, platform_id)
+
+    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
+        """The last turns of a conversation, oldest first."""
+        return await self._store.turns(conversation, limit)
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        return await self.engine.forget(person)
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data."""
+        return await self._store.export(person)
+
+    async def status(self) -> Status:
+        """How the program is doing."""
+        today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
+        up = time.monotonic() - self._began
+        return Status(self._version, up_seconds=up, talking=self.engine.talking, today=today)
+
+    async def watermarks(self) -> dict[str, int]:
+        """The last message that was taken note of, by channel."""
+        return await self._store.watermarks(_EVERYWHERE)
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """Raise watermarks."""
+        await self._store.mark(watermarks)
+
+    def _place_of(self, address: Address) -> Place:
+        return self.place(str(Address(address.bot, address.channel)))
