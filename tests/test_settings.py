@@ -10,8 +10,10 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.core.limits import Limits
-from pixi.settings import ModelSettings, Secret, Settings, load
-from pixi.settings.check import RANGES, SECTIONS
+from pixi.core.report import Prices
+from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, load
+from pixi.settings.check import SECTIONS
+from pixi.settings.ranges import RANGES
 
 
 def loaded(
@@ -65,6 +67,11 @@ extra_body = { top_k = 40 }
 tools = "native"
 grammar = "llama.cpp"
 vision = true
+prices = { prompt = 1.25, completion = 10, cached = 0.125 }
+[models.fast]
+name = "quick"
+[models.wild]
+temperature = 2
 [helper_model]
 name = "small"
 [embedding_model]
@@ -74,6 +81,8 @@ default = "pixi"
 folder = "personas"
 [reply]
 prose = "drop"
+pace = "brisk"
+gather_seconds = 1.5
 [databases]
 folder = "databases"
 names = ["pancakes"]
@@ -87,6 +96,11 @@ blocked_guilds = [3]
 admins = [4]
 dms = false
 bots = true
+home_channels = ["5"]
+faces = "webhook"
+pings = ["users"]
+catch_up_minutes = 5
+slash = false
 [limits]
 commands = 3
 seconds = 60
@@ -101,10 +115,26 @@ def test_all_sections_are_read(tmp_path: Path) -> None:
     assert settings.embedding_model is not None
     assert settings.embedding_model.name == "vectors"
     assert settings.databases.names == ("pancakes",)
-    assert settings.discord.allowed_users == (1, 2)
-    assert settings.discord.dms is False
+    assert settings.discord == DiscordSettings(
+        token=Secret("t"),
+        allowed_users=(1, 2),
+        blocked_guilds=(3,),
+        admins=(4,),
+        dms=False,
+        bots=True,
+        home_channels=(5,),
+        faces="webhook",
+        pings=("users",),
+        catch_up_minutes=5.0,
+        slash=False,
+    )
+    assert settings.model.prices == Prices(1.25, 10, 0.125)
     assert settings.limits == Limits(commands=3, seconds=60)
-    assert settings.reply.prose == "drop"
+    assert (settings.reply.prose, settings.reply.pace, settings.reply.gather_seconds) == (
+        "drop",
+        "brisk",
+        1.5,
+    )
     assert settings.addons == (tmp_path / "waves.py",)
     assert settings.origin == tmp_path / "pixi.toml"
 
@@ -181,6 +211,35 @@ def test_a_helper_of_the_same_server_has_its_key(tmp_path: Path) -> None:
     assert elsewhere.name == "", "the one model of that server"
 
 
+def test_further_models_are_sections_with_names(tmp_path: Path) -> None:
+    main = '[model]\nname = "a"\nbase_url = "http://one/v1"\napi_key = "k"\ntemperature = 1\n'
+    settings = loaded(
+        tmp_path,
+        main + '[models.fast]\nname = "b"\nvision = true\n[models.wild]\ntemperature = 2\n'
+        '[models.far]\nname = "c"\nbase_url = "http://two/v1"\n[models.later]\n',
+    )
+    assert list(settings.models) == ["fast", "wild", "far"]
+    fast, wild, far = settings.models.values()
+    assert (fast.name, fast.base_url, fast.api_key) == ("b", "http://one/v1", Secret("k"))
+    assert (fast.temperature, fast.vision) == (None, True)
+    assert (wild.name, wild.temperature) == ("a", 2.0)
+    assert (far.name, far.base_url, far.api_key) == ("c", "http://two/v1", None)
+    assert settings.sources["models.fast.name"] == str(tmp_path / "pixi.toml")
+
+
+def test_further_models_can_come_from_the_environment(tmp_path: Path) -> None:
+    settings = loaded(
+        tmp_path,
+        '[models.fast]\nname = "b"\n',
+        PIXI_MODELS__FAST__NAME="c",
+        PIXI_MODELS__LARGE_ONE__MAX_TOKENS="9",
+        PIXI_MODELS__LARGE_ONE__PRICES='{"prompt": 1, "completion": 2}',
+    )
+    assert settings.models["fast"].name == "c"
+    assert settings.models["large_one"].max_tokens == 9
+    assert settings.models["large_one"].prices == Prices(1, 2, cached=1)
+
+
 def test_a_key_never_goes_to_another_server(tmp_path: Path) -> None:
     toml = '[model]\nname = "a"\nbase_url = "http://one/v1"\napi_key = "k"\n'
     settings = loaded(
@@ -244,8 +303,36 @@ FILE_FAULTS = [
     ("[model]\nextra_body = {a = 1979-05-27}", "it must be a table of what JSON can say"),
     ('[persona]\nfolder = ""', "it must be a path in quotes."),
     ('addons = "a.py"', 'addons is "a.py"; it must be a list of paths.'),
-    ('[discord]\nadmins = ["mo"]', "it must be a list of ids."),
+    ('[discord]\nadmins = ["mo"]', "it must be a list of ids such as"),
     ('[embedding_model]\nbase_url = "http://h/v1"', "[embedding_model] needs a name"),
+    ("[models.fast]\nnmae = 1", "pixi.toml, line 2: [models.fast] has no key 'nmae'; did you mean 'name'?"),
+    ('[models]\nname = "x"', "pixi.toml, line 2: each further model is a section: write [models.NAME]"),
+    ('models = ["x"]', "pixi.toml, line 1: models is a section; write [models.NAME] and its keys below."),
+    ('[models.Fast]\nname = "x"', "[models.Fast] cannot be chosen by that name; it must be small letters"),
+    ("[models.default]", "pixi.toml, line 1: the model called 'default' is [model] itself"),
+    ("[models.gpt-4.1]\nname = 'x'", "[models.gpt-4] has no key '1'"),
+    (
+        "[models.fast]\ntemperature = 9",
+        "line 2: models.fast.temperature is 9; it must be a number from 0 to 5.",
+    ),
+    ("[model]\nprices = 2", "model.prices is 2; it must be dollars for a million tokens, such as { prompt ="),
+    ("[model]\nprices = { prompt = 1 }", "it must be dollars for a million tokens"),
+    ("[model]\nprices = { prompt = 1, completion = -2 }", "it must be dollars for a million tokens"),
+    ("[model]\nprices = { promt = 1 }", "model.prices has no key 'promt'; did you mean 'prompt'?"),
+    ("[discord]\nadmins = 1", "discord.admins is 1; it must be a list of ids such as [123456789012345678]."),
+    ("[discord]\nadmins = [-1]", "discord.admins is [-1]; it must be a list of ids"),
+    ("[discord]\nhome_channels = [1, true]", "it must be a list of ids"),
+    ('[discord]\nfaces = "mask"', 'discord.faces is "mask"; it must be one of "off", "profile", "webhook".'),
+    ('[discord]\npings = ["all"]', 'it must be a list of any of "users", "roles", "everyone".'),
+    ("[discord]\ncatch_up_messages = 51", "it must be a whole number from 0 to 50."),
+    ("[discord]\npicture_megabytes = 0", "it must be a number from 0.1 to 100."),
+    ('[discord]\napi_url = "discord.com"', "it must be an address such as https://discord.com/api/v10."),
+    (
+        '[discord]\ntoken = "two words"',
+        "discord.token is not a token; copy it again, without spaces or quotes.",
+    ),
+    ('[reply]\npace = "fast"', 'it must be one of "persona", "off", "brisk", "human".'),
+    ("[reply]\ngather_seconds = 61", "it must be a number from 0 to 60."),
 ]
 
 
@@ -266,6 +353,9 @@ VARIABLE_FAULTS = [
         'PIXI_LIMITS__COMMANDS: limits.commands is "x"; it must be a whole number',
     ),
     ("PIXI_MODEL__EXTRA_BODY", "{", "it must be a table."),
+    ("PIXI_MODELS__FAST", "x", "PIXI_MODELS__FAST: each further model is a section"),
+    ("PIXI_MODELS__FAST__NMAE", "x", "PIXI_MODELS__FAST__NMAE: [models.fast] has no key 'nmae'"),
+    ("PIXI_DISCORD__PINGS", "users, all", "it must be a list of any of"),
     ("PIXI_CONFIG", "gone.toml", "gone.toml: there is no such file; name a settings file that exists."),
     ("OPENAI_BASE_URL", "nowhere", "OPENAI_BASE_URL: model.base_url is"),
 ]

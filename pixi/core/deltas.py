@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pixi.core.commands import Thought
+from pixi.core.language import Thought
 from pixi.core.lines import Line, ToolCall
 
 

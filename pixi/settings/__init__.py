@@ -3,6 +3,7 @@
 from pixi.settings.load import load
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
+    DEFAULT_MODEL,
     DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
@@ -14,6 +15,7 @@ from pixi.settings.sections import (
 )
 
 __all__ = [
+    "DEFAULT_MODEL",
     "DatabaseSettings",
     "DiscordSettings",
     "EmbeddingSettings",

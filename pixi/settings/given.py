@@ -9,6 +9,9 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 
 FILE_NAME = "pixi.toml"
+MODELS = "models"
+"""The one section whose keys are sections again: `[models.NAME]`."""
+
 WELL_KNOWN: Mapping[str, str] = {
     "OPENAI_API_KEY": "model.api_key",
     "OPENAI_BASE_URL": "model.base_url",
@@ -97,11 +100,17 @@ def from_file(path: Path) -> Iterator[Given]:
         return Given(key, value, source=str(path), place=place)
 
     for name, table in tables.items():
-        if isinstance(table, dict) and table:
-            for key, value in table.items():
-                yield given(f"{name}.{key}", value)
-        else:
-            yield given(name, table)
+        for key, value in _opened(name, table, depth=2 if name == MODELS else 1):
+            yield given(key, value)
+
+
+def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
+    """A table as its keys, so many tables deep. An empty one stands for itself."""
+    if depth and isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _opened(f"{key}.{name}", inner, depth - 1)
+    else:
+        yield key, value
 
 
 def _line_numbers(text: str) -> dict[str, int]:
@@ -156,7 +165,7 @@ def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
 
 
 def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[str]]) -> Iterator[Given]:
-    """The settings under `PIXI_SECTION__KEY`, and `PIXI_ADDONS`.
+    """The settings under `PIXI_SECTION__KEY` and `PIXI_MODELS__NAME__KEY`, and `PIXI_ADDONS`.
 
     Args:
         variables: those that are set.
@@ -175,7 +184,8 @@ def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[s
         if name in single:
             raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
         if name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
-            key = name.removeprefix("PIXI_").lower().replace("__", ".", 1)
+            key = name.removeprefix("PIXI_").lower()
+            key = key.replace("__", ".", 2 if key.startswith(f"{MODELS}__") else 1)
             yield Given(key, variable.value, source=name, place=variable.place, text=True)
 
 

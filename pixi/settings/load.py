@@ -9,8 +9,8 @@ from typing import Any
 from pixi.core.errors import ConfigError
 from pixi.core.limits import Limits
 from pixi.settings import given as sources
-from pixi.settings.check import check_key, known_keys, value_of
-from pixi.settings.given import Given
+from pixi.settings.check import check_key, is_section, known_keys
+from pixi.settings.given import MODELS, Given
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,
@@ -22,6 +22,7 @@ from pixi.settings.sections import (
     Settings,
     StoreSettings,
 )
+from pixi.settings.values import value_of
 
 
 def load(
@@ -41,7 +42,7 @@ def load(
 
     `[helper_model]` without `name` and `base_url` of its own is `[model]` with its other keys on top;
     with one of them it takes only address and key from `[model]`, and the key only where the address is
-    the same. `[embedding_model]` takes address and key alike.
+    the same. Each `[models.NAME]` does as `[helper_model]`. `[embedding_model]` takes address and key alike.
 
     Args:
         config: the settings file; None: `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
@@ -55,17 +56,16 @@ def load(
     folder = Path() if folder is None else folder
     variables = sources.variables_of(os.environ if environ is None else environ, folder)
     path = sources.settings_file(config, variables, folder)
-    known = known_keys()
     ambient = {given.key: given for given in sources.from_well_known(variables)}
     layers = [
         *(() if path is None else sources.from_file(path)),
-        *sources.from_variables(variables.values(), known),
+        *sources.from_variables(variables.values(), known_keys()),
         *sources.from_overrides(overrides or {}),
     ]
     for given in layers:
         check_key(given)
     winners = ambient | {given.key: given for given in layers}
-    values = {key: value_of(given, folder) for key, given in winners.items() if key not in known}
+    values = {key: value_of(given, folder) for key, given in winners.items() if not is_section(key)}
     key = ambient.get("model.api_key")
     return _built(values, winners, path, folder, None if key is None else value_of(key, folder))
 
@@ -90,6 +90,10 @@ def _built(
     databases = {"folder": folder / DatabaseSettings().folder, **section("databases")}
     return Settings(
         model=main,
+        models={
+            name: _helper(section(f"{MODELS}.{name}"), main, ambient_key)
+            for name in dict.fromkeys(key.split(".")[1] for key in values if key.startswith(f"{MODELS}."))
+        },
         helper_model=_helper(section("helper_model"), main, ambient_key),
         embedding_model=_embedding(section("embedding_model"), main, ambient_key, origins),
         persona=PersonaSettings(**persona),

@@ -5,17 +5,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from pixi.channels.discord.rules import Rules
 from pixi.core.limits import Limits
+from pixi.core.report import Prices
 from pixi.settings.secret import Secret
 
 ToolForm = Literal["auto", "native", "text", "off"]
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]
 ProsePolicy = Literal["auto", "send", "drop"]
+PaceSetting = Literal["persona", "off", "brisk", "human"]
+
+DEFAULT_MODEL = "default"
+"""The name by which `[model]` stands beside those of `[models.NAME]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """`[model]` and `[helper_model]`: a model that writes.
+    """`[model]`, `[helper_model]` and each `[models.NAME]`: a model that writes.
 
     Attributes:
         name: `local` (the bundled model), a path to a .gguf file, or a model's id at `base_url`. Empty
@@ -30,6 +36,7 @@ class ModelSettings:
         vision: the model may be shown pictures.
         first_seconds: how long to wait for the first piece of a reply.
         gap_seconds: how long to wait between two pieces of it.
+        prices: what it costs; None: not known.
     """
 
     name: str = "local"
@@ -44,6 +51,7 @@ class ModelSettings:
     vision: bool = False
     first_seconds: float = 30.0
     gap_seconds: float = 20.0
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +76,17 @@ class PersonaSettings:
 class ReplySettings:
     """`[reply]`: what becomes of a reply.
 
-    `prose`: text outside every command is sent (`send`), dropped (`drop`), or sent only where the reply
-    held no command at all (`auto`).
+    Attributes:
+        prose: text outside every command is sent (`send`), dropped (`drop`), or sent only where the reply
+            held no command at all (`auto`).
+        pace: how fast messages follow each other in a chat with people: as each persona says, or one pace
+            for all.
+        gather_seconds: how long to wait for more messages before answering the first.
     """
 
     prose: ProsePolicy = "auto"
+    pace: PaceSetting = "persona"
+    gather_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,28 +105,15 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscordSettings:
-    """`[discord]`: the bot. Lists hold Discord's ids; an empty `allowed_…` list allows everybody.
+class DiscordSettings(Rules):
+    """`[discord]`: the bot's token, where it goes, and the rules that it keeps.
 
     Attributes:
         api_url: a self-hosted server that speaks Discord's protocol; empty: Discord.
-        dms: whether direct messages are answered.
-        bots: whether other bots are answered.
     """
 
     token: Secret | None = None
     api_url: str = ""
-    allowed_users: tuple[int, ...] = ()
-    blocked_users: tuple[int, ...] = ()
-    allowed_roles: tuple[int, ...] = ()
-    blocked_roles: tuple[int, ...] = ()
-    allowed_channels: tuple[int, ...] = ()
-    blocked_channels: tuple[int, ...] = ()
-    allowed_guilds: tuple[int, ...] = ()
-    blocked_guilds: tuple[int, ...] = ()
-    admins: tuple[int, ...] = ()
-    dms: bool = True
-    bots: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ class Settings:
     """Everything that an operator may set.
 
     Attributes:
+        models: further models that may be chosen, by the names of their sections.
         helper_model: the cheap model; what it does not set comes from `model`, see `load`.
         addons: files of addons, besides the installed ones.
         origin: the settings file; None where there was none.
@@ -127,6 +129,7 @@ class Settings:
     """
 
     model: ModelSettings = field(default_factory=ModelSettings)
+    models: Mapping[str, ModelSettings] = field(default_factory=dict)
     helper_model: ModelSettings = field(default_factory=ModelSettings)
     embedding_model: EmbeddingSettings | None = None
     persona: PersonaSettings = field(default_factory=PersonaSettings)

@@ -1,0 +1,55 @@
+"""The least and the most that each number among the settings may be."""
+
+from collections.abc import Mapping
+
+Bounds = tuple[float, float]
+
+_MODEL: Mapping[str, Bounds] = {
+    "temperature": (0, 5),
+    "max_tokens": (1, 1_000_000),
+    "context_tokens": (512, 100_000_000),
+    "first_seconds": (0.01, 3_600),
+    "gap_seconds": (0.01, 3_600),
+}
+_LIMITS: Mapping[str, Bounds] = {
+    "commands": (1, 1_000),
+    "messages": (1, 1_000),
+    "reactions": (0, 1_000),
+    "argument_characters": (1, 1_000_000),
+    "reply_characters": (1, 10_000_000),
+    "tool_steps": (0, 1_000),
+    "tool_calls": (1, 1_000),
+    "tool_seconds": (0.01, 3_600),
+    "tool_result_bytes": (64, 100_000_000),
+    "seconds": (0.1, 86_400),
+    "restarts": (0, 100),
+}
+_DISCORD: Mapping[str, Bounds] = {
+    "bot_turns": (0, 100),
+    "overhear": (0, 100),
+    "catch_up_minutes": (0, 10_080),  # a week
+    "catch_up_messages": (0, 50),
+    "pictures": (0, 10),  # as many as a message can carry
+    "picture_megabytes": (0.1, 100),
+    "picture_pixels": (64, 8_192),
+    "text_files": (0, 10),
+    "text_characters": (100, 1_000_000),
+}
+RANGES: Mapping[str, Bounds] = {
+    f"{section}.{key}": bounds
+    for section, numbers in {
+        "model": _MODEL,
+        "helper_model": _MODEL,
+        "reply": {"gather_seconds": (0, 60)},
+        "limits": _LIMITS,
+        "discord": _DISCORD,
+    }.items()
+    for key, bounds in numbers.items()
+}
+"""By key. Those of `model` hold for each `[models.NAME]` too."""
+
+SNOWFLAKES: Bounds = (1, 2**64 - 1)
+"""What Discord's ids can be."""
+
+DOLLARS: Bounds = (0, 1_000_000)
+"""What a million tokens may cost."""

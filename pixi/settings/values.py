@@ -1,0 +1,186 @@
+"""From a value that somebody gave to the value of a setting, or one line that says what is wrong with it."""
+
+import json
+import types
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pixi.core.errors import ConfigError
+from pixi.core.report import Prices
+from pixi.settings.check import SECTIONS, nearest, usual_key
+from pixi.settings.given import Given
+from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
+from pixi.settings.secret import Secret
+
+_URLS = {"model.base_url", "helper_model.base_url", "embedding_model.base_url", "discord.api_url"}
+_MAY_BE_EMPTY = {"discord.api_url"}
+_PRICE_NAMES = ("prompt", "completion", "cached")
+
+
+def value_of(given: Given, folder: Path) -> Any:
+    """The value, typed and checked. Paths are taken from `folder`.
+
+    Raises:
+        ConfigError: it is of the wrong type, out of range, or no address.
+    """
+    kind = _kind_of(given.key)
+    value = given.value.strip() if given.text and isinstance(given.value, str) else given.value
+    if given.text and isinstance(value, str):
+        value = _unpacked(value, kind)
+    if _without_none(kind) is Prices:
+        return _prices(given, value, kind)
+    # Discord's ids are numbers that people like to write in quotes.
+    lax = given.text or kind == tuple[int, ...]
+    try:
+        converted = msgspec.convert(value, kind, strict=not lax, dec_hook=_hook(folder))
+    except msgspec.ValidationError:
+        raise _wrong(given, kind) from None
+    if converted == Secret(""):
+        return None
+    _check_value(given, kind, converted)
+    return converted
+
+
+def _kind_of(key: str) -> Any:
+    section, dot, name = usual_key(key).partition(".")
+    return get_type_hints(SECTIONS[section])[name] if dot else tuple[Path, ...]
+
+
+def _without_none(kind: Any) -> Any:
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(part for part in get_args(kind) if part is not types.NoneType)
+    return kind
+
+
+def _unpacked(text: str, kind: Any) -> object:
+    """Text of a variable or flag for a list or a table: JSON, or for a list words with commas between."""
+    plain = _without_none(kind)
+    shape = get_origin(plain)
+    if (shape in (tuple, Mapping) or plain is Prices) and text.startswith(("[", "{")):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return [word.strip() for word in text.split(",") if word.strip()] if shape is tuple else text
+
+
+def _hook(folder: Path) -> Callable[[type, object], object]:
+    """How msgspec makes our own types of text."""
+
+    def convert(kind: type, value: object) -> object:
+        if not isinstance(value, str):
+            raise TypeError("text is wanted")
+        if kind is Secret:
+            return Secret(value.strip())
+        if not value.strip():
+            raise ValueError("a path is wanted")
+        return folder / Path(value).expanduser()
+
+    return convert
+
+
+def _prices(given: Given, value: object, kind: Any) -> Prices:
+    """A table of dollars; a cached token costs as much as any other where nothing else is said."""
+    if not isinstance(value, dict):
+        raise _wrong(given, kind)
+    for name in value:
+        if name not in _PRICE_NAMES:
+            raise ConfigError(f"{given.place}: {given.key} has no key {name!r}{nearest(name, _PRICE_NAMES)}")
+    try:
+        told = msgspec.convert(value, dict[str, float])
+    except msgspec.ValidationError:
+        raise _wrong(given, kind) from None
+    low, high = DOLLARS
+    if not {"prompt", "completion"} <= told.keys() or not all(low <= each <= high for each in told.values()):
+        raise _wrong(given, kind)
+    return Prices(told["prompt"], told["completion"], told.get("cached", told["prompt"]))
+
+
+def _check_value(given: Given, kind: Any, value: Any) -> None:
+    usual = usual_key(given.key)
+    if usual in RANGES and value is not None:
+        low, high = RANGES[usual]
+        if not low <= value <= high:
+            raise _wrong(given, kind)
+    elif kind == tuple[int, ...]:
+        low, high = SNOWFLAKES
+        if not all(low <= each <= high for each in value):
+            raise _wrong(given, kind)
+    elif value == "" and usual not in _MAY_BE_EMPTY:
+        raise ConfigError(f"{given.place}: {given.key} is empty; give it a value or remove the line.")
+    elif usual in _URLS and value and not _is_url(value):
+        raise _wrong(given, _address_like(usual))
+    elif isinstance(value, Secret) and not _is_header_text(value.reveal()):
+        what = "token" if usual == "discord.token" else "key"
+        raise ConfigError(
+            f"{given.place}: {given.key} is not a {what}; copy it again, without spaces or quotes."
+        )
+    elif isinstance(value, Mapping):
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError):
+            raise _wrong(given, "a table of what JSON can say: texts, numbers, lists, tables") from None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _is_header_text(text: str) -> bool:
+    """Whether a server could be sent it as a key."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def _wrong(given: Given, wanted: Any) -> ConfigError:
+    words = wanted if isinstance(wanted, str) else _words_for(usual_key(given.key), wanted)
+    return ConfigError(f"{given.place}: {given.key}{_shown(given)}; it must be {words}.")
+
+
+def _shown(given: Given) -> str:
+    """What was given, unless it may hold a secret."""
+    text = json.dumps(given.value, ensure_ascii=False, default=str)
+    if _without_none(_kind_of(given.key)) is Secret or "@" in text:
+        return " is wrong"
+    return f" is {text if len(text) <= 60 else text[:57] + '…'}"
+
+
+def _address_like(key: str) -> str:
+    home = "https://discord.com/api/v10" if key == "discord.api_url" else "https://api.openai.com/v1"
+    return f"an address such as {home}"
+
+
+def _words_for(key: str, kind: Any) -> str:
+    """A type in the operator's words."""
+    kind = _without_none(kind)
+    if get_origin(kind) is Literal:
+        return f"one of {_choices(kind)}"
+    if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
+        return f"a list of any of {_choices(get_args(kind)[0])}"
+    words = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text in quotes",
+        Path: "a path in quotes",
+        Secret: "text in quotes",
+        tuple[int, ...]: "a list of ids such as [123456789012345678]",
+        tuple[str, ...]: "a list of texts",
+        tuple[Path, ...]: "a list of paths",
+        Prices: "dollars for a million tokens, such as { prompt = 1.25, completion = 10, cached = 0.125 }",
+    }.get(kind, "a table")
+    if key in RANGES:
+        low, high = RANGES[key]
+        words += f" from {low:,} to {high:,}"
+    return words
+
+
+def _choices(kind: Any) -> str:
+    return ", ".join(json.dumps(choice) for choice in get_args(kind))
