@@ -143,13 +143,14 @@ class Hub:
         """Show a guild to the sessions that it belongs to: the bot was invited, or it is back."""
         for session in self.sessions.values():
             if session.has(guild.id):
-                self._open(session, guild)
+                self._open(session, guild, new=guild.id not in session.guilds)
 
-    def _open(self, session: Session, guild: Guild) -> None:
+    def _open(self, session: Session, guild: Guild, *, new: bool = False) -> None:
         session.guilds.add(guild.id)
         if session.intents & Intent.GUILDS:
             everybody = bool(session.intents & Intent.GUILD_PRESENCES)
             payload = payloads.guild_create(guild, self._world, everybody=everybody)
+            payload |= {} if new else {"unavailable": False}
             session.push("GUILD_CREATE", _encode(payload))
 
     def resume(self, session_id: str, number: int, line: Line) -> Session | None:

@@ -239,7 +239,6 @@ def guild_create(one: Guild, world: World, *, everybody: bool) -> Json:
     return guild(one) | {
         "joined_at": moment(one.members[bot.id].joined),
         "large": False,
-        "unavailable": False,
         "member_count": len(one.members),
         "voice_states": [],
         "members": [member.payload() for member in members],

@@ -30,6 +30,7 @@ class World:
         privileged: intents that the application's owner switched on.
         attachment_limit: the largest file, in bytes.
         nonce_seconds: how long a nonce is remembered.
+        shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
         origin: where the server listens, `http://127.0.0.1:PORT`.
     """
 
@@ -46,6 +47,7 @@ class World:
         self.privileged = PRIVILEGED
         self.attachment_limit = 10 * 1024 * 1024
         self.nonce_seconds = 300.0
+        self.shows_nonces = False
         self.users: dict[int, User] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
@@ -120,6 +122,8 @@ class World:
 
     def readable(self, message: Message, payload: Json) -> Json:
         """A message as REST gives it to the bot: whoever may not read content gets none."""
+        if self.shows_nonces and message.nonce is not None:
+            payload["nonce"] = message.nonce
         if self.privileged & Intent.MESSAGE_CONTENT or message.channel.guild is None:
             return payload
         if message.author is self.bot or self.bot in message.users_pinged:
