@@ -52,8 +52,9 @@ class Channel(Protocol):
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """The id of a message that was posted as this part by an earlier process, if it was.
 
-        Asked after a crash, for an act of which only the intent is on record. `after` is the id of the
-        message that the turn answers. A platform that cannot be asked gives None.
+        Asked after a crash, for an act of which only the intent is on record. `after` is the id of the last
+        message known to come before it: one that the turn posted, or the one that it answers. A platform
+        that cannot be asked gives None.
         """
         ...
 

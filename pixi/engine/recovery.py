@@ -59,28 +59,34 @@ class Recovery:
         if not saved.unfinished:
             return saved
         for turn in saved.unfinished:
-            effects = [await self._settled(effect, turn) for effect in turn.effects]
+            effects: list[Effect] = []
+            for effect in turn.effects:
+                effects.append(await self._settled(effect, turn, effects))
             await self.store.end_turn(turn.id, self._lines(turn, effects), "cancelled", 0, Usage())
         return await self.store.load(self.conversation)
 
-    async def _settled(self, effect: Effect, turn: UnfinishedTurn) -> Effect:
-        """The act with its outcome, which is on record."""
+    async def _settled(self, effect: Effect, turn: UnfinishedTurn, before: Sequence[Effect]) -> Effect:
+        """The act with its outcome, which is on record; `before` are the turn's earlier ones."""
         if effect.outcome is not None:
             return effect
-        outcome, platform_id = await self._outcome(effect, turn)
+        outcome, platform_id = await self._outcome(effect, turn, before)
         await self.store.settle(turn.id, effect.sequence, outcome, platform_id)
         return Effect(
             effect.turn, effect.sequence, effect.kind, effect.payload, outcome, platform_id, effect.target
         )
 
-    async def _outcome(self, effect: Effect, turn: UnfinishedTurn) -> tuple[Outcome, str | None]:
+    async def _outcome(
+        self, effect: Effect, turn: UnfinishedTurn, before: Sequence[Effect]
+    ) -> tuple[Outcome, str | None]:
         answered = next((message for message in reversed(turn.messages) if message.addressed), None)
         if self.channel is None or answered is None:
             return "unknown", None
+        posted = [each.platform_id for each in before if each.kind == "send" and each.platform_id]
+        after = posted[-1] if posted else answered.id
         try:
             async with asyncio.timeout(_ACT_SECONDS):
                 with foreign(f"finishing to {effect.kind}"):
-                    return await self._act(effect, answered, self.channel)
+                    return await self._act(effect, answered, self.channel, after)
         except ChannelLost as error:
             _log.warning("an act of conversation %s could not be finished: %s", self.conversation, error)
         except ChannelError:
@@ -89,13 +95,15 @@ class Recovery:
             pass  # the first is in the log already
         return "unknown", None
 
-    async def _act(self, effect: Effect, answered: Message, channel: Channel) -> tuple[Outcome, str | None]:
+    async def _act(
+        self, effect: Effect, answered: Message, channel: Channel, after: str
+    ) -> tuple[Outcome, str | None]:
         nonce = nonce_of(effect.turn, effect.sequence, answered)
         text, late = effect.payload, answered.sent_at < self.since
         target = await self.store.message_id(self.conversation, effect.target) if effect.target else None
         match effect.kind:
             case "send":
-                found = await channel.sent_before(text, nonce=nonce, after=answered.id)
+                found = await channel.sent_before(text, nonce=nonce, after=after)
                 if found is not None:
                     return "done", found
                 if not late:

@@ -92,7 +92,9 @@ class DiscordChannel:
         """
         if self._closed is not None:
             raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
-        delivery = self._delivery(text, nonce, _number(answers), point=_number(reply_to))
+        answered = _number(answers)
+        after = max(answered, self._posted[-1] if self._posted else 0) if answered else None
+        delivery = self._delivery(text, nonce, answered, after=after, point=_number(reply_to))
         try:
             posted = await delivery.post()
         except Refused as error:
@@ -133,7 +135,8 @@ class DiscordChannel:
 
         Then it is posted again: within some minutes Discord knows the nonce, and posts nothing twice.
         """
-        found, _ = await self._delivery(text, nonce, _number(after)).find()
+        earlier = _number(after)
+        found, _ = await self._delivery(text, nonce, earlier, after=earlier).find()
         if found is None:
             return None
         self._remember(found)
@@ -165,7 +168,9 @@ class DiscordChannel:
 
     # Messages.
 
-    def _delivery(self, text: str, nonce: str, answered: int | None, *, point: int | None = None) -> Delivery:
+    def _delivery(
+        self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
+    ) -> Delivery:
         person = self._author(answered)
         return Delivery(
             shared=self._shared,
@@ -174,8 +179,7 @@ class DiscordChannel:
             text=self._addressed(text, answered, person),
             nonce=nonce,
             mentions=self._pings(person),
-            answers=answered,
-            person=person,
+            after=after,
             point=point or self._worth_pointing_at(answered),
             taken=self._posted,
         )

@@ -45,8 +45,7 @@ class Delivery:
         text: as it is posted.
         nonce: the same whenever it is tried again.
         mentions: whom it may ping.
-        answers: id of the message that it answers; it is looked for among those that came later.
-        person: id of the one who is answered.
+        after: id of a message that came before it; None: unknown.
         point: id of the message that it points at.
         taken: ids of our messages that are other messages than this one.
     """
@@ -57,8 +56,7 @@ class Delivery:
     text: str
     nonce: str
     mentions: discord.AllowedMentions
-    answers: int | None = None
-    person: int | None = None
+    after: int | None = None
     point: int | None = None
     taken: Collection[int] = ()
 
@@ -91,21 +89,19 @@ class Delivery:
     async def find(self) -> tuple[int | None, bool]:
         """The id of the message, if it was posted; and whether the history could be read at all."""
         http, channel = self.shared.client.http, self.target.id
-        after = self.answers - 1 if self.answers else None  # what was answered tells who was named
         try:
             messages = await asked(
-                lambda: rest.history(http, channel, after=after), "history", seconds=_HISTORY_SECONDS
+                lambda: rest.history(http, channel, after=self.after), "history", seconds=_HISTORY_SECONDS
             )
         except ChannelError as error:
             _log.info("channel %s: %s", channel, error)
             return None, False
-        asker = next((message.author for message in messages if message.id == self.answers), self.person)
         ours = [each for each in messages if self._is_ours(each) and each.id not in self.taken]
         for message in ours:
             if message.nonce == self.nonce:
                 return message.id, True
-        for message in ours:
-            if not message.nonce and may_be(_without_pointer(message.text), self.text, asker):
+        for message in ours if self.after else ():  # among older ones it may be another that says the same
+            if not message.nonce and may_be(_without_pointer(message.text), self.text):
                 return message.id, True
         return None, True
 

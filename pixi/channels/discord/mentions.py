@@ -10,6 +10,7 @@ _LEFT_ALONE = (
     r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"
 )
 _EMOJI = re.compile(rf"{_LEFT_ALONE}|:(?P<name>\w{{2,32}}):", re.DOTALL)
+_MENTION = re.compile(r"<@\d{1,20}>")
 _LONGEST_NAME = 40  # Discord allows 32 characters
 _MENTIONS = 20  # are compared in one message
 _NOBODY = frozenset(("everyone", "here"))  # names that ping, whoever bears them
@@ -43,13 +44,15 @@ def with_mention(text: str, user_id: int, names: Iterable[str]) -> str:
     return re.sub(rf"{_LEFT_ALONE}|{at}", put, text, flags=re.DOTALL | re.IGNORECASE)
 
 
-def may_be(posted: str, text: str, user_id: int | None) -> bool:
-    """Whether a posted text is this one, in which the person's name may have become their mention."""
-    if posted == text:
-        return True
-    if user_id is None or f"<@{user_id}>" not in posted:
-        return False
-    first, *others = posted.split(f"<@{user_id}>")
+def may_be(posted: str, text: str) -> bool:
+    """Whether a posted text is this one, in which one person's name may have become their mention."""
+    return posted == text or any(
+        _may_be(posted, text, mention) for mention in {match[0] for match in _MENTION.finditer(posted)}
+    )
+
+
+def _may_be(posted: str, text: str, mention: str) -> bool:
+    first, *others = posted.split(mention)
     places = {len(first)} if text.startswith(first) else set()
     for piece in others[:_MENTIONS]:  # a name stands before each
         places = {

@@ -266,6 +266,16 @@ async def test_what_was_posted_before_the_message_answered_is_another(scene: Sce
         assert await later.channel().sent_before("ok", nonce="2", after=asked) is None
 
 
+async def test_an_equal_message_of_the_same_turn_is_not_taken_for_it(scene: Scene) -> None:
+    scene.rest.tells_nonces = False
+    asked = scene.hears(MO, "hi")
+    first = await scene.channel().send("ok", nonce="1", answers=asked)
+    assert first is not None
+    async with scene.restarted() as later:
+        assert await later.channel().sent_before("ok", nonce="2", after=first) is None
+        assert await later.channel().sent_before("ok", nonce="1", after=asked) == first
+
+
 @pytest.mark.parametrize("status", [403, 404, 0])
 async def test_a_history_that_cannot_be_read_finds_nothing(scene: Scene, status: int) -> None:
     scene.rest.faults.append(Fault("GET", "/messages", status=status))
