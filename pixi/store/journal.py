@@ -199,9 +199,7 @@ def end_turn(
 
 def _was_seen(db: sqlite3.Connection, turn: int) -> bool:
     """Whether people may have seen an act of a turn, so that its messages are as good as answered."""
-    found = db.execute(
-        "SELECT 1 FROM effects WHERE turn = ? AND kind <> 'note' AND outcome IS NOT 'refused'", (turn,)
-    )
+    found = db.execute("SELECT 1 FROM effects WHERE turn = ? AND outcome IS NOT 'refused'", (turn,))
     return found.fetchone() is not None
 
 

@@ -140,7 +140,11 @@ def _forget_reply(db: sqlite3.Connection, turn: int) -> None:
 
 
 def _message(body: bytes) -> Message:
-    return unpack_message(body, 0, lambda _: b"")
+    return unpack_message(body, 0, _no_picture)
+
+
+def _no_picture(digest: str) -> bytes:
+    return b""
 
 
 def export(db: sqlite3.Connection, person: str) -> dict[str, Any]:
@@ -167,9 +171,8 @@ def export(db: sqlite3.Connection, person: str) -> dict[str, Any]:
             for effect in effects_of(db, turn)
             if effect.outcome == "done"
         ]
-        talks[conversation]["answers"].append(
-            {"time": _time(began), "persona": persona, "model": model, "acts": acts}
-        )
+        told = {"time": _time(began), "persona": persona, "model": model}
+        talks[conversation]["answers"].append(told | {"acts": acts, "history": _written(db, turn)})
     quotes = db.execute(
         "SELECT conversation, body FROM quotes JOIN messages ON position = message WHERE person = ?"
         " ORDER BY position",
@@ -185,6 +188,15 @@ def export(db: sqlite3.Connection, person: str) -> dict[str, Any]:
         "person": person,
         "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
     }
+
+
+def _written(db: sqlite3.Connection, turn: int) -> list[str]:
+    """What of the persona's part in a turn is history: its commands, notes among them."""
+    rows = db.execute(
+        "SELECT kind, body FROM lines WHERE turn = ? AND kind = 'assistant' ORDER BY position", (turn,)
+    )
+    texts = [unpack_line(kind, body, _no_picture).text for kind, body in rows]
+    return [_readable(text) for text in texts if text]
 
 
 def _told(db: sqlite3.Connection, conversation: str, body: bytes | None) -> dict[str, Any]:

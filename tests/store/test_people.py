@@ -226,8 +226,8 @@ async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_w
 ) -> None:
     mo, ann, bob = [await talk.heard(author, "hi") for author in (MO, ANN, BOB)]
     quiet = await store.begin_turn(ROOM, 0, "pixi", (mo.id, ann.id))
-    await store.intend(quiet, 0, "note", "two of them")
-    await store.settle(quiet, 0, "done")
+    await store.intend(quiet, 0, "send", "hi all")
+    await store.settle(quiet, 0, "refused")
     await store.forget(MO.id)
     assert not await store.end_turn(quiet, (), "cancelled", 1, Usage())
     assert (await store.load(ROOM)).waiting == (ann, bob)
@@ -353,6 +353,7 @@ async def test_a_person_is_told_all_that_is_kept_of_them(store: SqliteStore, tal
     (answer,) = here["answers"]
     assert (answer["persona"], answer["model"]) == ("pixi", "quick")
     assert answer["acts"] == [{"kind": "send", "text": "look at that"}]
+    assert answer["history"] == ["[SEND: look at that]"]
     assert abs(datetime.fromisoformat(answer["time"]).timestamp() - datetime.now(UTC).timestamp()) < 60
     assert here["quoted_by_others"] == [{"id": asked.id, "text": "half"}]
     assert [message["text"] for message in there["messages"]] == ["psst"]
