@@ -80,7 +80,7 @@ class Bot:
         )
         try:
             await events.listen()
-            await client.connect()
+            await _stay(client)
         except discord.ConnectionClosed as error:
             _refused(error.code, client)
         except discord.PrivilegedIntentsRequired:
@@ -167,6 +167,20 @@ class Bot:
             await _closed(client)
 
 
+async def _stay(client: Client) -> None:
+    """Be connected, until Discord closes the door or this is cancelled."""
+    # A task of its own: a cancellation must not get lost in discord.py, as it does in Python 3.11 where it
+    # meets the end of what `asyncio.wait_for` waits for.
+    connected = asyncio.create_task(client.connect())
+    try:
+        await asyncio.wait([connected])
+        connected.result()
+    finally:
+        while not connected.done():
+            connected.cancel()
+            await asyncio.wait([connected], timeout=0.1)
+
+
 def _checked(token: str) -> str:
     """A token that can be sent.
 
@@ -243,3 +257,4 @@ async def _closed(client: Client) -> None:
             await client.close()
     except (TimeoutError, aiohttp.ClientError, OSError, AttributeError):
         await client.http.close()
+    client.stop_beating()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import discord
+from discord.gateway import KeepAliveHandler
 
 from pixi.core.errors import ConfigError
 
@@ -129,6 +131,12 @@ class Client(discord.AutoShardedClient):
         self._began[slot] = begins
         await asyncio.sleep(begins - now)
 
+    def stop_beating(self) -> None:
+        """End the heartbeats of connections that were given up before they were complete."""
+        for thread in threading.enumerate():
+            if isinstance(thread, KeepAliveHandler) and thread.ws._connection is self._connection:
+                thread.stop()
+
     def _with_shard(self, parser: Callable[[Any], None]) -> Callable[[Any], None]:
         """READY as discord.py needs it: a server with one shard may leave out which one it is."""
 
@@ -157,12 +165,14 @@ class _InOneLine(logging.Filter):
     """Lets discord.py tell of an exception by its name and text; where from, only when debugging."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and record.exc_info[1] is not None and not _log.isEnabledFor(logging.DEBUG):
-            error = record.exc_info[1]
+        if _log.isEnabledFor(logging.DEBUG):
+            return True
+        line = record.getMessage().partition("\n")[0]
+        if record.exc_info and (error := record.exc_info[1]) is not None:
             text = " ".join(str(error).split())
-            record.msg = f"{record.getMessage()}: {type(error).__name__}{f': {text}' if text else ''}"
-            record.args = ()
-            record.exc_info = record.exc_text = None
+            line = f"{line}: {type(error).__name__}{f': {text}' if text else ''}"
+        record.msg, record.args = line, ()
+        record.exc_info = record.exc_text = None
         return True
 
 

@@ -1,0 +1,332 @@
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from discord.http import Route
+
+from pixi.channels.discord import bot, client
+from pixi.channels.discord.bot import Bot, Shards
+from pixi.core.errors import ConfigError, PixiError, StoreError
+from pixi.store.store import Place
+from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS
+from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
+
+
+async def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for something that will be so."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def house() -> RecordingHouse:
+    return RecordingHouse(personas=PERSONAS)
+
+
+def texts(house: RecordingHouse) -> list[str]:
+    return [message.text for message, _ in house.received]
+
+
+@asynccontextmanager
+async def running(
+    server: PlainServer, house: RecordingHouse, *, shards: Shards | None = None
+) -> AsyncIterator[list[str]]:
+    """A bot that is connected and told everything; at the end it is cancelled, as by SIGTERM."""
+    told: list[str] = []
+    run = Bot(house, token=TOKEN, api_url=server.url, shards=shards, tell=told.append).run()
+    task = asyncio.create_task(run)
+    try:
+        await until(lambda: task.done() or ("resume", ()) in house.asked)
+        if task.done():
+            await task
+        house.asked.remove(("resume", ()))
+        yield told
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_the_bot_comes_hears_and_goes() -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here) as told:
+            await server.say("Pixi, hello")
+            await server.say("hi", channel=DM)
+            await until(lambda: len(here.received) == 2)
+
+        assert told == ["Connected as Bot, in 1 server."]
+        ids = {message.conversation: message.id for message, _ in here.received}
+        assert ids.keys() == {f"discord:{BOT}:{GENERAL}:pixi", f"discord:{BOT}:{DM}:pixi"}
+        assert here.asked[-1] == ("wind_down", (5.0,))
+        assert here.marks[f"discord:{BOT}:{GENERAL}:"] == int(ids[f"discord:{BOT}:{GENERAL}:pixi"])
+        assert server.close_codes == [1000]
+        assert Route.BASE == "https://discord.com/api/v10"
+
+
+async def test_it_asks_for_no_more_than_it_needs() -> None:
+    async with plain_server() as server, running(server, house()):
+        identify = server.identified[0]
+
+        assert identify["intents"] == 1 << 0 | 1 << 3 | 1 << 9 | 1 << 12 | 1 << 15
+        assert identify["token"] == TOKEN
+
+
+async def test_edits_and_deletions_are_passed_on() -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            asked = server.event(await server.say("Pixi, pancakes?"))
+            await until(lambda: here.received)
+            await server.send("MESSAGE_UPDATE", {**asked, "embeds": [{"title": "a box"}]})
+            await server.send("MESSAGE_UPDATE", {**asked, "content": "Pixi, waffles?"})
+            gone = {"channel_id": asked["channel_id"], "guild_id": str(GUILD)}
+            await server.send("MESSAGE_DELETE_BULK", {**gone, "ids": [asked["id"], str(2**62)]})
+            await until(lambda: len(here.asked) >= 2)
+
+        conversation = f"discord:{BOT}:{GENERAL}:pixi"
+        assert here.asked[:2] == [
+            ("edit", (conversation, asked["id"], "Pixi, waffles?")),
+            ("withdraw", (conversation, asked["id"])),
+        ]
+
+
+async def test_a_resumed_session_brings_what_was_missed_and_repeats_do_no_harm() -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            first = server.event(await server.say("Pixi, one"))
+            await until(lambda: here.received)
+            server.again = [
+                ("MESSAGE_CREATE", first),
+                ("MESSAGE_CREATE", server.event(server.message("Pixi, two"))),
+            ]
+            await server.cut()
+            await until(lambda: len(here.received) == 2)
+            await server.say("Pixi, three")
+            await until(lambda: len(here.received) == 3)
+
+        assert server.resumed == 1
+        assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
+        assert not [path for _, path in server.asked if path.endswith("messages")][1:]
+
+
+async def test_after_a_new_session_what_was_missed_is_heard_before_what_comes_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client, "_BETWEEN_SESSIONS", 0.01)
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            await server.say("Pixi, one")
+            await until(lambda: here.received)
+            server.message("Pixi, two")
+            server.message("a chat")
+            await server.op(9, False)
+            await until(lambda: len(server.identified) == 2)
+            await server.say("Pixi, three")
+            await until(lambda: len(here.received) == 4)
+
+        assert texts(here) == ["Pixi, one", "Pixi, two", "a chat", "Pixi, three"]
+
+
+async def test_after_a_start_what_was_missed_is_heard_once() -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            await server.say("Pixi, one")
+            await until(lambda: here.received)
+        server.message("Pixi, two")
+        async with running(server, here):
+            await until(lambda: len(here.received) == 2)
+        async with running(server, here):
+            await server.say("Pixi, three")
+            await until(lambda: len(here.received) == 3)
+
+        assert texts(here) == ["Pixi, one", "Pixi, two", "Pixi, three"]
+
+
+async def test_at_the_first_start_old_messages_are_left_alone() -> None:
+    async with plain_server() as server:
+        here = house()
+        server.message("Pixi, old")
+        async with running(server, here):
+            await server.say("hm", channel=DM)
+            await until(lambda: here.received)
+
+        assert texts(here) == ["hm"]
+
+
+async def test_odd_events_cost_one_line_each_and_the_connection_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with plain_server() as server:
+        here = house()
+        with caplog.at_level(logging.WARNING):
+            async with running(server, here):
+                await server.send("MESSAGE_UPDATE", {"id": "5", "channel_id": str(GENERAL), "embeds": []})
+                await server.send("MESSAGE_CREATE", {"id": "x"})
+                await server.send("CHANNEL_DELETE", {"id": str(GENERAL), "guild_id": str(GUILD)})
+                await server.send("MESSAGE_DELETE", {"id": "5", "channel_id": "404", "guild_id": "404"})
+                await server.send("GUILD_DELETE", {"id": str(GUILD)})
+                await server.send("SOMETHING_NEW", {})
+                await server.say("still there?", channel=DM)
+                await until(lambda: here.received)
+
+        assert [record.name for record in caplog.records] == ["pixi.discord"] * 2
+        assert not any(record.exc_info for record in caplog.records)
+
+
+async def test_a_fault_of_ours_costs_one_line_without_a_traceback(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class OddHouse(RecordingHouse):
+        def place(self, channel: str) -> Place:
+            raise KeyError("odd")
+
+    async with plain_server() as server:
+        here = OddHouse(personas=PERSONAS)
+        with caplog.at_level(logging.WARNING):
+            async with running(server, here):
+                await server.say("Pixi?", channel=DM)
+                await until(lambda: caplog.records)
+
+        assert [record.getMessage() for record in caplog.records] == [
+            "something broke while hearing: KeyError: 'odd'"
+        ]
+        assert not any(record.exc_info for record in caplog.records)
+        assert "Traceback" not in capfd.readouterr().err
+        assert here.marks == {}
+
+
+async def test_what_the_store_refuses_is_told_and_keeps_the_watermark_down(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class FullHouse(RecordingHouse):
+        full = True
+
+        async def receive(self, *args: object) -> None:
+            if self.full:
+                raise StoreError("The disk is full.")
+            await super().receive(*args)  # type: ignore[arg-type]
+
+    async with plain_server() as server:
+        here = FullHouse(personas=PERSONAS)
+        async with running(server, here):
+            await server.say("hello everybody")
+            await until(lambda: server.history)
+            lost = await server.say("Pixi, one")
+            await until(lambda: [record for record in caplog.records if lost["id"] in record.getMessage()])
+            here.full = False
+        server.message("Pixi, two")
+        async with running(server, here):
+            await until(lambda: len(here.received) == 3)
+
+        assert texts(here) == ["hello everybody", "Pixi, one", "Pixi, two"]
+
+
+async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class EndlessHouse(RecordingHouse):
+        async def wind_down(self, seconds: float) -> None:
+            await asyncio.Event().wait()
+
+    whole = bot._FOR_LANES + bot._FOR_WINDING_DOWN + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
+    monkeypatch.setattr(bot, "_FOR_WINDING_DOWN", 0.01)
+    monkeypatch.setattr(bot, "_FOR_CLOSING", 0.5)
+    async with plain_server() as server:
+        async with running(server, EndlessHouse(personas=PERSONAS)):
+            server.deaf = True
+            await server.op(1)
+            await until(lambda: server.asleep)
+            began = time.monotonic()
+
+        assert time.monotonic() - began < 4.0
+        assert whole < 9.5
+
+
+# Coming.
+
+
+async def refused(server: PlainServer, *, token: str = TOKEN, shards: Shards | None = None) -> PixiError:
+    with pytest.raises(PixiError) as caught:
+        async with asyncio.timeout(20):
+            await Bot(house(), token=token, api_url=server.url, shards=shards, tell=lambda _: None).run()
+    return caught.value
+
+
+async def test_a_wrong_token_names_the_setting_and_not_itself() -> None:
+    async with plain_server() as server:
+        error = await refused(server, token="wr0ng")
+
+        assert isinstance(error, ConfigError)
+        assert "DISCORD_TOKEN" in str(error)
+        assert "wr0ng" not in str(error)
+
+
+@pytest.mark.parametrize("token", ["", "  ", "to ken", "tok\nen", "tökén", "tok\x00en"])
+async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
+    with pytest.raises(ConfigError, match="DISCORD_TOKEN"):
+        await Bot(house(), token=token, api_url="http://127.0.0.1:1", tell=lambda _: None).run()
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (4004, "DISCORD_TOKEN"),
+        (4014, f"Message Content Intent at https://discord.com/developers/applications/{BOT}/bot"),
+        (4010, "--shards"),
+        (4011, "--shards"),
+    ],
+)
+async def test_what_the_operator_must_mend_is_told_with_the_mend(code: int, words: str) -> None:
+    async with plain_server() as server:
+        server.refuse = code
+        error = await refused(server)
+
+        assert isinstance(error, ConfigError)
+        assert words in str(error)
+
+
+async def test_another_closing_for_good_is_told() -> None:
+    async with plain_server() as server:
+        server.refuse = 4013
+        error = await refused(server)
+
+        assert "4013" in str(error)
+
+
+async def test_shards_are_the_ones_that_were_asked_for() -> None:
+    async with plain_server() as server, running(server, house(), shards=Shards((0,), 2)):
+        assert [identify["shard"] for identify in server.identified] == [[0, 2]]
+
+
+async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(bot, "_FIRST_WAIT", 0.01)
+    async with plain_server() as server:
+        server.cuts = 2
+        async with running(server, house()):
+            pass
+
+        waits = [record.getMessage() for record in caplog.records if "trying again" in record.getMessage()]
+        assert waits[0].startswith("Discord cannot be reached: ")
+
+
+async def test_cancelling_while_the_bot_comes_ends_at_once() -> None:
+    async with plain_server() as server:
+        server.deaf = True
+        task = asyncio.create_task(Bot(house(), token=TOKEN, api_url=server.url, tell=lambda _: None).run())
+        await until(lambda: ("GET", "/users/@me") in server.asked)
+        task.cancel()
+        began = time.monotonic()
+        with suppress(asyncio.CancelledError):
+            await task
+
+        assert time.monotonic() - began < 5.0
