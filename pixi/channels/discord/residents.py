@@ -1,6 +1,7 @@
 """Who lives in a channel: what was chosen for it, for what it belongs to, or the default."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.house import House
@@ -8,16 +9,20 @@ from pixi.store.store import Place
 
 
 def place_of(house: House, bot: int, where: Sequence[int]) -> Place:
-    """What holds in a channel.
+    """What holds in a channel: the first place for which somebody chose.
+
+    Where nobody chose there who lives in it, those live in it who were chosen for what it belongs to.
 
     Args:
         house: where choices are kept.
         bot: id of the bot's own user.
         where: ids of the channel, of the parent of a thread, and of the guild, in this order, as far as
-            there are any. The first for which somebody chose counts.
+            there are any.
     """
-    places = (house.place(str(Address(bot, each))) for each in where)
-    return next((place for place in places if place != Place()), Place())
+    places = [house.place(str(Address(bot, each))) for each in where]
+    place = next((place for place in places if place != Place()), Place())
+    living = next((each.personas for each in places if each.personas), ())
+    return replace(place, personas=living)
 
 
 def residents(house: House, bot: int, where: Sequence[int]) -> tuple[str, ...]:

@@ -1,0 +1,206 @@
+"""One use of a command: who, where, in which language; and how it is answered in time."""
+
+import asyncio
+import io
+import logging
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+import discord
+from discord.utils import MISSING
+
+from pixi.channels.discord.access import Asker, is_admin
+from pixi.channels.discord.address import Address
+from pixi.channels.discord.asking import asker_of_interaction, chosen_for
+from pixi.channels.discord.house import House
+from pixi.channels.discord.inert import clipped, inert_line
+from pixi.channels.discord.refusals import FAULTS
+from pixi.channels.discord.residents import residents
+from pixi.channels.discord.splitting import LIMIT
+from pixi.channels.discord.telling import Told
+from pixi.channels.discord.words import Language, Words
+from pixi.core.errors import PixiError
+
+T = TypeVar("T")
+
+COLOR = 0xF2A65A
+NAME = 80
+"""How much is shown of a persona's or a model's name."""
+
+_log = logging.getLogger("pixi.discord")
+
+_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+_PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
+
+
+class Invocation:
+    """Answers with a message that nobody else sees, unless told otherwise; it pings nobody.
+
+    Args:
+        interaction: as Discord told of it.
+        house: what the bot talks for.
+        words: the languages it speaks.
+    """
+
+    def __init__(self, interaction: discord.Interaction, house: House, words: Words) -> None:
+        self.interaction = interaction
+        self.house = house
+        self.language: Language = words.of(str(interaction.locale))
+        self.say = self.language.say
+
+    @property
+    def asker(self) -> Asker:
+        """Who used it."""
+        return asker_of_interaction(self.interaction)
+
+    @property
+    def bot(self) -> int:
+        """The id of the bot's own user."""
+        user = self.interaction.client.user
+        return user.id if user else self.interaction.application_id
+
+    @property
+    def channel(self) -> int:
+        """The id of the channel.
+
+        Raises:
+            PixiError: Discord did not tell.
+        """
+        if self.interaction.channel_id is None:
+            raise PixiError("Discord did not tell in which channel the command was used.")
+        return self.interaction.channel_id
+
+    @property
+    def where(self) -> tuple[int, ...]:
+        """Where people may have chosen what holds here: the channel, a thread's parent, the guild."""
+        channel = self.interaction.channel
+        if channel is not None:
+            return chosen_for(channel)
+        return tuple(each for each in (self.channel, self.interaction.guild_id) if each)
+
+    @property
+    def residents(self) -> tuple[str, ...]:
+        """Names, on the shelf, of those who live here."""
+        return residents(self.house, self.bot, self.where)
+
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """Addresses of their conversations here."""
+        return tuple(self.address(name) for name in self.residents)
+
+    @property
+    def may_see_all(self) -> bool:
+        """Whether they are one of the settings' admins, who govern the bot everywhere."""
+        return self.asker.user in self.house.rules.admins and is_admin(self.house.rules, self.asker)
+
+    def address(self, persona: str = "") -> str:
+        """The address of a persona's conversation here; without a persona, of the channel."""
+        return str(Address(self.bot, self.channel, persona))
+
+    def shown(self, name: str) -> str:
+        """A persona's name as people see it, for a text of ours."""
+        persona = self.house.personas.get(name)
+        return inert_line(persona.name if persona else name, NAME)
+
+    def all_shown(self, names: Sequence[str]) -> str:
+        """Several names, in bold."""
+        return ", ".join(f"**{self.shown(name)}**" for name in names)
+
+    async def within(self, work: Awaitable[T]) -> T:
+        """What a work gives. Where it takes long, Discord is told that the answer comes later."""
+        task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([task], timeout=_PATIENCE)
+            response = self.interaction.response
+            if not task.done() and not response.is_done():
+                try:
+                    await _kept(self.interaction, response.defer(ephemeral=True, thinking=True))
+                except FAULTS as error:  # the work goes on; whether it can be answered shows then
+                    _log.debug("a command could not be put off: %s", error)
+            return await task
+        finally:
+            task.cancel()
+
+    async def answer(
+        self,
+        text: str = "",
+        *,
+        told: Told | None = None,
+        file: tuple[str, bytes] | None = None,
+        view: discord.ui.View | None = None,
+        public: bool = False,
+    ) -> None:
+        """Answer. What took long is answered to whoever asked, whatever `public` says.
+
+        Raises:
+            discord.DiscordException: Discord does not take the answer.
+        """
+        interaction, nobody = self.interaction, discord.AllowedMentions.none()
+        content = clipped(text, LIMIT) or None
+        files = [discord.File(io.BytesIO(file[1]), file[0])] if file else []
+        embeds = [embed_of(told)] if told else []
+        if interaction.response.type is discord.InteractionResponseType.deferred_channel_message:
+            later = interaction.edit_original_response(
+                content=content, embeds=embeds, attachments=files, view=view, allowed_mentions=nobody
+            )
+            await _taken(later)
+        elif interaction.response.is_done():
+            another = interaction.followup.send(
+                content or MISSING,
+                embeds=embeds,
+                files=files,
+                view=view or MISSING,
+                ephemeral=not public,
+                allowed_mentions=nobody,
+                wait=True,
+            )
+            await _taken(another)
+        else:
+            now = interaction.response.send_message(
+                content,
+                embeds=embeds,
+                files=files,
+                view=view or MISSING,
+                ephemeral=not public,
+                allowed_mentions=nobody,
+            )
+            await _kept(interaction, now)
+
+    async def replace(self, text: str) -> None:
+        """Put a text in place of the message whose button was pressed, and of its buttons.
+
+        Raises:
+            discord.DiscordException: Discord does not take it.
+        """
+        interaction, nobody = self.interaction, discord.AllowedMentions.none()
+        if interaction.response.is_done():
+            later = interaction.edit_original_response(content=text, view=None, allowed_mentions=nobody)
+            await _taken(later)
+        else:
+            now = interaction.response.edit_message(content=text, view=None, allowed_mentions=nobody)
+            await _kept(interaction, now)
+
+
+def embed_of(told: Told) -> discord.Embed:
+    """It, as Discord shows it."""
+    embed = discord.Embed(title=told.title, description=told.text or None, color=COLOR)
+    for field in told.fields:
+        embed.add_field(name=field.name, value=field.value, inline=field.inline)
+    return embed
+
+
+async def _kept(interaction: discord.Interaction, responding: Awaitable[object]) -> None:
+    """Respond. A server that tells nothing of a response that it took has taken it all the same."""
+    try:
+        await responding
+    except _UNREADABLE:
+        if not interaction.response.is_done():
+            raise
+
+
+async def _taken(responding: Awaitable[object]) -> None:
+    """Respond later, likewise."""
+    try:
+        await responding
+    except _UNREADABLE as error:
+        _log.debug("what Discord tells of an answer could not be read: %r", error)

@@ -1,0 +1,73 @@
+"""What the bot says to people about itself, in their language: one file of texts for each language."""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+_ENGLISH = "en"
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The texts of one language.
+
+    Attributes:
+        name: of its file.
+        locales: Discord's names of the languages that people may have chosen for it.
+        texts: by their keys, such as `commands.reset.name`.
+    """
+
+    name: str
+    locales: tuple[str, ...]
+    texts: Mapping[str, str]
+
+    def say(self, key: str, **values: object) -> str:
+        """A text with these values in its placeholders. Values are put in as they are: never read again."""
+        return self.texts[key].format(**values)
+
+
+class Words:
+    """All languages there are. Reading them takes some milliseconds."""
+
+    def __init__(self) -> None:
+        self._languages = {each.name: each for each in _read_all()}
+        self._by_locale = {
+            locale: language for language in self._languages.values() for locale in language.locales
+        }
+
+    @property
+    def languages(self) -> tuple[Language, ...]:
+        """Every language."""
+        return tuple(self._languages.values())
+
+    @property
+    def english(self) -> Language:
+        """The language of those whose own is not there."""
+        return self._languages[_ENGLISH]
+
+    def known(self, locale: str) -> Language | None:
+        """The language of one of Discord's locales; None where it is not there."""
+        return self._by_locale.get(locale)
+
+    def of(self, locale: str) -> Language:
+        """The language of one of Discord's locales; English where it is not there."""
+        return self._by_locale.get(locale, self.english)
+
+
+def _read_all() -> Iterator[Language]:
+    for file in sorted(resources.files(__name__).iterdir(), key=lambda each: each.name):
+        name, _, ending = file.name.rpartition(".")
+        if ending == "toml":
+            content = tomllib.loads(file.read_text("utf-8"))
+            locales = tuple(content.pop("locales"))
+            yield Language(name, locales, dict(_flat(content)))
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
