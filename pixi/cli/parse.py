@@ -95,7 +95,7 @@ def _joined(events: Iterable[Event], *, deltas: bool) -> Iterator[Event]:
 
 
 def _as_json(event: Event) -> str:
-    form: dict[str, str | bool]
+    form: dict[str, str | bool | int]
     match event:
         case Prose(text):
             form = {"event": "prose", "text": text}
@@ -105,8 +105,10 @@ def _as_json(event: Event) -> str:
             form = {"event": "started", "name": name}
         case CommandText(text):
             form = {"event": "text", "text": text}
-        case CommandEnded(name, argument, complete):
+        case CommandEnded(name, argument, complete, target):
             form = {"event": "command", "name": name, "argument": argument, "complete": complete}
+            if target:
+                form["target"] = target
         case ToolCallEnded(name, payload):
             form = {"event": "tool_call", "name": name, "payload": payload}
         case _:

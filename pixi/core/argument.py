@@ -31,6 +31,7 @@ class Argument:
 
     def __init__(self, opening: Opening, tape: Tape, vocabulary: Vocabulary, *, gentle: bool) -> None:
         self.name = opening.name
+        self.target = opening.target
         self.complete = True
         self.over = False
         self.broken = 0

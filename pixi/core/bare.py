@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pixi.core.tags import tag_at
 from pixi.core.tape import Tape
-from pixi.core.vocabulary import Vocabulary
+from pixi.core.vocabulary import Opening, Vocabulary
 
 _STOP: Final = re.compile(r"[\[【［<]")
 _LONGEST: Final = 4_096
@@ -24,8 +24,9 @@ class Content:
 class BareCommand:
     """Reads what stands behind `[SEND]`, from where the tape stands."""
 
-    def __init__(self, name: str, tape: Tape, vocabulary: Vocabulary) -> None:
-        self.name = name
+    def __init__(self, opening: Opening, tape: Tape, vocabulary: Vocabulary) -> None:
+        self.name = opening.name
+        self.target = opening.target
         self._tape = tape
         self._vocabulary = vocabulary
         self._start = tape.mark(tape.at)

@@ -50,6 +50,7 @@ _set_text = CommandText.__dict__["text"].__set__
 _set_name = CommandEnded.__dict__["name"].__set__
 _set_argument = CommandEnded.__dict__["argument"].__set__
 _set_complete = CommandEnded.__dict__["complete"].__set__
+_set_target = CommandEnded.__dict__["target"].__set__
 
 
 class CommandStream:
@@ -172,6 +173,7 @@ class CommandStream:
         _set_name(ended, self._name)
         _set_argument(ended, "".join(self._parts).strip())
         _set_complete(ended, True)
+        _set_target(ended, 0)  # tidy openings name none
         self._name = ""
         self._quiet = False
         events: list[Event] = [ended]

@@ -20,9 +20,13 @@ class Prose:
 
 @dataclass(frozen=True, slots=True)
 class CommandStarted:
-    """A command's name is certain and its argument begins. `name` is the canonical, lower-case one."""
+    """A command's name is certain and its argument begins. `name` is the canonical, lower-case one.
+
+    `target` is that of its `CommandEnded`.
+    """
 
     name: str
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)

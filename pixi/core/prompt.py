@@ -172,7 +172,7 @@ def _turns(persona: Persona, examples: Iterable[Example], commands: Sequence[Com
     names = {c.name: BUILT_IN.get(c.name, ()) for c in commands}
     lines: list[Line] = []
     for example in examples:
-        acts = [act for act in read_again(example.reply, names) if act[0] != "note"]
+        acts = [(act.name, act.argument) for act in read_again(example.reply, names) if act.name != "note"]
         tidy = [(name, _sentences(said, persona) if name == "send" else said) for name, said in acts]
         reply = "\n".join(written(name, argument, names) for name, argument in tidy)
         if any(name == "send" for name, _ in acts) and len(reply) <= _SMALL_EXAMPLE_CHARACTERS:

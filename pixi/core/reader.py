@@ -247,7 +247,7 @@ class Reader:
         self.parts = []
         self._started = False
         if opening.bare:
-            self._bare = BareCommand(opening.name, self._tape, self._vocabulary)
+            self._bare = BareCommand(opening, self._tape, self._vocabulary)
             self._read = self._read_bare
         else:
             gentle = self._broken >= _GENTLE
@@ -262,13 +262,14 @@ class Reader:
             return self._drop_argument()
         if not self._started and (argument.began or state == "ended"):
             self._started = True
-            events.append(CommandStarted(argument.name))
+            events.append(CommandStarted(argument.name, argument.target))
         if text := argument.take_fresh():
             self.parts.append(text)
             events.append(CommandText(text))
         if state == "more":
             return False  # and with `final`: cut before its argument began
-        events.append(CommandEnded(argument.name, "".join(self.parts).strip(), argument.complete))
+        text = "".join(self.parts).strip()
+        events.append(CommandEnded(argument.name, text, argument.complete, argument.target))
         self._broken += argument.broken
         self.ended = self.ended or argument.over
         self._argument = None
@@ -299,11 +300,11 @@ class Reader:
         content = self._bare.read(final)
         if content is None:
             return False
-        name, argument = self._bare.name, content.text.strip()
-        events.append(CommandStarted(name))
+        name, target, argument = self._bare.name, self._bare.target, content.text.strip()
+        events.append(CommandStarted(name, target))
         if argument:
             events.append(CommandText(content.text))
-        events.append(CommandEnded(name, argument, content.complete))
+        events.append(CommandEnded(name, argument, content.complete, target))
         self._bare = None
         self._read = self._read_prose
         return True

@@ -27,12 +27,16 @@ all, `send` sends each stretch of it as a message, `drop` none."""
 
 @dataclass(slots=True)
 class Act:
-    """A command that ended, and the separator that stood before it."""
+    """A command that ended, and the separator that stood before it.
+
+    `target` is the number of the earlier message that it is about; 0: none was named.
+    """
 
     name: str
     argument: str
     separator: str
     delivered: bool = False
+    target: int = 0
 
 
 class Reading:
@@ -58,6 +62,7 @@ class Reading:
         "_parser",
         "_policy",
         "_separator",
+        "_target",
         "acts",
         "calls",
         "closed",
@@ -94,6 +99,7 @@ class Reading:
         self._between: list[str] = []  # prose since the last command
         self._separator = ""
         self._name = ""  # of the open command
+        self._target = 0
         self._argument: list[str] = []
         self._argument_left = limits.argument_characters
         self.acts = []
@@ -167,8 +173,8 @@ class Reading:
                     sifted += [event] if self._argument_left >= 0 else self._cut_argument(event)
                 case CommandStarted():
                     sifted += self._start(event)
-                case CommandEnded(name, argument):
-                    self.acts.append(Act(name, argument, self._separator))
+                case CommandEnded(name, argument, _, target):
+                    self.acts.append(Act(name, argument, self._separator, target=target))
                     sifted.append(event)
                 case Prose(text):
                     self._between.append(text)
@@ -189,6 +195,7 @@ class Reading:
             return sent
         self._commands_left -= 1
         self._name = event.name
+        self._target = event.target
         self._argument.clear()
         self._argument_left = self._limits.argument_characters
         return [*sent, event]
@@ -196,9 +203,9 @@ class Reading:
     def _cut_argument(self, event: CommandText) -> list[CommandEvent]:
         """The open command ends in this piece, where it grows too long, and with it the reply."""
         argument = "".join(self._argument)[: self._limits.argument_characters].strip()
-        self.acts.append(Act(self._name, argument, self._separator))
+        self.acts.append(Act(self._name, argument, self._separator, target=self._target))
         self.exceed()
-        ended = CommandEnded(self._name, argument, complete=False)
+        ended = CommandEnded(self._name, argument, False, self._target)
         return [CommandText(event.text[: self._argument_left]), ended]
 
     def _take_prose(self) -> list[CommandEvent]:

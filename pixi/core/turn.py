@@ -264,7 +264,7 @@ class Turn:
         ]
 
     def _written(self, act: Act) -> str:
-        return written(act.name, act.argument, self._names)
+        return written(act.name, act.argument, self._names, act.target)
 
 
 def _is_history(act: Act) -> bool:

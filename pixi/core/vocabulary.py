@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal
 
 from rapidfuzz.distance import OSA
+
+from pixi.core.handles import Handles, left_open, parts_from_text
 
 CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
 # Invisible in names and between the parts; inside a text the joiners among them shape emoji and Persian.
@@ -22,6 +24,7 @@ _INDENT_BEGUN = re.compile(
     r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:[-+]|\d{1,2}[.)]?|[*_~]{1,3})?"
 )
 _DASHES = "-–—"
+_HANDLES = Handles(FILL)
 # Real words that are one slip away from a built-in name.
 _NO_SLIPS = frozenset({"MASSAGE", "NODE", "NONE", "NOPE", "NOSE", "NOT", "REACH", "REPAY", "SAND", "SEED"})
 _NO_SLIPS |= {"SEEN", "SPEND", "SPENT", "THANK", "THICK", "THING"}
@@ -49,13 +52,17 @@ def _pattern(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A command opens here. `start` is where its argument begins; `bare`: it closed at once, without one."""
+    """A command opens here. `start` is where its argument begins; `bare`: it closed at once, without one.
+
+    `target` is the number of the earlier message that it names, 0 where it names none.
+    """
 
     name: str
     bracket: str
     start: int
     bare: bool = False
     emphasis: str = ""
+    target: int = 0
 
 
 Unsure = Literal["more", "cut"]
@@ -121,6 +128,10 @@ class Vocabulary:
             grows = self._unfinished(text, at, final)
             if grows == "more":
                 return grows
+        if next_character in "#＃":
+            opening = self._with_handle(match, name or self._slip(slip), text, final)
+            if opening is not None:
+                return opening
         if name is None:
             # A capital word may be the beginning of a longer name.
             return None if colon else self._unfinished(text, at, final)
@@ -130,7 +141,36 @@ class Vocabulary:
             return Opening(name, bracket, match.end(), emphasis=emphasis)
         if next_character == CLOSERS[bracket]:
             return self._bare(Opening(name, bracket, match.end(), bare=True), text, final)
-        return self._without_colon(match, name, text, final)
+        if not word.isupper():
+            return None
+        return self._without_colon(Opening(name, bracket, match.end()), after, text, final)
+
+    def _with_handle(
+        self, match: re.Match[str], name: str | None, text: str, final: bool
+    ) -> Opening | Unsure | None:
+        """`[REACT #3: 😂]`; None where the sign behind the name is only text."""
+        bracket, before, word, _, after, _ = match.groups()
+        handle = _HANDLES.at(text, match.end() - 1, match.start() + _WINDOW) if name else None
+        if handle is None or name is None:
+            return None
+        if handle == "more":
+            # Of a misspelt name, only the colon makes a command.
+            return ("cut" if word else None) if final else "more"
+        end, number = handle.end, handle.number
+        next_character = text[end - 1]
+        if next_character in ":：":
+            emphasis = left_open(before, after, handle.fill)
+            return Opening(name, bracket, end, emphasis=emphasis, target=number)
+        # Without a colon: only where the name is in capitals, and `# 1` may begin a headline.
+        if not word or not word.isupper() or handle.apart:
+            return None
+        if next_character == CLOSERS[bracket]:
+            return self._bare(Opening(name, bracket, end, bare=True, target=number), text, final)
+        if end == len(text) and next_character in _DASHES and not final:
+            return "more"
+        if not parts_from_text(handle, text):
+            return None
+        return self._without_colon(Opening(name, bracket, end, target=number), handle.fill, text, final)
 
     def _bare(self, opening: Opening, text: str, final: bool) -> Opening | Literal["more"] | None:
         """`[SEND]`, unless it is the text of a link: `[reply](http://…)`."""
@@ -138,23 +178,22 @@ class Vocabulary:
             return "more"
         return None if text.startswith("(", opening.start) else opening
 
-    def _without_colon(
-        self, match: re.Match[str], name: str, text: str, final: bool
-    ) -> Opening | Unsure | None:
-        """`[SEND hello]`, `[SEND - hello]`, `[SEND=hello]`: only where the name is in capitals."""
-        bracket, _, word, _, after, next_character = match.groups()
-        if not word or not word.isupper() or next_character in "]】］":
+    def _without_colon(self, opening: Opening, after: str, text: str, final: bool) -> Opening | Unsure | None:
+        """`[SEND hello]`, `[SEND - hello]`, `[SEND=hello]`. `opening` starts behind the separator."""
+        end = opening.start
+        separator = text[end - 1]
+        if separator in "]】］":
             return None
-        end = match.end()
         spaced = any(character.isspace() for character in after)
-        if next_character == "=":
-            return Opening(name, bracket, end)
-        if next_character in _DASHES:
+        if separator == "=":
+            return opening
+        if separator in _DASHES:
             if end == len(text):
                 return "cut" if final else "more"
             if not spaced or text[end].isspace():
-                return Opening(name, bracket, end)
-        return Opening(name, bracket, end - 1) if spaced else None
+                return opening
+        touches = opening.target and not spaced  # an emoji: `[REACT #3😂]`
+        return replace(opening, start=end - 1) if spaced or touches else None
 
     def _unfinished(self, text: str, at: int, final: bool) -> Unsure | None:
         """The text may end inside an opening."""

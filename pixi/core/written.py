@@ -16,36 +16,37 @@ _TICK = "ˋ"  # looks like a backtick
 _CODE_BLOCK = "```\ncode\n```"
 
 
-def written(name: str, argument: str, names: Mapping[str, Iterable[str]]) -> str:
-    """A command as a model should have written it: `[SEND: hi]`.
+def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target: int = 0) -> str:
+    """A command as a model should have written it: `[SEND: hi]`, or `[SEND #3: hi]` with a target.
 
     Brackets that do not balance are escaped, so that the reading of `[NAME: argument]` gives `argument`.
     """
     capitals = name.upper() if name.upper().lower() == name else name
+    opening = f"[{capitals} #{target}:" if target else f"[{capitals}:"
     if not argument:
-        return f"[{capitals}]"
-    plain = f"[{capitals}: {argument}]"
+        return f"{opening}]" if target else f"[{capitals}]"
+    plain = f"{opening} {argument}]"
     if _HARMLESS.fullmatch(argument):
         return plain
     # The worst that may follow in its line: a fence, which one that was never closed would pair with.
-    tail, end = f"\n[{capitals}: {_CODE_BLOCK}]", (name, _CODE_BLOCK)
+    tail, end = f"\n[{capitals}: {_CODE_BLOCK}]", CommandEnded(name, _CODE_BLOCK)
     forms = (argument, _escaped_outside_code(argument), _escaped(argument))
     for form, room in product(forms, ("", " ", "\n")):  # room: `\\]` at the end would be a literal bracket
-        text = f"[{capitals}: {form}{room}]"
-        alone = [(name, argument)]
+        text = f"{opening} {form}{room}]"
+        alone = [CommandEnded(name, argument, target=target)]
         if read_again(text, names) == alone and read_again(text + tail, names) == [*alone, end]:
             return text
-    closed = f"[{capitals}: {_escaped_outside_code(argument)}\n```\n]"
+    closed = f"{opening} {_escaped_outside_code(argument)}\n```\n]"
     if len(read_again(closed, names)) == 1 and read_again(closed + tail, names)[1:] == [end]:
         return closed
-    return f"[{capitals}: {_escaped(argument.replace('`', _TICK))} ]"
+    return f"{opening} {_escaped(argument.replace('`', _TICK))} ]"
 
 
-def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:
-    """The whole commands in a text, as (name, argument); a broken one counts as none."""
+def read_again(text: str, names: Mapping[str, Iterable[str]]) -> list[CommandEnded]:
+    """The whole commands in a text; a broken one counts as none."""
     stream = CommandStream(names)
     events = [*stream.feed(text), *stream.close()]
-    return [(e.name, e.argument) for e in events if isinstance(e, CommandEnded) and e.complete]
+    return [event for event in events if isinstance(event, CommandEnded) and event.complete]
 
 
 def joined(commands: Sequence[tuple[str, str]]) -> str:

@@ -44,6 +44,20 @@ def test_each_event_is_a_line_of_json() -> None:
     assert str(events[0]["text"]).strip() == "Sure! Here it is:"
 
 
+def test_the_number_of_an_earlier_message_stands_where_there_is_one() -> None:
+    assert _lines("[REACT #3: 😂][REPLY: hi][SEND: #4: is it]".encode(), "--deltas") == [
+        {"event": "started", "name": "react"},
+        {"event": "text", "text": "😂"},
+        {"event": "command", "name": "react", "argument": "😂", "complete": True, "target": 3},
+        {"event": "started", "name": "send"},
+        {"event": "text", "text": "hi"},
+        {"event": "command", "name": "send", "argument": "hi", "complete": True},
+        {"event": "started", "name": "send"},
+        {"event": "text", "text": "#4: is it"},
+        {"event": "command", "name": "send", "argument": "#4: is it", "complete": True},
+    ]
+
+
 def test_the_output_is_readable() -> None:
     assert _parse("[SEND: 你好 🥞]".encode()).stdout.decode() == (
         '{"event": "command", "name": "send", "argument": "你好 🥞", "complete": true}\n'

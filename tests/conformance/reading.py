@@ -22,8 +22,8 @@ from pixi.core.vocabulary import people_named, vocabulary
 
 EVENT_TYPES = (Prose, CommandStarted, CommandText, CommandEnded, Thought, ToolCallEnded)
 
-Outcome = tuple[str | bool, ...]
-"""One row of a table: ("prose", text), ("command", name, argument, complete), …"""
+Outcome = tuple[str | bool | int, ...]
+"""One row of a table: ("prose", text), ("command", name, argument, complete), …; a target stands last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ def _row(event: Event) -> Outcome | None:
             return "prose", text
         case Thought(text):
             return "thought", text
-        case CommandEnded(name, argument, complete):
-            return "command", name, argument, complete
+        case CommandEnded(name, argument, complete, target):
+            return ("command", name, argument, complete) + ((target,) if target else ())
         case ToolCallEnded(name, payload):
             return "tool_call", name, payload
         case CommandStarted() | CommandText():
@@ -136,20 +136,21 @@ def _row(event: Event) -> Outcome | None:
 
 def check_shape(events: Sequence[Event]) -> None:
     """What holds for the events of every reply, whatever it says."""
-    started: str | None = None
+    started: CommandStarted | None = None
     pieces: list[str] = []
     for event in events:
         assert type(event) in EVENT_TYPES, f"not an event: {event!r}"
         _check_frozen(event)
         match event:
-            case CommandStarted(name):
-                assert started is None, f"{name} started inside {started}"
-                started, pieces = name, []
+            case CommandStarted():
+                assert started is None, f"{event} inside {started}"
+                started, pieces = event, []
             case CommandText(text):
                 assert started is not None, f"{event} outside a command"
                 pieces.append(text)
-            case CommandEnded(name, argument):
-                assert started == name, f"{event} ended {started}"
+            case CommandEnded(name, argument, _, target):
+                assert started == CommandStarted(name, target), f"{event} ended {started}"
+                assert 0 <= target <= 999_999_999, f"{event} names no message"
                 joined = "".join(pieces)
                 assert joined.strip() == argument, f"{event}, but its pieces are {joined!r}"
                 started = None

@@ -8,7 +8,7 @@ A case says:
     people   the names of those who are answered
     expect   what a person reading the reply would take it for, in order:
              ["prose", text], ["command", name, argument, complete], ["thought", text],
-             ["tool_call", name, payload]
+             ["tool_call", name, payload]; a command that names an earlier message has its number last
     prose    false: only what is not prose is compared
     ended    whether the reply is over before its text is
     why      a word on a case that may surprise; "Judged:" where the rules alone leave more than one answer
@@ -32,7 +32,7 @@ class _Row(TypedDict):
     reply: str
     names: NotRequired[dict[str, list[str]] | list[str]]
     people: NotRequired[list[str]]
-    expect: list[list[str | bool]]
+    expect: list[list[str | bool | int]]
     prose: NotRequired[bool]
     ended: NotRequired[bool]
     why: NotRequired[str]

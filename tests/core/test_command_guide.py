@@ -76,8 +76,9 @@ def as_shown(event: Event) -> str:
     match event:
         case Prose(text) | Thought(text):
             return f"{type(event).__name__.lower()}: {text.strip()}" if text.strip() else ""
-        case CommandEnded(name, argument, complete):
-            return (f"{name}: {argument}" if argument else name) + ("" if complete else " (cut off)")
+        case CommandEnded(name, argument, complete, target):
+            shown = f"{name} to #{target}" if target else name
+            return (f"{shown}: {argument}" if argument else shown) + ("" if complete else " (cut off)")
         case ToolCallEnded(name, payload):
             return f"tool {name}: {payload}" if payload else f"tool {name}"
         case CommandStarted() | CommandText():

@@ -174,6 +174,33 @@ def test_sent_prose_keeps_its_place() -> None:
     assert [event.argument for event in ended] == ["one", "two", "three"]
 
 
+def test_a_command_keeps_the_number_of_the_message_that_it_is_about() -> None:
+    turn = new_turn()
+    ended = hear(turn, "[REACT #3: 🥞]\n**[reply#12", " : hi]** and [SEND #4 yo]", "[SEND: bye]")
+    assert [(act.name, act.argument, act.target) for act in ended] == [
+        ("react", "🥞", 3),
+        ("send", "hi", 12),
+        ("send", "yo", 4),
+        ("send", "bye", 0),
+    ]
+    assert turn.lines[1:] == (AssistantLine("[REACT #3: 🥞]\n[SEND #12: hi]\n[SEND #4: yo][SEND: bye]"),)
+
+
+def test_a_number_alone_does_nothing() -> None:
+    turn = new_turn()
+    assert hear(turn, "[REPLY #3]") == [CommandEnded("send", "", target=3)]
+    assert turn.lines == (SAID, AssistantLine(SILENCE))
+
+
+def test_a_command_that_is_cut_at_its_limit_keeps_its_number() -> None:
+    turn = new_turn(limits=Limits(argument_characters=5))
+    assert hear(turn, "[SEND: a][REPLY #3: hello you") == [
+        CommandEnded("send", "a"),
+        CommandEnded("send", "hello", complete=False, target=3),
+    ]
+    assert turn.lines == (SAID, AssistantLine("[SEND: a][SEND #3: hello]"))
+
+
 def test_prose_cut_by_the_token_limit_is_marked() -> None:
     turn = new_turn()
     assert hear(turn, "hello th", Finished("length")) == [CommandEnded("send", "hello th", complete=False)]

@@ -10,9 +10,29 @@ from pixi.core.commands import BUILT_IN, CommandEnded, CommandStream
 from pixi.core.written import SILENCE, joined, read_again, separator_of, written
 
 PIECES = st.sampled_from(
-    ["[", "]", "\\", "`", "```", "\n", "[SEND: x]", "[react: y]", ":[", ":]", "【", "］", "<", " ", "a", "好"]
+    [
+        "[",
+        "]",
+        "\\",
+        "`",
+        "```",
+        "\n",
+        "[SEND: x]",
+        "[react: y]",
+        "[REPLY #3: z]",
+        "#3",
+        ":[",
+        ":]",
+        "【",
+        "］",
+        "<",
+        " ",
+        "a",
+        "好",
+    ]
 )
 CODE = re.compile("(?s)```.*?```|`[^`\n]+`")
+TARGETS = st.sampled_from((0, 1, 3, 12, 999_999_999))
 RAW = st.lists(PIECES, max_size=14).map("".join)
 
 
@@ -27,25 +47,34 @@ def test_whatever_was_read_from_a_whole_command_is_read_from_its_clean_form(midd
     for name, argument, complete in arguments_of(f"[SEND: {middle}]"):
         # Backticks that pair with none are mended, so that they pair with none behind them.
         if complete and "`" not in CODE.sub("", argument) and "````" not in argument:
-            assert read_again(written(name, argument, BUILT_IN), BUILT_IN) == [(name, argument)]
+            assert read_again(written(name, argument, BUILT_IN), BUILT_IN) == [CommandEnded(name, argument)]
 
 
-@given(st.text(alphabet="[]ab \n🥞【】", max_size=30))
-def test_any_plain_argument_survives(text: str) -> None:
+@given(st.text(alphabet="[]ab \n🥞【】#3:", max_size=30), TARGETS)
+def test_any_plain_argument_survives(text: str, target: int) -> None:
     argument = text.strip()
-    assert read_again(written("send", argument, BUILT_IN), BUILT_IN) == [("send", argument)]
+    clean = written("send", argument, BUILT_IN, target)
+    assert read_again(clean, BUILT_IN) == [CommandEnded("send", argument, target=target)]
 
 
-@given(st.lists(RAW, min_size=2, max_size=4))
-def test_no_command_of_a_line_swallows_the_next(middles: list[str]) -> None:
+@given(st.sampled_from(["wave", "straße", "发送", "x#1", "be right back", "ı"]), RAW, TARGETS)
+def test_any_name_keeps_its_target(name: str, raw: str, target: int) -> None:
+    names = {name: ()}
+    (act, *_) = read_again(written(name, raw.strip(), names, target), names)
+    assert (act.name, act.target) == (name, target)
+
+
+@given(st.lists(RAW, min_size=2, max_size=4), TARGETS)
+def test_no_command_of_a_line_swallows_the_next(middles: list[str], target: int) -> None:
     acts = [
         (name, argument)
         for middle in middles
         for name, argument, _ in arguments_of(f"[SEND: {middle}]")
         if argument
     ]
-    line = joined([("\n", written(name, argument, BUILT_IN)) for name, argument in acts])
-    assert len(read_again(line, BUILT_IN)) == len(acts)
+    line = joined([("\n", written(name, argument, BUILT_IN, target)) for name, argument in acts])
+    again = read_again(line, BUILT_IN)
+    assert [(act.name, act.target) for act in again] == [(name, target) for name, _ in acts]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +91,23 @@ def test_no_command_of_a_line_swallows_the_next(middles: list[str]) -> None:
 )
 def test_the_form(argument: str, clean: str) -> None:
     assert written("send", argument, BUILT_IN) == clean
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "clean"),
+    [
+        ("send", "hi", "[SEND #3: hi]"),
+        ("react", "🥞", "[REACT #3: 🥞]"),
+        ("send", "#4: is better", "[SEND #3: #4: is better]"),
+        ("send", "one ] alone", r"[SEND #3: one \] alone]"),
+        ("wave", "", "[WAVE #3:]"),
+        ("发送", "", "[发送 #3:]"),
+    ],
+)
+def test_the_form_with_a_target(name: str, argument: str, clean: str) -> None:
+    names = {**BUILT_IN, name: ()}
+    assert written(name, argument, names, 3) == clean
+    assert read_again(clean, names) == [CommandEnded(name, argument, target=3)]
 
 
 def test_silence_is_a_command_that_does_nothing() -> None:

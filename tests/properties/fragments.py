@@ -8,6 +8,10 @@ FRAGMENTS = (
     "[say: ", "[EMOJI]", "[SNED: hi]", "[REAKT: ", "[Spend: 5]", "[Sender: ", "[END]", "[send_message: ",
     "SEND", ": ", "hi", "【SEND：你好】", "【NOTE：", "］", "［SEND: ", "】", "【", "：", "[SEND：",
     "\n【SEND：好】",
+    # the number of an earlier message
+    "[REACT #3: 🥞]", "[REPLY #12: ", "[reply #3:hi]", "[REACT#3", " #3", "#", " # ", "#12", "＃３",
+    "#1234567890", "[SEND #3]", "[REPLY #3]", "[REPLY #3 ", "[REPLY #3-", "[REACT #3🥞]", "[**REPLY #3:** ",
+    "[SNED #3: a]", "【REACT ＃3：", "\n[REPLY #4: b", "[SEND #party", "[SEND: #3: ",
     # line starts and line ends
     "\n", "\r\n", "\r", "\n\n", "\n[SEND: two]", "\n[REACT: ", "\n  [NOTE: x", "\n- [SEND: a]",
     "\n> [SEND: b", "\n**[SEND: c]**", "\n[SEND]", "\n[1] ", "\n- ", "\n1. ",

@@ -15,7 +15,8 @@ NASTY = (
     "[SEND: ` ]", "[SEND: ```\n", "```\n]", "`]` ", "<", "<t", "<think", "<think>", "</think>",
     "<think></think>", "<|", "<|a", "<|a|>", "</s", "</tool-call>", "<tool-call ", '<tool-call tool="a">',
     '<tool-call tool="a">"', '<tool-call tool="a">{}</tool-call>', "\n", "\r", "\r\n", " ", "\n ", "\nU",
-    "\nUser", "User", "*", "**[", "- ", "\n- ", "\n> [", "\u200b", "[\u200b", "[SNED: ", "[REAKT", "a",
+    "\nUser", "User", "*", "**[", "- ", "\n- ", "\n> [", "\u200b", "[\u200b", "[SNED: ", "[REAKT", "a", "#",
+    "[SEND #", "[SEND # ", "[SEND #3", "[SEND #3]", "[SEND #3 ", "[REPLY #3: a ", "[SNED #3",
     "a ", "🥞", "SEND", "S",
 )
 # fmt: on
