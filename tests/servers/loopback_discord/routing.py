@@ -81,6 +81,7 @@ class Rest:
         if self.keeps:
             self.calls.append(call)
         self.running += 1
+        self._world.changed()
         try:
             return await self._answered(request, call, version, parts)
         except DropConnection:
