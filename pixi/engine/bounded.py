@@ -30,14 +30,13 @@ async def within(seconds: float, work: Coroutine[Any, Any, _T], what: str) -> _T
     return task.result()
 
 
-async def give_up(task: asyncio.Task[Any], what: str) -> bool:
-    """Tell a task to end. One that does not within a moment is left to itself: False."""
+async def give_up(task: asyncio.Task[Any], what: str, *, graces: int = 1) -> None:
+    """Tell a task to end. One that does not within a moment, or so many, is left to itself."""
     task.add_done_callback(_look_at)
     task.cancel()
-    await asyncio.wait([task], timeout=GRACE_SECONDS)
+    await asyncio.wait([task], timeout=graces * GRACE_SECONDS)
     if not task.done():
         _log.warning("%s does not end; it is left to itself", what)
-    return task.done()
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:

@@ -5,20 +5,21 @@ import logging
 import time
 
 from pixi.channels.channel import Channel
-from pixi.core.conversation import Conversation, estimate_all, estimate_tools
+from pixi.core.conversation import Conversation
 from pixi.core.errors import PixiError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.engine.answer import Answer
+from pixi.engine.bounded import give_up
 from pixi.engine.casting import Casting
 from pixi.engine.heard import Heard
-from pixi.engine.recovery import Recovery
+from pixi.engine.history import History
 from pixi.engine.stage import Shared, Stage
-from pixi.store.store import SavedConversation
-from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")
+
+_CLOSE_SECONDS = 5.0  # longer than a reply needs to stop
 
 OVERHEARD = 20
 """How many overheard messages, the latest ones, a user line tells of."""
@@ -36,16 +37,14 @@ class LiveConversation:
         "_casting",
         "_channel",
         "_closed",
-        "_generation",
+        "_history",
         "_lock",
         "_name",
         "_pending",
         "_shared",
-        "_stage",
         "_stopping",
         "_task",
         "_waiters",
-        "_window",
     )
 
     def __init__(self, name: str, shared: Shared, casting: Casting) -> None:
@@ -55,9 +54,7 @@ class LiveConversation:
         self._pending = Heard()  # received and not yet part of a turn
         self._arriving: set[str] = set()  # ids of messages that are being recorded
         self._channel: Channel | None = None
-        self._stage: Stage | None = None  # on which the window was read
-        self._window: Conversation | None = None  # None until it is read from the store
-        self._generation = 0
+        self._history = History(name)
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
         self._task: asyncio.Task[None] | None = None
         self._answer: Answer | None = None  # of the turn under way
@@ -87,14 +84,14 @@ class LiveConversation:
         try:
             recorded = await self._shared.store.receive(message)
         except asyncio.CancelledError:
-            self._window = None  # it may be on record: the next turn looks
+            self._history.forget()  # it may be on record: the next turn looks
             raise
         finally:
             self._arriving.discard(message.id)
         if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
-        if recorded.addressed or self._window is not None:  # else it waits in the store until it is read
+        if recorded.addressed or self._history.is_known:  # else it waits in the store until it is read
             self._pending.hear(recorded, arrived=arrived)
             self._pending.pass_over(OVERHEARD)
         if recorded.addressed:
@@ -123,7 +120,8 @@ class LiveConversation:
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
         """What a model would be shown before the user line of this message."""
         async with self._lock:
-            stage, window = await self._ready(message)
+            stage = self._casting.stage(self._name)
+            window = await self._ready(stage, message)
             return (*stage.prefix(message), *window.lines)
 
     async def settled(self) -> None:
@@ -165,8 +163,8 @@ class LiveConversation:
             PixiError: it could not be read or recorded.
         """
         async with self._lock:
-            saved = await self._recovered(self._casting.stage(self._name), channel)
-            self._window = None
+            saved = await self._history.recover(self._casting.stage(self._name), channel)
+            self._history.forget()
         waiting = [message for message in saved.waiting if message.id not in self._arriving]
         wanted = any(message.addressed and message.sent_at >= since for message in waiting)
         if channel is not None and wanted and not self._resting:
@@ -194,11 +192,16 @@ class LiveConversation:
             self._answer.wind_down()
 
     async def close(self) -> None:
-        """End what is being done, for good; messages that wait stay in the store."""
+        """End what is being done, for good and within seconds; messages that wait stay in the store."""
         self._closed = True
-        while self._task is not None:
-            self.wind_down()
-            await self.stop()
+        self.wind_down()
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while self._task is not None:
+                    await self.stop()
+        except TimeoutError:
+            if self._task is not None:  # what it was at is finished or laid down at the next start
+                await give_up(self._task, f"a turn of conversation {self._name}")
 
     # The task.
 
@@ -244,18 +247,8 @@ class LiveConversation:
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                self._report(answer, ended)
+                self._shared.tell(answer.report(ended.finish) if answer else None)
             self._tell_waiters()
-
-    def _report(self, answer: Answer | None, ended: TurnEnded) -> None:
-        report = None if answer is None else answer.report(ended.finish)
-        if report is None or self._shared.on_turn is None:
-            return
-        try:
-            with foreign("who is told of turns"):
-                self._shared.on_turn(report)
-        except PixiError:
-            pass  # it is in the log
 
     def _tell_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -273,10 +266,10 @@ class LiveConversation:
             await asyncio.sleep(self._shared.conduct.gather_seconds)
         if not self._pending.wants_answer or self._resting:
             return None  # a reset was quicker
-        _, window = await self._ready(self._pending.answered, stage)
+        window = await self._ready(stage, self._pending.answered)
         if not self._pending.wants_answer:
             return None  # it was withdrawn, or another process has answered it
-        ended = await answer.run(window, channel, self._generation)
+        ended = await answer.run(window, channel, self._history.generation)
         if answer.put_back:
             self._pending.put_back(answer.heard)
         if answer.outdated:
@@ -285,44 +278,22 @@ class LiveConversation:
 
     # What is kept in memory.
 
-    async def _ready(self, message: Message, stage: Stage | None = None) -> tuple[Stage, Conversation]:
-        """The stage and the window; read anew where there is none, or another role is played now.
+    async def _ready(self, stage: Stage, message: Message) -> Conversation:
+        """The window; read anew where there is none, or another role is played now.
 
-        `message` is one that is to be answered: what stands before the history depends on its author.
+        What waits in the store then takes the place of what waits here.
         """
-        stage = stage or self._casting.stage(self._name)
-        if self._window is None or self._stage is not stage:
-            self._window = await self._read(message, stage)
-            self._stage = stage
-        return stage, self._window
-
-    async def _read(self, message: Message, stage: Stage) -> Conversation:
-        """The window as the store has it; what waits there takes the place of what waits here."""
-        saved = await self._recovered(stage, self._channel)
-        self._generation = saved.generation
-        on_the_way = self._arriving.difference(self._pending.ids)
-        self._pending.replace([message for message in saved.waiting if message.id not in on_the_way])
-        self._pending.pass_over(OVERHEARD)
-        return Conversation(
-            saved.lines,
-            context_tokens=stage.role.model.traits.context_tokens,
-            prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
-        )
-
-    async def _recovered(self, stage: Stage, channel: Channel | None) -> SavedConversation:
-        shared = self._shared
-        return await Recovery(
-            shared.store,
-            self._name,
-            names=stage.repertoire.names,
-            stamp=stage.stamp,
-            channel=channel,
-            since=shared.clock().timestamp() - shared.conduct.finish_seconds,
-        ).run()
+        window = self._history.window(stage)
+        if window is None:
+            window, saved = await self._history.read(stage, message, self._channel)
+            on_the_way = self._arriving.difference(self._pending.ids)
+            self._pending.replace([message for message in saved.waiting if message.id not in on_the_way])
+            self._pending.pass_over(OVERHEARD)
+        return window
 
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
-        self._window = None
+        self._history.forget()
         self._pending.forget(tried)
 
     def _revise(self, message_id: str, text: str) -> None:

@@ -1,7 +1,6 @@
 """The engine: messages in, replies performed, each conversation by itself."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
@@ -16,7 +15,7 @@ from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.engine.casting import Cast, Casting
-from pixi.engine.conversation import LiveConversation
+from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
 from pixi.engine.resuming import resume_all
 from pixi.engine.stage import Conduct, Role, Shared, local_now
@@ -25,8 +24,6 @@ from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
-
-_HARD_STOP_SECONDS = 3.0  # what a stop may take
 
 Setup = Callable[[Addon], object]
 
@@ -98,8 +95,7 @@ class Engine:
         self._on_turn = on_turn
         self._keep = keep
         self._opening = asyncio.Lock()
-        self._shared: Shared | None = None
-        self._conversations: OrderedDict[str, LiveConversation] = OrderedDict()
+        self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
 
     @property
@@ -110,7 +106,7 @@ class Engine:
     @property
     def talking(self) -> int:
         """In how many conversations a reply is under way."""
-        return sum(live.talking for live in self._conversations.values())
+        return self._conversations.talking if self._conversations else 0
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -119,8 +115,8 @@ class Engine:
             StoreError: it could not be recorded, and will not be answered.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        await self._ready()
-        await self._conversation(message.conversation).receive(message, channel)
+        conversations = await self._ready()
+        await conversations.at(message.conversation).receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
         """A message was edited. A reply of which nothing was seen is begun again with the new text.
@@ -128,11 +124,11 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared = await self._ready()
-        if conversation in self._conversations:
-            await self._conversation(conversation).edit(message_id, text)
-        else:
-            await shared.store.revise(conversation, message_id, text)
+        known = (await self._ready()).known(conversation)
+        for live in known:
+            await live.edit(message_id, text)
+        if not known:
+            await self._opened_store.revise(conversation, message_id, text)
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
         """A message was deleted: a reply to it ends at once, or is never begun.
@@ -140,11 +136,11 @@ class Engine:
         Raises:
             StoreError: it could not be recorded.
         """
-        shared = await self._ready()
-        if conversation in self._conversations:
-            await self._conversation(conversation).withdraw(message_id)
-        else:
-            await shared.store.withdraw(conversation, message_id)
+        known = (await self._ready()).known(conversation)
+        for live in known:
+            await live.withdraw(message_id)
+        if not known:
+            await self._opened_store.withdraw(conversation, message_id)
 
     async def prefix(self, message: Message) -> tuple[Line, ...]:
         """The lines that a model will be shown before this message: a server can read them beforehand.
@@ -153,22 +149,21 @@ class Engine:
             StoreError: the conversation could not be read.
             ConfigError: the persona names a command or a tool that is not registered.
         """
-        await self._ready()
-        return await self._conversation(message.conversation).lines_before(message)
+        conversations = await self._ready()
+        return await conversations.at(message.conversation).lines_before(message)
 
     async def settled(self, conversation: str | None = None) -> None:
         """Return when nothing is left to be answered, in this conversation or in all."""
-        while busy := [live for live in self._live(conversation) if not live.idle]:
-            for live in busy:
-                await live.settled()
-            await asyncio.sleep(0)
+        if self._conversations:
+            await self._conversations.settled(conversation)
 
     async def stop(self, conversation: str) -> bool:
         """Stop the reply that is being written; what was delivered stands. Returns when its turn ended.
 
         False: there was none.
         """
-        return any([await live.stop() for live in self._live(conversation)])
+        known = self._conversations.known(conversation) if self._conversations else []
+        return any([await live.stop() for live in known])
 
     async def reset(self, conversation: str) -> None:
         """Forget a conversation: its history, and what still waits for an answer.
@@ -176,8 +171,8 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        await self._ready()
-        await self._conversation(conversation).reset()
+        conversations = await self._ready()
+        await conversations.at(conversation).reset()
 
     async def forget(self, person: str) -> int:
         """Forget a person everywhere, by the id of the author; gives how many conversations changed.
@@ -185,11 +180,11 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        shared = await self._ready()
-        await asyncio.gather(*(live.part_with(person) for live in self._live(None)))
-        changed = await shared.store.forget(person)
+        conversations, store = await self._ready(), self._opened_store
+        await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
+        changed = await store.forget(person)
         for name in changed:
-            for live in self._live(name):
+            for live in conversations.known(name):
                 live.outdated()
         return len(changed)
 
@@ -207,15 +202,13 @@ class Engine:
         Raises:
             StoreError: it could not be found out what waits.
         """
-        shared = await self._ready()
-        addresses = await shared.store.unanswered(prefix, since)
+        conversations, store = await self._ready(), self._opened_store
 
         async def resume(address: str) -> None:
-            if not (self._closed or shared.winding_down):
-                channel = await open_channel(address)
-                await self._conversation(address).resume(channel, since)
+            if not conversations.winding_down:
+                await conversations.at(address).resume(await open_channel(address), since)
 
-        await resume_all(addresses, resume)
+        await resume_all(await store.unanswered(prefix, since), resume)
 
     async def wind_down(self, seconds: float) -> None:
         """Take nothing more for answering; later messages are only recorded, for the next process.
@@ -224,22 +217,14 @@ class Engine:
         Replies of which nobody saw anything are put back: their messages wait in the store. What is not
         done within the time is stopped.
         """
-        if self._shared is None:
-            return
-        self._shared.winding_down = True
-        lives = self._live(None)
-        for live in lives:
-            live.wind_down()
-        busy = [asyncio.create_task(live.settled()) for live in lives if live.talking]
-        if busy:
-            await asyncio.wait(busy, timeout=max(seconds - _HARD_STOP_SECONDS, seconds / 2))
-            await asyncio.gather(*(live.stop() for live in lives), *busy)
+        if self._conversations:
+            await self._conversations.wind_down(seconds)
 
     async def close(self) -> None:
         """Stop all replies and give back what the engine opened. Calling it twice does no harm."""
         self._closed = True
-        await asyncio.gather(*(live.close() for live in self._live(None)))
-        self._conversations.clear()
+        if self._conversations:
+            await self._conversations.close()
         if self._owns_store and self._store is not None:
             await self._store.close()
 
@@ -252,20 +237,20 @@ class Engine:
     ) -> None:
         await self.close()
 
-    async def _ready(self) -> Shared:
-        """What conversations share; opens the store first, where none was given."""
+    async def _ready(self) -> Conversations:
+        """The conversations; opens the store first, where none was given."""
         if self._closed:
             raise PixiError("The engine is closed.")
-        if self._shared is None:
+        if self._conversations is None:
             async with self._opening:
                 await self._open()
-        assert self._shared is not None
+        assert self._conversations is not None
         if self._cast is None:  # a persona that names what is not there is told of here
             _ = self._casting.stage("").repertoire
-        return self._shared
+        return self._conversations
 
     async def _open(self) -> None:
-        if self._shared is not None:
+        if self._conversations is not None:
             return  # another message was quicker
         if self._store is None:
             from pixi.store.sqlite import SqliteStore
@@ -275,27 +260,9 @@ class Engine:
             self._store, self.commands, self.tools, self.conduct, clock=self._clock, on_turn=self._on_turn
         )
         self._casting = Casting(self._cast or (lambda _: self._role), shared)
-        self._shared = shared
+        self._conversations = Conversations(shared, self._casting, self._keep)
 
-    def _conversation(self, name: str) -> LiveConversation:
-        live = self._conversations.get(name)
-        if live is None:
-            self._let_go()
-            assert self._shared is not None
-            live = self._conversations[name] = LiveConversation(name, self._shared, self._casting)
-        self._conversations.move_to_end(name)
-        return live
-
-    def _let_go(self) -> None:
-        """Keep the idle conversations that were used last; the others are read again when needed."""
-        surplus = len(self._conversations) + 1 - self._keep
-        if surplus > 0:
-            idle = [name for name, live in self._conversations.items() if live.idle][:surplus]
-            for name in idle:
-                del self._conversations[name]
-
-    def _live(self, conversation: str | None) -> list[LiveConversation]:
-        if conversation is None:
-            return list(self._conversations.values())
-        live = self._conversations.get(conversation)
-        return [] if live is None else [live]
+    @property
+    def _opened_store(self) -> Store:
+        assert self._store is not None
+        return self._store

@@ -131,7 +131,7 @@ class Performer:
             await asyncio.wait([self._worker], timeout=seconds)
         if self._worker is not None:
             self.halt()
-            await give_up(self._worker, "a command")
+            await give_up(self._worker, "a command", graces=2)  # it may be giving one up itself
         await self._acts.close()
 
     def _work_if_needed(self) -> None:

@@ -123,4 +123,4 @@ class Recovery:
         return (self.stamp(turn.messages), AssistantLine("\n".join(done) or SILENCE))
 
     def _written(self, effect: Effect) -> str:
-        return written(effect.kind, effect.payload, self.names)
+        return written(effect.kind, effect.payload, self.names, effect.target)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from pixi.core.errors import PixiError
 from pixi.core.limits import Limits
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
@@ -17,6 +18,7 @@ from pixi.engine.templates import template
 from pixi.models.model import Model
 from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
 
 _PREFIXES = 128  # kept, one for each person that was talked to
@@ -71,6 +73,16 @@ class Shared:
     clock: Callable[[], datetime]
     on_turn: Callable[[TurnReport], None] | None = None
     winding_down: bool = False
+
+    def tell(self, report: TurnReport | None) -> None:
+        """Tell of a turn, if there was one and somebody wants to know."""
+        if report is None or self.on_turn is None:
+            return
+        try:
+            with foreign("what is told of turns"):
+                self.on_turn(report)
+        except PixiError:
+            pass  # it is in the log, and the talk goes on
 
 
 @dataclass(slots=True)

@@ -135,7 +135,9 @@ async def test_conversations_that_were_idle_for_long_are_read_again() -> None:
                 await here.engine.receive(channel.message(f"hello {turn}"), channel)
                 await here.engine.settled()
                 assert len(here.history()) == 1 + 2 * turn
-        assert len(here.engine._conversations) <= 3
+        conversations = here.engine._conversations
+        assert conversations is not None
+        assert len(conversations.known()) <= 3
 
 
 async def test_what_stands_before_a_message_can_be_read_beforehand(tmp_path: Path) -> None:

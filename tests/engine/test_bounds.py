@@ -1,0 +1,131 @@
+"""Commands and tools that hang, even ones that will not be told to end, hold nothing up for long."""
+
+import asyncio
+import time
+
+import pytest
+
+from pixi.core.events import Failed
+from pixi.core.limits import Limits
+from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.persona import Persona
+from pixi.testing import ScriptedModel
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.engine.scene import Scene, scene, until
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.engine.bounded.GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("pixi.engine.reply._STOP_SECONDS", 0.02)
+    monkeypatch.setattr("pixi.engine.reply._ACT_SECONDS", 0.02)
+    monkeypatch.setattr("pixi.engine.conversation._CLOSE_SECONDS", 0.5)
+
+
+class Stubborn:
+    """Work that ends when it is let go, and at no other time."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.begun = self.told = 0
+
+    async def __call__(self) -> None:
+        self.begun += 1
+        while not self.go.is_set():
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.told += 1
+
+
+async def let_go(*works: Stubborn) -> None:
+    for work in works:
+        work.go.set()
+    await asyncio.sleep(0.01)
+
+
+def failed(here: Scene) -> list[str]:
+    return [event.text for event in here.channel.events if isinstance(event, Failed)]
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_command_that_hangs_is_stopped_and_the_turn_goes_on(stubborn: bool) -> None:
+    work = Stubborn()
+    limits = Limits(tool_seconds=0.03)
+    async with scene(ScriptedModel("[HANG]\n[SEND: a]"), limits=limits) as here:
+
+        @here.engine.command
+        async def hang(context: Context) -> None:
+            """hang"""
+            await (work() if stubborn else asyncio.Event().wait())
+
+        await here.talk("hello")
+        assert failed(here) == ["command 'hang' took longer than 0.03 seconds."]
+        assert here.channel.sent == ["a"]
+        await let_go(work)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_tool_that_hangs_is_answered_for(stubborn: bool) -> None:
+    work = Stubborn()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def hang(context: Context) -> str:
+            """hang"""
+            await (work() if stubborn else asyncio.Event().wait())
+            return "never"
+
+    model = ScriptedModel([ToolCall("1", "hang", "{}")], "[SEND: a]")
+    persona = Persona("Pixi", "x", tools=("hang",))
+    limits = Limits(tool_seconds=0.03)
+    async with scene(model, persona=persona, addons=[setup], limits=limits) as here:
+        await here.talk("hello")
+        result = here.history()[-1]
+        assert isinstance(result, ToolLine)
+        assert result.text == "hang took longer than 0.03 seconds and was stopped."
+        assert here.channel.sent == ["a"]
+        await let_go(work)
+
+
+@pytest.mark.parametrize("how", ["stop", "close", "wind down", "deadline"])
+async def test_work_that_will_not_end_does_not_hold_up_the_end(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool, command = Stubborn(), Stubborn()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def hang(context: Context) -> str:
+            """hang"""
+            await tool()
+            return "never"
+
+        @addon.command
+        async def cling(context: Context) -> None:
+            """cling"""
+            await command()
+
+    limits = Limits(seconds=0.1 if how == "deadline" else 180)
+    model = ScriptedModel(["[CLING]", ToolCall("1", "hang", "{}")])
+    persona = Persona("Pixi", "x", tools=("hang",), commands=("cling", "send"))
+    async with scene(model, persona=persona, addons=[setup], limits=limits) as here:
+        await here.say("hello")
+        await until(lambda: tool.begun == command.begun == 1)
+        began = time.monotonic()
+        match how:
+            case "stop":
+                await here.engine.stop(here.channel.conversation)
+            case "close":
+                await here.engine.close()
+            case "wind down":
+                await here.engine.wind_down(1)
+            case _:
+                await here.engine.settled()
+        assert time.monotonic() - began < 2
+        assert here.engine.talking == 0
+        assert tool.told >= 1
+        assert command.told >= 1
+        assert "left to itself" in caplog.text
+        await let_go(tool, command)

@@ -1,0 +1,130 @@
+"""Typing is shown while a message is being written or a tool runs, and not when nothing is to come."""
+
+import asyncio
+
+import pytest
+
+from pixi.core.lines import ToolCall
+from pixi.core.persona import Persona
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.engine.scene import scene, until
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.engine.typing_sign.AGAIN_SECONDS", 0.01)
+
+
+async def still(channel: RecordingChannel) -> None:
+    """See that nothing is asked for any more."""
+    before = channel.typed
+    await asyncio.sleep(0.05)
+    assert channel.typed == before
+
+
+async def test_it_is_asked_for_again_while_a_message_is_open_and_not_after() -> None:
+    go_on, think = asyncio.Event(), asyncio.Event()
+    model = ScriptedModel([think, "[NOTE: hm]", "[SEND: a", go_on, "b]", asyncio.Event()])
+    async with scene(model) as here:
+        message = await here.say("hello")
+        await until(lambda: here.model.streaming == 1)
+        await still(here.channel)  # nobody knows yet that there is anything to come
+        assert here.channel.typed == 0
+        think.set()
+        await until(lambda: here.channel.typed >= 3)
+        go_on.set()
+        await until(lambda: here.channel.sent == ["ab"])
+        await still(here.channel)
+        await here.engine.stop(message.conversation)
+
+
+async def test_it_is_shown_while_a_message_waits_for_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 0.1)
+    async with scene(ScriptedModel("[SEND: a]"), channel=RecordingChannel(paced=True)) as here:
+        await here.say("hello")
+        await until(lambda: here.channel.typed >= 3)
+        assert here.channel.sent == []
+        await here.engine.settled()
+        assert here.channel.sent == ["a"]
+        await still(here.channel)
+
+
+async def test_it_is_shown_while_a_tool_runs() -> None:
+    go_on, think = asyncio.Event(), asyncio.Event()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def dice(context: Context) -> str:
+            """roll"""
+            await go_on.wait()
+            return "six"
+
+    model = ScriptedModel(["[SEND: wait]", ToolCall("1", "dice", "{}")], [think, "[SEND: six]"])
+    async with scene(model, persona=Persona("Pixi", "x", tools=("dice",)), addons=[setup]) as here:
+        await here.say("hello")
+        await until(lambda: here.channel.sent == ["wait"])
+        shown = here.channel.typed
+        await until(lambda: here.channel.typed >= shown + 2)
+        go_on.set()
+        await until(lambda: len(here.model.requests) == 2)
+        await still(here.channel)
+        think.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["wait", "six"]
+        await still(here.channel)
+
+
+async def test_a_stop_takes_it_away() -> None:
+    async with scene(ScriptedModel(["[SEND: a", asyncio.Event()])) as here:
+        message = await here.say("hello")
+        await until(lambda: here.channel.typed >= 2)
+        await here.engine.stop(message.conversation)
+        await still(here.channel)
+
+
+async def test_a_channel_that_refuses_it_is_asked_once_and_a_fault_is_no_ones_business(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Faulty(RecordingChannel):
+        asked = 0
+
+        async def typing(self) -> None:
+            self.asked += 1
+            await super().typing()
+            raise ValueError("no")
+
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a", go_on, "]"], "[SEND: b]")) as here:
+        faulty = Faulty("test:faulty")
+        refusing = Faulty("test:refusing")
+        refusing.refuse.add("typing")
+        await here.engine.receive(refusing.message("hello"), refusing)
+        await until(lambda: refusing.asked == 1)
+        await asyncio.sleep(0.03)
+        assert refusing.asked == 1
+        go_on.set()
+        await here.engine.settled()
+        await here.engine.receive(faulty.message("hello"), faulty)
+        await here.engine.settled()
+        assert faulty.sent == ["b"]
+        assert caplog.text == ""
+
+
+async def test_a_command_of_ones_own_shows_it_as_long_as_it_takes() -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[DRAW: cat]", asyncio.Event()])) as here:
+
+        @here.engine.command
+        async def draw(context: Context, what: str) -> None:
+            """draw"""
+            await context.typing()
+            await go_on.wait()
+
+        message = await here.say("hello")
+        await until(lambda: here.channel.typed >= 2)
+        go_on.set()
+        await until(lambda: "Performed" in here.kinds())
+        await still(here.channel)
+        await here.engine.stop(message.conversation)

@@ -1,0 +1,202 @@
+"""The end of a process: what people see being written is finished, the rest waits for the next one."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from pixi.channels.channel import Channel
+from pixi.core.lines import AssistantLine, ToolCall
+from pixi.core.persona import Persona
+from pixi.store.sqlite import SqliteStore
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.testing.scripted_model import Scripted
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.engine.scene import Scene, scene, until
+
+CONVERSATION = "test:channel"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[SqliteStore, None]:
+    opened = await SqliteStore.open(tmp_path / "pixi.db")
+    yield opened
+    await opened.close()
+
+
+async def waiting(store: SqliteStore) -> list[str]:
+    saved = await store.load(CONVERSATION)
+    assert saved.unfinished == ()
+    return [message.text for message in saved.waiting]
+
+
+async def wound_down(here: Scene, seconds: float = 8.0) -> None:
+    """Wind down, at once."""
+    async with asyncio.timeout(seconds + 0.5):
+        await here.engine.wind_down(seconds)
+    assert here.engine.talking == 0
+    assert here.model.streaming == 0
+
+
+async def test_the_open_message_is_finished_and_what_comes_after_is_dropped(store: SqliteStore) -> None:
+    go_on = asyncio.Event()
+    model = ScriptedModel(["[SEND: a]\n[SEND: b", go_on, "b]\n[SEND: c]"])
+    async with scene(model, store=store) as here:
+        await here.say("hello")
+        await until(lambda: here.channel.sent == ["a"] and here.channel.typed == 2)
+        ending = asyncio.create_task(wound_down(here))
+        await asyncio.sleep(0.02)
+        assert not ending.done()
+        go_on.set()
+        await ending
+        assert here.channel.sent == ["a", "bb"]
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+        assert await waiting(store) == []
+        assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]\n[SEND: bb]")
+
+
+async def test_a_first_message_that_people_see_being_written_is_finished_too(store: SqliteStore) -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a", go_on, "]\n[SEND: b]"]), store=store) as here:
+        await here.say("hello")
+        await until(lambda: here.channel.typed == 1)
+        ending = asyncio.create_task(wound_down(here))
+        await asyncio.sleep(0.01)
+        go_on.set()
+        await ending
+        assert here.channel.sent == ["a"]
+
+
+async def test_a_message_that_keeps_its_pace_is_posted_at_once(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 1_000.0)
+    channel = RecordingChannel(paced=True)
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store, channel=channel) as here:
+        await here.say("hello")
+        await until(lambda: here.model.streaming == 0 and channel.typed > 0)
+        began = time.monotonic()
+        await wound_down(here)
+        assert time.monotonic() - began < 1
+        assert channel.sent == ["a"]
+
+
+@pytest.mark.parametrize("written", ["", "[NOTE: hm", "[NOTE: hm]\nSure! "])
+async def test_a_reply_of_which_nothing_was_seen_is_put_back(store: SqliteStore, written: str) -> None:
+    async with scene(ScriptedModel([written, asyncio.Event()]), store=store) as here:
+        await here.say("hello")
+        await until(lambda: here.model.streaming == 1)
+        await asyncio.sleep(0.01)
+        began = time.monotonic()
+        await wound_down(here)
+        assert time.monotonic() - began < 1
+        assert here.channel.sent == []
+        assert await waiting(store) == ["hello"]
+
+    async def open_channel(address: str) -> Channel | None:
+        return here.channel
+
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as again:
+        await again.engine.resume("test:", 0.0, open_channel)
+        assert here.channel.sent == ["hi"]
+    assert await waiting(store) == []
+
+
+async def test_what_is_not_done_in_time_is_stopped_and_half_a_message_is_not_said(store: SqliteStore) -> None:
+    never = asyncio.Event()
+    model = ScriptedModel(["[SEND: a]\n[SEND: half", never], ["[SEND: half", never])
+    async with scene(model, store=store) as here:
+        other = RecordingChannel("test:other")
+        await here.say("hello")
+        await until(lambda: here.channel.typed == 2)
+        await here.engine.receive(other.message("hello"), other)
+        await until(lambda: other.typed == 1)
+        await wound_down(here, 0.2)
+        assert here.channel.sent == ["a"]
+        assert other.sent == []
+        assert await waiting(store) == []
+        assert [message.text for message in (await store.load("test:other")).waiting] == ["hello"]
+
+
+async def test_later_messages_are_only_recorded(store: SqliteStore) -> None:
+    go_on = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a", go_on, "]"]), store=store) as here:
+        await here.say("one")
+        await until(lambda: here.channel.typed == 1)
+        ending = asyncio.create_task(wound_down(here))
+        await asyncio.sleep(0)
+        await here.say("two")
+        go_on.set()
+        await ending
+        await here.say("three")
+        await asyncio.sleep(0.01)
+        assert here.channel.sent == ["a"]
+        assert len(here.model.requests) == 1
+        assert await waiting(store) == ["two", "three"]
+
+
+async def test_a_message_that_is_still_gathered_waits(store: SqliteStore) -> None:
+    async with scene(ScriptedModel(), store=store, gather_seconds=0.05) as here:
+        await here.say("one")
+        await wound_down(here)
+        assert await waiting(store) == ["one"]
+
+
+async def test_a_tool_is_not_waited_for(store: SqliteStore) -> None:
+    started = asyncio.Event()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def dice(context: Context) -> str:
+            """roll"""
+            started.set()
+            await asyncio.Event().wait()
+            return "six"
+
+    persona = Persona("Pixi", "x", tools=("dice",))
+    for said, left in (("[SEND: wait]", []), ("", ["hello"])):
+        model = ScriptedModel([said, ToolCall("1", "dice", "{}")])
+        started.clear()
+        async with scene(model, persona=persona, addons=[setup], store=store) as here:
+            await here.engine.receive(here.channel.message("hello", id=said or "-"), here.channel)
+            await started.wait()
+            await until(lambda: len(here.channel.sent) == bool(said))  # noqa: B023
+            began = time.monotonic()
+            await wound_down(here)
+            assert time.monotonic() - began < 1
+        assert await waiting(store) == left
+
+
+async def test_where_nothing_is_under_way_it_ends_at_once(store: SqliteStore) -> None:
+    async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
+        await here.talk("one")
+        began = time.monotonic()
+        await wound_down(here)
+        assert time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize("typed", [False, True])
+async def test_closing_without_winding_down_loses_nothing_either(store: SqliteStore, typed: bool) -> None:
+    async with scene(ScriptedModel(["[SEND: a" if typed else "", asyncio.Event()]), store=store) as here:
+        await here.say("hello")
+        await until(lambda: here.model.streaming == 1 and here.channel.typed == typed)
+    assert here.channel.sent == []
+    assert await waiting(store) == ["hello"]
+
+
+async def test_a_hundred_conversations_wind_down_together(store: SqliteStore) -> None:
+    replies: list[Scripted] = [["[SEND: a]", asyncio.Event()], [asyncio.Event()]]
+    model = ScriptedModel(*replies * 50, piece=0)
+    async with scene(model, store=store) as here:
+        channels = [RecordingChannel(f"test:{number}") for number in range(100)]
+        for channel in channels:
+            await here.engine.receive(channel.message("hello"), channel)
+        await until(lambda: sum(len(channel.sent) for channel in channels) == 50)
+        began = time.monotonic()
+        await wound_down(here)
+        assert time.monotonic() - began < 3
+        left = [bool((await store.load(channel.conversation)).waiting) for channel in channels]
+        assert [not channel.sent for channel in channels] == left
