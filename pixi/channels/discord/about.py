@@ -46,14 +46,14 @@ class About:
 
     def _figures(self, use: Invocation, status: Status) -> Iterator[Field]:
         def figure(key: str, value: str) -> Field:
-            return Field(use.say(f"says.status.{key}"), value or "–", inline=True)
+            return Field(use.say(key), value or "–", inline=True)
 
-        yield figure("version", inert_line(status.version, NAME))
-        yield figure("since", f"<t:{int(time.time() - status.up_seconds)}:R>")
-        yield figure("talking", number(status.talking))
-        yield figure("ping", _ping(use))
-        yield figure("personas", clipped(use.all_shown(use.residents), _FIELD, backslash=True))
-        yield figure("model", inert_line(self._governing.model_here(use), NAME))
+        yield figure("says.status.version", inert_line(status.version, NAME))
+        yield figure("says.status.since", f"<t:{int(time.time() - status.up_seconds)}:R>")
+        yield figure("says.status.talking", number(status.talking))
+        yield figure("says.status.ping", _ping(use))
+        yield figure("says.status.personas", clipped(use.all_shown(use.residents), _FIELD, backslash=True))
+        yield figure("says.status.model", inert_line(self._governing.model_here(use), NAME))
         if use.may_see_all:
             today = status.today
             tally = use.say(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rapidfuzz import fuzz, process
 
 _ABOUT = 0.8  # what a line tells of somebody counts for less than the name
-_GOOD = 55.0  # of 100, for a suggestion
+_GOOD = 60.0  # of 100, for a suggestion
 _NEAR = 60.0  # of 100, for "do you mean"
 _TYPED = 100  # characters that are looked at
 

@@ -104,7 +104,9 @@ def dollars(cost: float | None) -> str:
     """A sum of money; small ones to the first two digits that count."""
     if cost is None:
         return "–"
-    return f"${cost:.2f}" if cost >= 1 or cost == 0 else f"${cost:.2g}" if cost >= 0.0001 else "< $0.0001"
+    if 0 < cost < 0.0001:
+        return "< $0.0001"
+    return f"${cost:.2g}" if 0 < cost < 0.1 else f"${cost:.2f}"
 
 
 def _thoughts(record: TurnRecord, say: Say) -> str:
