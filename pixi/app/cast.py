@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.personas.files import Loaded
 from pixi.personas.shelf import find_persona as find_on_shelf
@@ -32,24 +33,57 @@ def find_persona(settings: Settings) -> Persona:
     Raises:
         ConfigError: there is none of that name, or its file is broken.
     """
-    named = "persona.folder" in settings.sources
-    folders = persona_folders(settings.persona.folder, must_exist=named)
-    return find_on_shelf(settings.persona.default, folders)
+    return find_on_shelf(settings.persona.default, folders_of(settings))
 
 
-def read_cast(settings: Settings) -> Cast:
-    """Read all personas.
+def folders_of(settings: Settings) -> tuple[Path, ...]:
+    """Where personas are looked for.
 
     Raises:
-        ConfigError: the default persona is missing or broken, or the folder that somebody named is not there.
+        ConfigError: the folder that somebody named is not there.
     """
-    default = find_persona(settings)
-    folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
-    found = list_personas(folders)
-    personas = {each.path.stem: each.persona for each in found if isinstance(each, Loaded)}
+    return persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
+
+
+def read_cast(settings: Settings, before: Cast | None = None) -> Cast:
+    """Read all personas.
+
+    Args:
+        settings: where they are, and who is the default.
+        before: who there was until now: a persona whose file is broken stays as it was.
+
+    Raises:
+        ConfigError: the default persona is missing or broken and was not there before, or the folder that
+            somebody named is not there.
+    """
+    known = before.personas if before else {}
+    found = list_personas(folders_of(settings))
+    personas: dict[str, Persona] = {}
+    faults: list[str] = []
+    for each in found:
+        if isinstance(each, Loaded):
+            personas[each.path.stem] = each.persona
+        else:
+            faults.append(each.fault)
+            if each.path.stem in known:
+                personas[each.path.stem] = known[each.path.stem]
+    try:
+        default = find_persona(settings)
+    except ConfigError as error:
+        name = _name_among(known, settings.persona.default)
+        if not name:
+            raise
+        personas[name] = known[name]
+        return Cast(personas, name, tuple(dict.fromkeys([*faults, str(error)])))
     name = next((name for name, persona in personas.items() if persona == default), "")
     if not name:  # named by its path, outside of the folders
         name = Path(settings.persona.default).stem
         personas[name] = default
-    faults = tuple(each.fault for each in found if not isinstance(each, Loaded))
-    return Cast(personas, name, faults)
+    return Cast(personas, name, tuple(faults))
+
+
+def _name_among(known: Mapping[str, Persona], wanted: str) -> str:
+    """The name of a file by it or by the name of the persona; "" if there is none."""
+    keys = (wanted.casefold(), Path(wanted).stem.casefold())
+    names = (name for name, each in known.items() if name.casefold() in keys or each.name.casefold() in keys)
+    return next(names, "")

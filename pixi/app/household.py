@@ -67,6 +67,11 @@ class Household:
         return self._settings
 
     @property
+    def cast(self) -> Cast:
+        """All personas, and what is wrong with files of them."""
+        return self._cast
+
+    @property
     def personas(self) -> Mapping[str, Persona]:
         """All there are, by the names of their files."""
         return self._cast.personas

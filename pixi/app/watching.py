@@ -1,0 +1,95 @@
+"""Tells when files that an operator edits have changed, however they were written and wherever they lie."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+
+import watchfiles
+
+_QUIET_SECONDS = 0.2
+"""How long nothing may happen before a change is told: editors write in several steps."""
+
+_LOOK_SECONDS = 2.0
+"""How often to look where the system tells nothing, as with folders of another machine."""
+
+Print = Mapping[Path, tuple[int, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is watched: files, there or not, and folders of Markdown files."""
+
+    files: tuple[Path, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+
+async def changes(watched: Callable[[], Watched]) -> AsyncGenerator[None, None]:
+    """Yield at once, and after each change.
+
+    Args:
+        watched: asked anew each time, as a change may bring other files.
+    """
+    known = await _settled(watched())
+    yield
+    polling: bool | None = None  # as the system can
+    while True:
+        places = _places(watched())
+        watching = watchfiles.awatch(
+            *places,
+            watch_filter=None,
+            step=int(_QUIET_SECONDS * 1_000),
+            rust_timeout=int(_LOOK_SECONDS * 1_000),
+            yield_on_timeout=True,
+            force_polling=polling,
+            recursive=False,
+            ignore_permission_denied=True,
+        )
+        try:
+            async with aclosing(watching):
+                async for _ in watching:
+                    now = await _settled(watched())
+                    if now != known:
+                        known = now
+                        yield
+                    if _places(watched()) != places:
+                        break
+        except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
+            # As many folders are watched as the system allows, or one of them went away just now.
+            polling = True
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _places(watched: Watched) -> tuple[Path, ...]:
+    """The folders to watch: those of the files, and each folder with the one above, to see it come back."""
+    wanted = [file.absolute().parent for file in watched.files]
+    wanted += [place for folder in watched.folders for place in (folder.absolute(), folder.absolute().parent)]
+    return tuple(dict.fromkeys(place for place in wanted if place.is_dir()))
+
+
+async def _settled(watched: Watched) -> Print:
+    """The fingerprint, once it stays the same."""
+    last, now = None, _fingerprint(watched)
+    while now != last:
+        await asyncio.sleep(_QUIET_SECONDS)
+        last, now = now, _fingerprint(watched)
+    return now
+
+
+def _fingerprint(watched: Watched) -> Print:
+    """What tells one state of the files from another. Links count by what they lead to."""
+    files = list(watched.files)
+    for folder in watched.folders:
+        try:
+            files += [path for path in folder.iterdir() if path.suffix.lower() == ".md"]
+        except OSError:
+            continue  # it is not there
+    prints: dict[Path, tuple[int, int, int]] = {}
+    for path in files:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        prints[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return prints

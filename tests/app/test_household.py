@@ -1,0 +1,161 @@
+"""The house behind a bot: who speaks where, on which model, and what is kept."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pixi.channels.channel import Channel
+from pixi.channels.discord.house import House
+from pixi.core.errors import ConfigError
+from pixi.store.store import Place
+from pixi.testing import RecordingChannel
+from tests.app.scene import BOT, CHANNEL, address, hello, house_in, message, persona_file, settings_file
+from tests.servers.scripted_openai import ScriptedOpenAI
+
+HERE = f"discord:{BOT}:{CHANNEL}:"
+FAST = '[models.fast]\nname = "second"\nvision = true\nprices = { prompt = 1, completion = 2 }\n'
+
+
+async def test_it_is_a_house(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server, "[discord]\nbots = true\n")
+        async with house_in(tmp_path) as household:
+            house: House = household
+            assert house.rules.bots is True
+            assert house.default_persona == "pixi"
+            assert set(house.personas) >= {"pixi", "edda", "laoqin"}
+            assert house.models == ("default",)
+            status = await house.status()
+            assert (status.talking, status.today.turns) == (0, 0)
+            assert 0 <= status.up_seconds < 60
+            assert status.version
+
+
+async def test_each_persona_speaks_in_its_own_conversation(tmp_path: Path) -> None:
+    persona_file(tmp_path, "wren")
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with house_in(tmp_path) as house:
+            channel = RecordingChannel()
+            for number, persona in enumerate(("wren", "pixi", "nobody"), start=1):
+                await house.receive(message(number, persona=persona), channel)
+                await house.engine.settled()
+            prompts = [str(seen.json()["messages"][0]["content"]) for seen in server.requests]
+    assert "You are Wren." in prompts[0]
+    assert "Wren" not in prompts[1]
+    assert prompts[2] == prompts[1], "who is not on the shelf is stood in for by the default"
+
+
+async def test_a_channel_has_the_model_that_was_chosen_for_it(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server, FAST)
+        channel = RecordingChannel()
+        async with house_in(tmp_path) as house:
+            assert house.models == ("default", "fast")
+            assert not house.sees(HERE)
+            await house.set_place(HERE, Place(model="fast"))
+            assert house.place(HERE) == Place(model="fast")
+            assert house.sees(HERE)
+            await house.receive(message(1), channel)
+            await house.receive(message(2, channel=78), channel)
+            await house.engine.settled()
+        assert sorted(channel.sent) == ["first", "second"]
+        # What was chosen outlives the process, and is taken back.
+        async with house_in(tmp_path) as house:
+            await house.receive(message(3), channel)
+            await house.engine.settled()
+            assert channel.sent[-1] == "second"
+            await house.set_place(HERE, Place())
+            await house.receive(message(4), channel)
+            await house.engine.settled()
+            assert channel.sent[-1] == "first"
+
+
+async def test_a_model_that_cannot_be_opened_is_stood_in_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(
+            tmp_path, server, '[models.far]\nname = "gpt"\nbase_url = "https://api.openai.com/v1"\n'
+        )
+        channel = RecordingChannel()
+        async with house_in(tmp_path) as house:
+            await house.set_place(HERE, Place(model="far"))
+            for number in (1, 2):
+                await house.receive(message(number), channel)
+                await house.engine.settled()
+    assert channel.sent == ["first", "first"]
+    told = [record.message for record in caplog.records if record.name == "pixi.models"]
+    assert len(told) == 1, "not for each message"
+    assert told[0].startswith("[models.far] cannot be used, the default model stands in: There is no key")
+
+
+async def test_the_records_of_a_turn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "pixi.turns")
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with house_in(tmp_path) as house:
+            await house.receive(message(1, "a very private word"), RecordingChannel())
+            await house.engine.settled()
+            (record,) = await house.turns(address(), 5)
+            assert (record.persona, record.model, record.people) == ("Pixi", "first", ("5",))
+            posted = next(effect.platform_id for effect in record.effects if effect.kind == "send")
+            if posted is not None:
+                assert await house.why(posted) == record
+            assert await house.why("404") is None
+            assert (await house.status()).today.turns == 1
+            assert "a very private word" in str(await house.export("5"))
+            assert await house.forget("5") == 1
+            assert "a very private word" not in str(await house.export("5"))
+            await house.mark({HERE: 9})
+            assert await house.watermarks() == {HERE: 9}
+    (line,) = (each for each in caplog.records if each.name == "pixi.turns")
+    assert "Pixi on first" in line.message
+    assert "to 5 in discord:1:77:pixi" in line.message
+    assert "1 send" in line.message
+    assert "private" not in caplog.text
+
+
+async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        channel = RecordingChannel()
+        new = replace(message(1), sent_at=time.time())
+        async with house_in(tmp_path) as house:
+            await house.wind_down(1)
+            await house.receive(new, channel)
+            await house.engine.settled()
+        assert channel.sent == []
+
+        async def opened(where: str) -> Channel:
+            assert where == address()
+            return channel
+
+        async with house_in(tmp_path) as house:
+            await house.resume("discord:1:", opened)
+            await house.engine.settled()
+        assert channel.sent == ["first"]
+
+
+async def test_a_default_persona_that_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server, '[persona]\ndefault = "pixie"\n')
+        with pytest.raises(ConfigError, match="pixie"):
+            async with house_in(tmp_path):
+                pass
+
+
+async def test_a_broken_persona_is_told_and_left_out(tmp_path: Path) -> None:
+    from pixi.app import open_household
+    from tests.app.scene import reading
+
+    persona_file(tmp_path, "wren", "---\nnmae: Wren\n---\nHello.")
+    told: list[str] = []
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with open_household(reading(tmp_path)(), report=told.append) as house:
+            assert "wren" not in house.personas
+    assert len(told) == 1
+    assert "wren.md:2: unknown key `nmae`" in told[0]

@@ -1,0 +1,228 @@
+"""Settings and personas are read again while a bot runs; a wrong file changes nothing but for one line."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pixi.app import watching
+from pixi.app.household import Household
+from pixi.app.reload import Reloading, reloading
+from pixi.store.store import Place
+from pixi.testing import RecordingChannel
+from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
+from tests.servers.scripted_openai import ScriptedOpenAI
+
+HERE = f"discord:{BOT}:{CHANNEL}:"
+
+
+class Scene:
+    """A house whose files a test changes."""
+
+    def __init__(
+        self, folder: Path, server: ScriptedOpenAI, house: Household, log: pytest.LogCaptureFixture
+    ) -> None:
+        self.folder = folder
+        self.server = server
+        self.house = house
+        self._log = log
+        self._reloading = Reloading(house, reading(folder), folder)
+        self._messages = 0
+
+    def settings(self, more: str = "", *, name: str = "first") -> None:
+        settings_file(self.folder, self.server, more, name=name)
+
+    async def look(self) -> list[str]:
+        """Let it look at its files; gives what it told."""
+        self._log.clear()
+        await self._reloading.look()
+        return [
+            f"{record.levelname}: {record.message}".replace(f"{self.folder}/", "")
+            for record in self._log.records
+            if record.name == "pixi.settings"
+        ]
+
+    async def said(self, persona: str = "pixi") -> str:
+        """What is answered now."""
+        self._messages += 1
+        channel = RecordingChannel()
+        await self.house.receive(message(self._messages, persona=persona), channel)
+        await self.house.engine.settled()
+        return channel.sent[0]
+
+    @property
+    def prompt(self) -> str:
+        """What stood first in the last request."""
+        return str(self.server.requests[-1].json()["messages"][0]["content"])
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> AsyncGenerator[Scene, None]:
+    caplog.set_level("INFO", "pixi")
+    persona_file(tmp_path, "wren")
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with house_in(tmp_path) as house:
+            yield Scene(tmp_path, server, house, caplog)
+
+
+async def test_nothing_is_told_where_nothing_changed(scene: Scene) -> None:
+    assert await scene.look() == []
+    (scene.folder / "pixi.toml").touch()
+    assert await scene.look() == []
+
+
+async def test_rules_limits_and_replies_hold_at_once(scene: Scene) -> None:
+    scene.settings('[discord]\nbots = true\n[limits]\nmessages = 1\n[reply]\nprose = "drop"\n')
+    assert await scene.look() == [
+        "INFO: settings changed: reply.prose, discord.bots, limits.messages",
+    ]
+    assert scene.house.rules.bots is True
+    assert scene.house.engine.conduct.limits.messages == 1
+    assert scene.house.engine.conduct.prose == "drop"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("[discord]\nbots = 3\n", "pixi.toml, line 7: discord.bots is 3; it must be true or false."),
+        ("[limits\n", "pixi.toml is not valid TOML"),
+        ('[persona]\ndefault = "wrne"\n', "there is no persona `wrne`"),
+        ('[persona]\nfolder = "gone"\n', "gone: there is no such folder of personas"),
+    ],
+)
+async def test_a_wrong_settings_file_keeps_the_old_ones(scene: Scene, wrong: str, told: str) -> None:
+    before = scene.house.settings
+    scene.settings(wrong, name="other")
+    (line,) = await scene.look()
+    assert line.startswith("WARNING: ")
+    assert told in line
+    assert line.endswith("Until then everything stays as it was.")
+    assert scene.house.settings is before
+    assert await scene.said() == "first"
+    # And mended, it holds.
+    scene.settings("[discord]\nbots = true\n")
+    assert await scene.look() == ["INFO: settings changed: discord.bots"]
+
+
+async def test_a_settings_file_that_is_gone_keeps_the_old_settings(scene: Scene) -> None:
+    (scene.folder / "pixi.toml").unlink()
+    assert await scene.look() == [
+        "WARNING: pixi.toml is gone; put it back. Until then everything stays as it was."
+    ]
+    assert await scene.said() == "first"
+
+
+async def test_another_model_writes_the_next_reply(scene: Scene) -> None:
+    assert await scene.said() == "first"
+    scene.settings(name="newer")
+    assert await scene.look() == ["INFO: settings changed: model.name"]
+    assert await scene.said() == "newer"
+
+
+async def test_a_model_that_cannot_be_opened_changes_nothing(scene: Scene) -> None:
+    (scene.folder / "pixi.toml").write_text('[model]\nname = "gpt"\n[discord]\nbots = true\n')
+    (line,) = await scene.look()
+    assert "There is no key for the model 'gpt'" in line
+    assert scene.house.rules.bots is False
+    assert await scene.said() == "first"
+
+
+async def test_further_models_come_change_and_go(scene: Scene) -> None:
+    await scene.house.set_place(HERE, Place(model="fast"))
+    assert await scene.said() == "first"
+    scene.settings('[models.fast]\nname = "quick"\n')
+    assert await scene.look() == ["INFO: settings changed: models.fast"]
+    assert scene.house.models == ("default", "fast")
+    assert await scene.said() == "quick"
+    scene.settings('[models.fast]\nname = "quicker"\n')
+    assert await scene.look() == ["INFO: settings changed: models.fast.name"]
+    assert await scene.said() == "quicker"
+    scene.settings()
+    assert await scene.look() == ["INFO: settings changed: models.fast"]
+    assert await scene.said() == "first"
+
+
+async def test_a_reply_under_way_ends_on_the_model_it_began_with(scene: Scene) -> None:
+    slow = scene.house.role(f"{HERE}pixi").model
+    scene.settings(name="newer")
+    await scene.look()
+    assert scene.house.role(f"{HERE}pixi").model is not slow
+    # The old one is still open for the turn that has it.
+    from pixi.core.deltas import Request
+    from pixi.core.lines import UserLine
+
+    assert [delta async for delta in slow.stream(Request((UserLine("hi"),)))]
+
+
+async def test_personas_come_change_and_go(scene: Scene) -> None:
+    persona_file(scene.folder, "wren", "---\nname: Wren\n---\n\nYou are Wren, a small bird.\n")
+    persona_file(scene.folder, "heron")
+    assert await scene.look() == ["INFO: personas changed: heron new; wren changed"]
+    await scene.said("wren")
+    assert "a small bird" in scene.prompt
+    (scene.folder / "personas" / "wren.md").unlink()
+    assert await scene.look() == ["INFO: personas changed: wren gone"]
+    assert "wren" not in scene.house.personas
+
+
+async def test_a_broken_persona_stays_as_it_was_and_the_others_change(scene: Scene) -> None:
+    persona_file(scene.folder, "wren", "---\nnmae: Wren\n---\nHello.")
+    persona_file(scene.folder, "heron")
+    broken, changed = await scene.look()
+    assert broken.startswith("WARNING: personas/wren.md:2: unknown key `nmae`")
+    assert broken.endswith("Until then the persona stays as it was, if there was one.")
+    assert changed == "INFO: personas changed: heron new"
+    await scene.said("wren")
+    assert "You are Wren." in scene.prompt
+    assert await scene.look() == [], "it is told once"
+
+
+async def test_the_default_persona_stays_when_its_file_breaks(scene: Scene) -> None:
+    scene.settings('[persona]\ndefault = "wren"\n')
+    await scene.look()
+    assert scene.house.default_persona == "wren"
+    path = persona_file(scene.folder, "wren", "---\nname: [\n---\nHello.")
+    (line,) = await scene.look()
+    assert "wren.md" in line
+    path.unlink()
+    assert len(await scene.look()) == 1
+    await scene.said()
+    assert scene.house.personas["wren"].name == "Wren"
+
+
+async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scene) -> None:
+    (scene.folder / ".env").write_text("DISCORD_TOKEN=canary-token-1\nOPENAI_API_KEY=canary-key-1\n")
+    told = await scene.look()
+    assert told == [
+        "INFO: settings changed: model.api_key",
+        "WARNING: a restart is needed for: discord.token",
+    ]
+    scene.settings('[discord]\napi_url = "http://127.0.0.1:1/api"\n')
+    assert await scene.look() == ["WARNING: a restart is needed for: discord.api_url, discord.token"]
+    assert await scene.look() == []
+
+
+@asynccontextmanager
+async def eventually(seconds: float = 20.0) -> AsyncGenerator[Callable[[], "asyncio.Future[None]"], None]:
+    async with asyncio.timeout(seconds):
+        yield lambda: asyncio.ensure_future(asyncio.sleep(0.02))
+
+
+async def test_real_files_are_watched_until_the_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_QUIET_SECONDS", 0.05)
+    async with reloading(scene.house, reading(scene.folder), scene.folder):
+        persona_file(scene.folder, "heron")
+        async with eventually() as moment:
+            while "heron" not in scene.house.personas:
+                await moment()
+        scene.settings(name="newer")
+        async with eventually() as moment:
+            while scene.house.settings.model.name != "newer":
+                await moment()
+        assert await scene.said() == "newer"
+    scene.settings(name="late")
+    await asyncio.sleep(0.3)
+    assert scene.house.settings.model.name == "newer"
