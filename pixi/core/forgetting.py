@@ -2,14 +2,29 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from pixi.core.lines import UserLine
-from pixi.core.message import Image
-from pixi.core.prompt import told_id
+from pixi.core.stamps import told_id
 
-_NAME = re.compile(r'"[^"]*" \(id [^)]*\)')
-_PICTURES = re.compile(r"\b(\d+) pictures?\b")
+# The lines that `stamp` puts above somebody's words. One without a name goes on from the one above.
+_WHO = r'"[^"]*" \(id [^)]*\)'
+_EARLIER = re.compile(rf"earlier, (?:your message|(?P<who>{_WHO})(?:, a bot)?):")
+_HEAD = re.compile(
+    rf"(?:#\d+)?(?: ?(?:overheard, )?(?P<who>{_WHO})(?:, a bot)?)?(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
+    rf"(?P<answers>(?:^|, )replying to (?:#\d+|your message|(?P<whom>{_WHO})(?:, a bot)?))?:"
+)
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
+
+
+@dataclass(slots=True)
+class _Said:
+    """One message in a stamped line, with the earlier ones that are quoted above it."""
+
+    who: str
+    pictures: int
+    lines: list[str]
+    earlier: list[list[str]] = field(default_factory=list)
 
 
 def without(line: UserLine, person: str) -> UserLine | None:
@@ -18,17 +33,20 @@ def without(line: UserLine, person: str) -> UserLine | None:
     None where nothing is left of it, or where it does not tell whose words it holds.
     """
     time, *rest = line.text.split("\n")
-    blocks = list(_blocks(rest))
-    if not all(_NAME.search(head) for head, *_ in blocks):
-        return None  # no names, or the middle was left out: what comes after may be anybody's
     name = f'" {told_id(person)}'
-    kept = [block for block in blocks if name not in block[0]]
-    if not kept:
+    said = _said(rest, name)
+    kept = [each for each in said or () if not each.who.endswith(name)]
+    if said is None or not kept:
         return None
-    if len(kept) == len(blocks):
-        return line
-    images = _of_those_kept(line.images, blocks, kept)
-    return UserLine("\n".join([time, *(text for block in kept for text in block)]), images)
+    blocks = [block for each in kept for block in (*each.earlier, each.lines)]
+    text = "\n".join([time, *(row for block in blocks for row in block)])
+    if len(kept) == len(said):
+        return line if text == line.text else UserLine(text, line.images)
+    owners = [each for each in said for _ in range(each.pictures)]
+    if len(owners) != len(line.images):
+        return UserLine(text)  # it is not certain whose they are
+    ids = set(map(id, kept))
+    return UserLine(text, tuple(i for i, owner in zip(line.images, owners, strict=True) if id(owner) in ids))
 
 
 def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: str) -> bool:
@@ -51,6 +69,27 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name.strip())}(?!\w)", text) is not None
 
 
+def _said(rows: Iterable[str], name: str) -> list[_Said] | None:
+    """The messages of a line, without what is quoted of a person; None where it does not tell whose."""
+    said: list[_Said] = []
+    earlier: list[list[str]] = []
+    for head, *words in _blocks(rows):
+        if quotation := _EARLIER.fullmatch(head):
+            if not (quotation["who"] or "").endswith(name):
+                earlier.append([head, *words])
+            continue
+        told = _HEAD.fullmatch(head)
+        who = (told["who"] or (said[-1].who if said else "")) if told else ""
+        if told is None or not who:
+            return None  # no names, or the middle was left out: what comes after may be anybody's
+        answers_them = (told["whom"] or "").endswith(name)
+        shown = f"{head[: told.start('answers')]}:" if answers_them else head
+        lines = [shown, *words] if shown != ":" else words
+        said.append(_Said(who, int(told["pictures"] or 0), lines, earlier))
+        earlier = []
+    return said
+
+
 def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
     """Heads, each with the quoted lines under it."""
     block: list[str] = []
@@ -61,19 +100,3 @@ def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
         block.append(line)
     if block:
         yield block
-
-
-def _of_those_kept(
-    images: tuple[Image, ...], blocks: Iterable[list[str]], kept: Iterable[list[str]]
-) -> tuple[Image, ...]:
-    """The pictures of the blocks that are kept; none where it is not certain whose they are."""
-    owners = [id(block) for block in blocks for _ in range(_pictures(block[0]))]
-    if len(owners) != len(images):
-        return ()
-    ids = {id(block) for block in kept}
-    return tuple(image for image, owner in zip(images, owners, strict=True) if owner in ids)
-
-
-def _pictures(head: str) -> int:
-    found = _PICTURES.search(_NAME.sub("", head))
-    return int(found[1]) if found else 0

@@ -1,39 +1,22 @@
-"""What a model is told: the static prefix of a conversation, and each new user line, stamped once.
-
-What strangers wrote stands on lines that begin with `> `, and nothing else does. A name is one short line in
-quotation marks. So no text and no name can pass for the stamp of somebody else.
-"""
+"""What a model is told: the static prefix of a conversation, and each new user line, stamped once."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby
 
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
-from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona
+from pixi.core.stamps import stamp
+from pixi.core.strangers import one_line, quoted
 from pixi.core.written import read_again, written
 
+__all__ = ["CommandHelp", "fill", "prefix", "stamp"]
+
 _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}")
-_LONGEST_NAME = 60
 _SMALL_EXAMPLES = 4
 _SMALL_EXAMPLE_CHARACTERS = 180
 _SMALL_PERSONA_CHARACTERS = 400
-
-# The tokens by which chat templates mark roles and ends, in the spellings of the common models. Servers
-# that run a model themselves read them in anybody's text; a blank inside makes plain text of them.
-_CONTROL_TOKEN = re.compile(
-    r"<(?=[|｜])|<(?=/?s>)|<(?=(?:bos|eos|pad|unk)>)|<(?=(?:start|end)_of_\w+>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])"
-)
-
-# Not from strftime: its names change with the process's locale, and the prompt with them.
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 
 _LANGUAGES = {
     "ar": "Arabic", "bn": "Bengali", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek",
@@ -86,10 +69,11 @@ def prefix(
 
     Args:
         template: the text round the persona. A paragraph of it whose placeholder has no value is left out.
-        person: the name of whom it talks to, a stranger's word.
+        person: the name of whom it talks to, a stranger's word; "" in a group, where messages are told by
+            their numbers.
         small: a short system line and a few examples as turns, instead of all in one system line.
     """
-    names = {"user": _one_line(person) or "somebody", "char": persona.name, "persona": persona.name}
+    names = {"user": one_line(person) or "somebody", "char": persona.name, "persona": persona.name}
     examples = [Example(fill(e.said, names), fill(e.reply, names)) for e in persona.examples]
     if small:
         values = {
@@ -106,36 +90,10 @@ def prefix(
         "must_send": "" if persona.silence else _MUST_SEND,
         "language": _told_language(persona.language),
         "likes": f"You love {', '.join(persona.likes)}." if persona.likes else "",
-        "examples": "\n\n".join(f"{_quoted(e.said)}\n{e.reply.strip()}" for e in examples),
+        "by_number": "" if person else _by_number(commands),
+        "examples": "\n\n".join(f"{quoted(e.said)}\n{e.reply.strip()}" for e in examples),
     }
     return (SystemLine(_written_out(template, values)),)
-
-
-def stamp(messages: Sequence[Message], *, local_time: datetime, small: bool, group: bool) -> UserLine:
-    """The new user line: what was written since the last reply, with who and when, and the pictures.
-
-    Args:
-        messages: in order, at least one.
-        local_time: when the line is made, in the time zone to be told.
-        small: only the texts, of those messages that are meant for the persona where any is.
-        group: several people may talk here: each message gets its author's name and id.
-    """
-    if small:
-        messages = [m for m in messages if m.addressed] or messages
-        text = "\n".join(_harmless(m.text).strip() for m in messages)
-        return UserLine(text, tuple(image for m in messages for image in m.images))
-    blocks = [_told_time(local_time)]
-    for (author, addressed), said in groupby(messages, lambda m: (m.author, m.addressed)):
-        block = list(said)
-        head = _head(author, addressed=addressed, group=group, pictures=sum(len(m.images) for m in block))
-        texts = [_quoted(_harmless(m.text)) for m in block if m.text.strip()]
-        blocks += [head, *texts] if head else texts
-    return UserLine("\n".join(blocks), tuple(image for m in messages for image in m.images))
-
-
-def told_id(person: str) -> str:
-    """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
-    return f"(id {_one_line(person)})"
 
 
 def _written_out(template: str, values: Mapping[str, str]) -> str:
@@ -155,6 +113,16 @@ def _first_paragraph(prompt: str) -> str:
         return text
     text = text[:_SMALL_PERSONA_CHARACTERS]
     return text[: max(map(text.rfind, ".!?。！？")) + 1] or text
+
+
+def _by_number(commands: Iterable[CommandHelp]) -> str:
+    """What it can do to an earlier message; "" where it can do nothing."""
+    names = {c.name for c in commands}
+    told = ["`[REACT #3: 😂]` puts a reaction on that message"] if "react" in names else []
+    if "send" in names:
+        # A command of an addon may have taken the alias for its name.
+        told.append(f"`[{'SEND' if 'reply' in names else 'REPLY'} #3: …]` replies to it")
+    return f"{' and '.join(told)}." if told else ""
 
 
 def _told_language(tag: str) -> str:
@@ -191,32 +159,3 @@ def _sentences(text: str, persona: Persona) -> str:
     if text and text[-1].isalnum():
         text += "。" if text[-1] >= "\u3000" else "."
     return text
-
-
-def _told_time(time: datetime) -> str:
-    return f"{_DAYS[time.weekday()]} {time.day} {_MONTHS[time.month - 1]} {time.year}, {time:%H:%M}"
-
-
-def _head(author: Author, *, addressed: bool, group: bool, pictures: int) -> str:
-    """The line above somebody's words; "" where nothing need be said."""
-    name = f'"{_one_line(author.name) or "somebody"}" {told_id(author.id)}'
-    parts = ["" if addressed else "overheard", name if group else ""]
-    parts += ["a bot" if group and author.is_bot else ""]
-    parts += ["" if not pictures else "1 picture" if pictures == 1 else f"{pictures} pictures"]
-    told = ", ".join(part for part in parts if part)
-    return f"{told}:" if told else ""
-
-
-def _quoted(text: str) -> str:
-    # `splitlines` knows every character that some model or server takes for the end of a line.
-    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
-
-
-def _harmless(text: str) -> str:
-    return _CONTROL_TOKEN.sub(lambda found: f"{found[0]} ", text)
-
-
-def _one_line(name: str) -> str:
-    """A name without line breaks, invisible characters and quotation marks, cut where it is long."""
-    visible = "".join(c if c.isprintable() else " " for c in name.replace('"', "'"))
-    return _harmless(" ".join(visible.split())[:_LONGEST_NAME].strip())

@@ -1,5 +1,7 @@
 """A person is cut out of a stamped line, and nobody else is, whatever they wrote."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 from pixi.core.conversation import Conversation
 from pixi.core.forgetting import tells_of, without
 from pixi.core.lines import UserLine
-from pixi.core.message import Author, Image, Message
-from pixi.core.prompt import stamp
+from pixi.core.message import Author, Image, Message, Quoted
+from pixi.core.stamps import stamp
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MO, ANN, BOB = Author("11", "mo"), Author("12", "ann"), Author("1", "bob", is_bot=True)
@@ -67,6 +69,74 @@ def test_of_a_talk_exactly_one_person_goes(
     time = kept[0].text.split("\n", 1)[0]
     assert left.text == "\n".join([time, *(one.text.split("\n", 1)[1] for one in kept)])
     assert left.images == tuple(image for one in kept for image in one.images)
+
+
+def test_a_message_that_goes_on_goes_with_the_one_above() -> None:
+    ann = [replace(said(ANN, text), number=number) for number, text in ((1, "a"), (2, "b"))]
+    mo = [replace(said(MO, text, ONE), number=number) for number, text in ((3, "c"), (4, "d"))]
+    bob = replace(said(BOB, "e", TWO), number=5)
+    assert without(line(*ann, *mo, bob), MO.id) == line(*ann, bob)
+    assert without(line(*ann, *mo, bob), ANN.id) == line(*mo, bob)
+
+
+def test_what_others_quoted_of_them_goes_and_their_own_words_stay() -> None:
+    his, hers = Quoted("7", MO, "secret"), Quoted("8", ANN, "known")
+    ann = replace(said(ANN, "yes!", ONE), number=9, quoted=(hers, his), reply_to="7")
+    bob = replace(said(BOB, "no", addressed=False), number=10, quoted=(his,), reply_to="7")
+    left = without(line(ann, bob), MO.id)
+    assert left == line(replace(ann, quoted=(hers,)), replace(bob, quoted=()))
+
+
+def test_what_was_quoted_for_their_message_alone_goes_with_it() -> None:
+    mo = replace(said(MO, "x"), number=3, quoted=(Quoted("7", ANN, "hers"),), reply_to="7")
+    own = replace(said(MO, "y"), number=4, quoted=(Quoted("8", None, "mine"),), reply_to="8")
+    bob = replace(said(BOB, "z"), number=5)
+    assert without(line(mo, own, bob), MO.id) == line(bob)
+
+
+_PEOPLE = st.sampled_from((MO, ANN, BOB, Author("11", "moe"), Author("9", '", replying to "mo" (id 11):')))
+_QUOTED = st.builds(
+    Quoted,
+    st.sampled_from("abc"),
+    st.one_of(st.none(), _PEOPLE),
+    st.sampled_from(("hm", "", 'two\n"mo" (id 11):')),
+    st.integers(0, 2),
+)
+
+
+@given(
+    st.lists(
+        st.tuples(_PEOPLE, _ANYTHING, st.lists(_QUOTED, max_size=3), st.integers(0, 2), st.booleans()),
+        min_size=1,
+        max_size=6,
+    ),
+    st.booleans(),
+)
+def test_whatever_is_quoted_exactly_one_person_goes(
+    written: list[tuple[Author, str, list[Quoted], int, bool]], numbered: bool
+) -> None:
+    messages = [
+        replace(
+            said(author, text, *[ONE, TWO][:pictures], addressed=addressed),
+            quoted=tuple(quoted),
+            reply_to=quoted[-1].id if quoted else None,
+            number=10 + place if numbered else 0,
+        )
+        for place, (author, text, quoted, pictures, addressed) in enumerate(written)
+    ]
+    kept = [message for message in messages if message.author.id != MO.id]
+    left = without(line(*messages), MO.id)
+    if not kept:
+        assert left is None
+        return
+    assert left is not None
+    told = [re.sub('"[^"]*"', "", row) for row in left.text.split("\n") if not row.startswith(">")]
+    assert not any("(id 11)" in row for row in told)
+    assert left.images == tuple(image for message in kept for image in message.images)
+    for message in kept:
+        if words := line(replace(message, quoted=(), images=(), number=0)).text.split("\n", 2)[2:]:
+            assert words[0] in left.text
+        assert not numbered or f"#{message.number}" in left.text
 
 
 @pytest.mark.parametrize("name", ['x" (id 12):', "(id 12)", '" (id 12)\n> hi', "ann", "", "mo" * 99])

@@ -1,0 +1,121 @@
+"""The new user line, stamped once: what was written since the last reply, by whom, when, and about what.
+
+What strangers wrote stands on lines that begin with `> `, and nothing else does. A name is one short line in
+quotation marks. So no text and no name can pass for the stamp of somebody else.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from pixi.core.lines import UserLine
+from pixi.core.message import Author, Message, Quoted
+from pixi.core.strangers import clipped, harmless, one_line, quoted
+
+_LONGEST_QUOTATION = 500
+_LONGEST_OWN = 100  # its history holds its own messages: it need only know which
+
+# Not from strftime: its names change with the process's locale, and the prompt with them.
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+def stamp(messages: Sequence[Message], *, local_time: datetime, small: bool, group: bool) -> UserLine:
+    """The new user line: what was written since the last reply, with who and when, and the pictures.
+
+    Args:
+        messages: in order, at least one.
+        local_time: when the line is made, in the time zone to be told.
+        small: only the texts, of those messages that are meant for the persona where any is.
+        group: several people may talk here: each message gets its author's name and id.
+    """
+    if small:
+        messages = [m for m in messages if m.addressed] or messages
+        text = "\n".join(harmless(m.text).strip() for m in messages)
+    else:
+        text = "\n".join((_told_time(local_time), *_Stamp(messages, group=group).lines()))
+    return UserLine(text, tuple(image for m in messages for image in m.images))
+
+
+class _Stamp:
+    """The blocks of one line: of each message the line above its words, and the words."""
+
+    def __init__(self, messages: Sequence[Message], *, group: bool) -> None:
+        self._messages = messages
+        self._group = group
+        self._numbered = group or len(messages) > 1
+        self._numbers = {m.number for m in messages}
+        self._earlier: set[str] = set()  # the ids of those that were quoted
+
+    def lines(self) -> Iterator[str]:
+        last: Message | None = None
+        for message in self._messages:
+            earlier = list(self._rests_on(message))
+            yield from earlier
+            goes_on = (
+                not earlier
+                and last is not None
+                and (last.author, last.addressed) == (message.author, message.addressed)
+            )
+            head = self._head(message, named=self._group or bool(earlier), goes_on=goes_on)
+            yield from filter(None, (head, quoted(harmless(message.text))))
+            last = message
+
+    def _rests_on(self, message: Message) -> Iterator[str]:
+        """The earlier messages that it rests on, as far as the persona was not shown them."""
+        for each in message.quoted:
+            own = each.author is None
+            text = quoted(harmless(clipped(each.text, _LONGEST_OWN if own else _LONGEST_QUOTATION)))
+            if text and not self._is_known(each) and each.id not in self._earlier:
+                self._earlier.add(each.id)
+                yield f"earlier, {_whose(each.author)}:"
+                yield text
+
+    def _is_known(self, earlier: Quoted) -> bool:
+        """Whether its number tells which one it is: in the talk of two, single messages show none."""
+        shown = self._group or earlier.number in self._numbers
+        return earlier.author is not None and earlier.number > 0 and shown
+
+    def _head(self, message: Message, *, named: bool, goes_on: bool) -> str:
+        """The line above somebody's words; "" where nothing need be said.
+
+        Args:
+            goes_on: the words above are the same person's, who need not be named again.
+        """
+        author, pictures = message.author, len(message.images)
+        parts = [] if goes_on or message.addressed else ["overheard"]
+        if named and not goes_on:
+            parts.append(_whose(author))
+        if pictures:
+            parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
+        if answered := self._answered(message):
+            parts.append(f"replying to {answered}")
+        if self._numbered and message.number:
+            number = f"#{message.number}"
+            parts[:1] = [f"{number} {parts[0]}"] if named and not goes_on else [number, *parts[:1]]
+        return f"{', '.join(parts)}:" if parts else ""
+
+    def _answered(self, message: Message) -> str:
+        """Which message it replies to, as it can be told; "" where that is none, or not known."""
+        last = message.quoted[-1] if message.quoted else None
+        if last is None or last.id != message.reply_to:
+            return ""
+        return f"#{last.number}" if self._is_known(last) else _whose(last.author)
+
+
+def told_id(person: str) -> str:
+    """By what a stamped line tells who is meant. A name stands before it, in quotation marks."""
+    return f"(id {one_line(person)})"
+
+
+def _whose(author: Author | None) -> str:
+    if author is None:
+        return "your message"
+    name = f'"{one_line(author.name) or "somebody"}" {told_id(author.id)}'
+    return f"{name}, a bot" if author.is_bot else name
+
+
+def _told_time(time: datetime) -> str:
+    return f"{_DAYS[time.weekday()]} {time.day} {_MONTHS[time.month - 1]} {time.year}, {time:%H:%M}"

@@ -1,0 +1,34 @@
+"""What strangers wrote, in forms that can pass for nothing else in a prompt."""
+
+import re
+
+_LONGEST_NAME = 60
+
+# The tokens by which chat templates mark roles and ends, in the spellings of the common models. Servers
+# that run a model themselves read them in anybody's text; a blank inside makes plain text of them.
+_CONTROL_TOKEN = re.compile(
+    r"<(?=[|｜])|<(?=/?s>)|<(?=(?:bos|eos|pad|unk)>)|<(?=(?:start|end)_of_\w+>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])"
+)
+
+
+def quoted(text: str) -> str:
+    """Each line behind `> `; "" for a text that is blank."""
+    # `splitlines` knows every character that some model or server takes for the end of a line.
+    return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
+
+
+def harmless(text: str) -> str:
+    """The text, with nothing in it that a chat template would take for the end of a turn."""
+    return _CONTROL_TOKEN.sub(lambda found: f"{found[0]} ", text)
+
+
+def clipped(text: str, longest: int) -> str:
+    """The text without blanks round it, cut where it is longer than so many characters."""
+    text = text.strip()
+    return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
+
+
+def one_line(name: str) -> str:
+    """A name without line breaks, invisible characters and quotation marks, cut where it is long."""
+    visible = "".join(c if c.isprintable() else " " for c in name.replace('"', "'"))
+    return harmless(" ".join(visible.split())[:_LONGEST_NAME].strip())
