@@ -1,0 +1,141 @@
+"""`pixi-persona discord`: a bot that stays on Discord until it is stopped."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FAILED, FINE, USAGE
+from pixi.core.errors import ConfigError, PixiError
+
+if TYPE_CHECKING:
+    from pixi.channels.discord.client import Shards
+    from pixi.settings import Settings
+
+HELP = "bring the personas to Discord"
+
+EPILOG = """\
+The bot's token is read from DISCORD_TOKEN, in the environment or in .env. `pixi-persona doctor` tells what
+is missing, and prints the link that invites the bot. Settings and personas are read again when they change.
+
+examples:
+  pixi-persona discord
+  pixi-persona discord --persona edda --model qwen3 --base-url http://localhost:11434/v1
+  pixi-persona discord --shards 0-3/8
+"""
+
+_log = logging.getLogger("pixi.bot")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--persona", metavar="NAME-or-FILE", help="who answers where nobody chose another in the chat"
+    )
+    parser.add_argument(
+        "--model", metavar="NAME", help="`local` (the bundled one), a .gguf file, or a model at the base URL"
+    )
+    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
+    parser.add_argument(
+        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
+    )
+    parser.add_argument(
+        "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/8 (default: all)"
+    )
+    parser.add_argument(
+        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stay on Discord until a signal ends it."""
+    from pixi.cli.logs import set_up
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+    from pixi.settings.hidden import secrets_in
+
+    def read() -> "Settings":
+        settings = load(
+            Path(arguments.config) if arguments.config else None,
+            overrides={
+                "model.name": arguments.model,
+                "model.base_url": arguments.base_url,
+                "persona.default": arguments.persona,
+            },
+        )
+        if mask is not None:
+            mask.learn(secrets_in(settings))
+        return settings
+
+    mask = None
+    settings = read()
+    token = settings.discord.token
+    if token is None:
+        raise ConfigError(
+            "There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.\n"
+            "A bot's token is shown at https://discord.com/developers/applications, on its page Bot."
+        )
+    as_json = arguments.json_logs or not sys.stderr.isatty()
+    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
+    mask.learn(secrets_in(settings))
+    addons = [Path(file) for file in arguments.addon]
+    try:
+        return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards))
+    except PixiError as error:
+        if not as_json:
+            raise
+        _log.error("%s", error)  # whoever reads the log reads JSON
+        return USAGE if isinstance(error, ConfigError) else FAILED
+
+
+async def _stay(
+    settings: "Settings",
+    read: Callable[[], "Settings"],
+    token: str,
+    addons: Sequence[Path],
+    shards: str | None,
+) -> int:
+    from pixi.app import open_household
+    from pixi.app.reload import reloading
+
+    chosen = _shards(shards)
+    async with (
+        open_household(settings, addons=addons, progress=_told_once(), report=_log.warning) as house,
+        reloading(house, read),
+    ):
+        from pixi.channels.discord.bot import Bot
+
+        bot = Bot(
+            house,
+            token=token,
+            api_url=settings.discord.api_url,
+            shards=chosen,
+            tell=lambda line: _log.info("%s", line),
+        )
+        await bot.run()
+    return FINE
+
+
+def _shards(text: str | None) -> "Shards | None":
+    if text is None:
+        return None
+    from pixi.channels.discord.client import Shards
+
+    return Shards.parse(text)
+
+
+def _told_once() -> Callable[[str], None]:
+    """Puts what takes long into the log, each thing once however often its seconds are counted."""
+    told: set[str] = set()
+
+    def progress(doing: str) -> None:
+        what = doing.partition(" …")[0]
+        if what and what not in told:
+            told.add(what)
+            _log.info("%s", what)
+
+    return progress
