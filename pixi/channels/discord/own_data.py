@@ -21,10 +21,16 @@ Press = Callable[[discord.Interaction], Awaitable[None]]
 
 
 class OwnData:
-    """`/forget me` and `/export me`."""
+    """`/forget me` and `/export me`.
 
-    def __init__(self, house: House, words: Words, failing: Failing) -> None:
+    `forgotten` is told the id of a person whom the house forgot.
+    """
+
+    def __init__(
+        self, house: House, words: Words, failing: Failing, forgotten: Callable[[str], None]
+    ) -> None:
         self._house = house
+        self._forgotten = forgotten
         self._words = words
         self._failing = failing
 
@@ -57,7 +63,9 @@ class OwnData:
     async def _forget(self, interaction: discord.Interaction) -> None:
         use = Invocation(interaction, self._house, self._words)
         await use.replace("…")  # the buttons go at once: nothing is asked for twice
-        count = await self._house.forget(str(interaction.user.id))
+        person = str(interaction.user.id)
+        count = await self._house.forget(person)
+        self._forgotten(person)
         await use.replace(use.say("says.forget.done", count=number(count)))
 
     async def _keep(self, interaction: discord.Interaction) -> None:

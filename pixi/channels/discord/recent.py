@@ -92,6 +92,12 @@ class Recent:
         if room := self._rooms.get(channel_id):
             room.remarks.pop(message_id, None)
 
+    def forget(self, person: str) -> None:
+        """A person, by the id of the author, is to be forgotten."""
+        for room in self._rooms.values():
+            for remark in [each for each in room.remarks.values() if each.author.id == person]:
+                del room.remarks[remark.id]
+
     def leave(self, channel_id: int) -> None:
         """A channel is gone."""
         self._rooms.pop(channel_id, None)

@@ -38,6 +38,9 @@ _Callback = Callable[..., Coroutine[Any, Any, None]]
 _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_commands.Choice[str]]]]
 
 
+def _nothing(_: str) -> None: ...
+
+
 class Slash:
     """The slash commands of a bot. To be made once, in the loop that the client lives in.
 
@@ -45,16 +48,24 @@ class Slash:
         client: the bot.
         house: what it talks for.
         speakers: lets it show as a persona.
+        forgotten: is told the id of a person whom the house forgot.
     """
 
-    def __init__(self, client: discord.Client, house: House, speakers: Wardrobe) -> None:
+    def __init__(
+        self,
+        client: discord.Client,
+        house: House,
+        speakers: Wardrobe,
+        *,
+        forgotten: Callable[[str], None] = _nothing,
+    ) -> None:
         self._client = client
         self._house = house
         self._words = Words()
         self._failing = Failing(house, self._words)
         self._governing = Governing(house, self._words, speakers)
         self._recalling = Recalling(house, self._words)
-        self._own_data = OwnData(house, self._words, self._failing)
+        self._own_data = OwnData(house, self._words, self._failing, forgotten)
         self._about = About(house, self._words, self._governing, COMMANDS)
         self._tree: _Tree | None = None
 

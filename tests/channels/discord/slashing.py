@@ -45,6 +45,7 @@ class Stage:
     slash: Slash
     house: RecordingHouse
     wardrobe: Wardrobe
+    forgotten: list[str]
     guild: Guild
     general: Channel
     mo: User
@@ -94,14 +95,15 @@ async def stage(house: RecordingHouse | None = None, *, sync: bool = True) -> As
             guild.join(person)
         with pointed_at(server):
             async with Client() as client:
-                slash = Slash(client, house, wardrobe)
+                forgotten: list[str] = []
+                slash = Slash(client, house, wardrobe, forgotten=forgotten.append)
                 slash.install()
                 running = asyncio.create_task(client.start(server.token))
                 await server.ready()
                 await until(lambda: client.get_guild(guild.id) is not None)
                 if sync:
                     await slash.sync()
-                yield Stage(server, client, slash, house, wardrobe, guild, general, mo, boss)
+                yield Stage(server, client, slash, house, wardrobe, forgotten, guild, general, mo, boss)
                 await client.close()
                 await asyncio.wait([running], timeout=5)
 

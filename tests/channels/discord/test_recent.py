@@ -146,3 +146,16 @@ def test_turns_between_humans_are_counted_by_channel() -> None:
     turns.human_spoke(1)
     assert turns.take(1, 2)
     assert not turns.take(3, 0)
+
+
+def test_what_a_person_said_is_forgotten_in_every_channel() -> None:
+    heard = recent()
+    other = Remark(3, Author("6", "Lia"), "hello")
+    for room in (ROOM, 8):
+        heard.add(room, remark(1))
+        heard.add(room, remark(2, "more"))
+        heard.add(room, other)
+    heard.forget("5")
+
+    assert [heard.untold(room, "pixi", 9) for room in (ROOM, 8)] == [[other], [other]]
+    assert heard.find(ROOM, 1) is None

@@ -238,12 +238,14 @@ async def test_somebody_is_forgotten_once_they_confirmed(here: Stage) -> None:
         await press(here, begun, "Forget me") == "You are forgotten. Conversations that changed: 1\u202f234"
     )
     assert here.house.asked == [("forget", (str(here.mo.id),))]
+    assert here.forgotten == [str(here.mo.id)]
 
 
 async def test_nobody_is_forgotten_who_thought_better_of_it(here: Stage) -> None:
     begun = await here.use("forget me")
     assert await press(here, begun, "Keep it") == "Nothing was forgotten."
     assert here.house.asked == []
+    assert here.forgotten == []
 
 
 async def test_whoever_presses_is_forgotten_and_nobody_else(here: Stage) -> None:
@@ -288,6 +290,7 @@ async def test_a_store_that_fails_forgets_nobody_and_says_so(caplog: pytest.LogC
             pressed.followups[0].content == "My records could not be reached. Please try again in a minute."
         )
         assert pressed.followups[0].ephemeral
+        assert here.forgotten == []
     told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert told == [f"pixi:forget-me of user {here.mo.id}: /var/pixi.db cannot be written: the disk is full."]
 
