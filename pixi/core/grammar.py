@@ -94,6 +94,10 @@ _LARGE_TEXT = (
     r'fence ::= "\n```" [a-z]* "\n" ([^`\x00-\x09\x0B-\x1F]+ "\n")+ "```\n"',
 )
 
+# The number of an earlier message, for those commands of which the prompt says that they take one.
+_TARGET = 'target ::= (" #" [1-9] [0-9]{0,5})?'
+_TARGETED = frozenset({"send", "react"})
+
 
 def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bool) -> str:
     """The grammar of a whole reply.
@@ -106,7 +110,7 @@ def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bo
         silence: whether a reply may go without a message; of no account for small models.
     """
     rules = [f"{_rule(n)} ::= {_command(c, small)}" for n, c in enumerate(commands)]
-    text = (*_SENTENCES, *_LINE_TEXT) if small else _LARGE_TEXT
+    text = (*_SENTENCES, *_LINE_TEXT) if small else (*_LARGE_TEXT, _TARGET)
     emoji = (f"emoji ::= {' | '.join(map(_literal, _FAMILIAR_EMOJI))}",) if small else _ANY_EMOJI
     shape = _small_shape(commands) if small else _large_shape(commands, silence)
     return "\n".join((*shape, r'nl ::= "\n"', *rules, *text, *emoji)) + "\n"
@@ -141,7 +145,10 @@ def _large_shape(commands: Sequence[CommandHelp], silence: bool) -> Iterator[str
 def _command(command: CommandHelp, small: bool) -> str:
     if not command.argument:
         return _literal(f"[{command.shown}]")
-    return f'{_literal(f"[{command.shown}: ")} {_argument(command, small)} "]"'
+    argument = f'{_argument(command, small)} "]"'
+    if small or command.name not in _TARGETED:
+        return f"{_literal(f'[{command.shown}: ')} {argument}"
+    return f'{_literal(f"[{command.shown}")} target ": " {argument}'
 
 
 def _argument(command: CommandHelp, small: bool) -> str:

@@ -40,10 +40,18 @@ def test_every_rule_that_is_named_is_there(
 
 
 def test_each_command_has_its_form() -> None:
-    written = rules(command_grammar((SEND, WAVE, REACT), silence=True, small=False))
-    assert written["command-0"] == '"[SEND: " text "]"'
+    written = rules(command_grammar((SEND, WAVE, REACT, NOTE), silence=True, small=False))
+    assert written["command-0"] == '"[SEND" target ": " text "]"'
     assert written["command-1"] == '"[WAVE]"'
-    assert written["command-2"] == '"[REACT: " emoji "]"'
+    assert written["command-2"] == '"[REACT" target ": " emoji "]"'
+    assert written["command-3"] == '"[NOTE: " text "]"'
+
+
+def test_a_small_model_names_no_earlier_message() -> None:
+    written = rules(command_grammar((SEND, REACT), silence=True, small=True))
+    assert written["command-0"] == '"[SEND: " sentences "]"'
+    assert written["command-1"] == '"[REACT: " emoji "]"'
+    assert "target" not in written
 
 
 def test_a_small_model_always_sends_whatever_the_persona_says() -> None:
