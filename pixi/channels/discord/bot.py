@@ -15,7 +15,9 @@ from pixi.channels.discord.house import House
 from pixi.channels.discord.recent import Recent
 from pixi.channels.discord.residents import residents
 from pixi.channels.discord.server import Server, find_server, pointed_at
+from pixi.channels.discord.slash import Slash
 from pixi.channels.discord.speakers import Speakers
+from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ConfigError, PixiError
 
 __all__ = ["Bot", "Shards"]
@@ -75,9 +77,19 @@ class Bot:
         client = await self._logged_in(token, server)
         recent = Recent(lambda: self._house.rules.overhear)
         speakers = Speakers(client, self._house, recent)
-        events = Events(
-            client, self._house, speakers, recent, lambda: self._welcome(client, speakers, events)
-        )
+        slash = Slash(client, self._house, speakers)
+        slash.install()
+
+        async def ready() -> None:
+            bot = client.user
+            assert bot is not None  # it is connected
+            self._tell(_connected(bot, len(client.guilds)))
+            events.beside(self._house.resume(prefix_of(bot.id), speakers.open))
+            events.beside(slash.sync())
+            if self._house.rules.faces == "profile":
+                events.beside(self._dress(client, bot.id, speakers))
+
+        events = Events(client, self._house, speakers, recent, ready)
         try:
             await events.listen()
             await _stay(client)
@@ -138,20 +150,10 @@ class Bot:
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client))
 
-    async def _welcome(self, client: Client, speakers: Speakers, events: Events) -> None:
-        """What is done once, when the bot is connected."""
-        count = len(client.guilds)
-        self._tell(f"Connected as {client.user}, in {count} server{'' if count == 1 else 's'}.")
-        assert client.user is not None  # it is connected
-        events.beside(self._house.resume(prefix_of(client.user.id), speakers.open))
-        if self._house.rules.faces == "profile":
-            events.beside(self._dress(client, speakers))
-
-    async def _dress(self, client: Client, speakers: Speakers) -> None:
-        bot = client.user
-        assert bot is not None  # it is connected
+    async def _dress(self, client: Client, bot: int, speakers: Speakers) -> None:
+        """Show in each server as the persona that answers there by default."""
         for guild in list(client.guilds):
-            await speakers.wear(guild, residents(self._house, bot.id, (guild.id,))[0])
+            await speakers.wear(guild, residents(self._house, bot, (guild.id,))[0])
 
     # Going.
 
@@ -198,6 +200,10 @@ def _checked(token: str) -> str:
             "DISCORD_TOKEN holds characters that no token has; copy the token alone, in one line."
         )
     return token
+
+
+def _connected(bot: discord.ClientUser, servers: int) -> str:
+    return f"Connected as {one_line(bot.name)}, in {servers} server{'' if servers == 1 else 's'}."
 
 
 def _wrong_token() -> ConfigError:

@@ -89,7 +89,7 @@ class Quoting:
         try:
             return await asked(lambda: channel.fetch_message(message_id), "message", seconds=_SECONDS)
         except ChannelError as error:
-            _log.info("message %s could not be read, and is not quoted: %s", message_id, error)
+            _log.debug("message %s could not be read, and is not quoted: %s", message_id, error)
             return None
 
     async def _is_blocked(self, message: discord.Message, rules: Rules) -> bool:

@@ -79,22 +79,24 @@ def names_in(message: discord.Message, bot: discord.abc.User) -> Names:
     users = {user.id: user.display_name for user in message.mentions}
     me: discord.Member | None = guild.me if guild is not None else None
     users[bot.id] = (me or bot).display_name
-    roles = {role.id: role.name for role in message.role_mentions}
+
+    def role(role_id: int) -> str | None:
+        found = guild.get_role(role_id) if guild is not None else None
+        return found.name if found is not None else None
 
     def channel(channel_id: int) -> str | None:
         found = guild.get_channel_or_thread(channel_id) if guild is not None else None
         return found.name if found is not None else None
 
-    return Names((bot.id, *own_roles(message, bot)), users.get, roles.get, channel)
+    return Names((bot.id, *own_roles(message)), users.get, role, channel)
 
 
-def own_roles(message: discord.Message, bot: discord.abc.User) -> tuple[int, ...]:
-    """Ids of the mentioned roles that Discord made for the bot."""
-    return tuple(
-        role.id
-        for role in message.role_mentions
-        if role.tags is not None and role.tags.bot_id is not None and role.tags.bot_id == bot.id
-    )
+def own_roles(message: discord.Message) -> tuple[int, ...]:
+    """Ids of the mentioned roles that Discord made for the bot; they count where they ping nobody, too."""
+    if "<@&" not in message.content or message.guild is None:
+        return ()
+    role = message.guild.self_role
+    return (role.id,) if role is not None and f"<@&{role.id}>" in message.content else ()
 
 
 def mentions_bot(message: discord.Message, bot: discord.abc.User) -> bool:
@@ -102,7 +104,7 @@ def mentions_bot(message: discord.Message, bot: discord.abc.User) -> bool:
     marks = (f"<@{bot.id}>", f"<@!{bot.id}>")
     return (
         any(user.id == bot.id for user in message.mentions)
-        or bool(own_roles(message, bot))
+        or bool(own_roles(message))
         or any(mark in message.content for mark in marks)
     )
 
@@ -112,7 +114,7 @@ def is_for_others(message: discord.Message, bot: discord.abc.User) -> bool:
     return (
         message.mention_everyone
         or any(user.id not in (bot.id, message.author.id) for user in message.mentions)
-        or len(message.role_mentions) > len(own_roles(message, bot))
+        or any(role.id not in own_roles(message) for role in message.role_mentions)
     )
 
 
