@@ -2,17 +2,21 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
+from pixi.channels.discord import client
+from pixi.channels.discord.address import Address
 from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.client import Shards
 from pixi.settings import Settings, load
+from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
 from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import Guild, LoopbackDiscord, User
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
 
 Script = str | Sequence[str | Step] | Reply | Callable[[Seen], "str | Sequence[str | Step] | Reply"]
@@ -28,6 +32,16 @@ when_broken: ["oops, my head"]
 You are Pixi.
 """
 
+EDDA = """\
+---
+name: Edda
+summon: [edda]
+pace: off
+---
+
+You are Edda.
+"""
+
 
 @dataclass(slots=True)
 class Scene:
@@ -35,6 +49,7 @@ class Scene:
 
     Attributes:
         model: the scripted model server; its replies are those of the scene, in order.
+        scripts: the replies that are left.
         told: the lines that the operator was told.
     """
 
@@ -60,39 +75,90 @@ class Scene:
         return load(environ={}, folder=self.folder, overrides=base | given)
 
     @asynccontextmanager
-    async def bot(self, **overrides: object) -> AsyncGenerator[Household, None]:
+    async def bot(
+        self, *, token: str = "", shards: Shards | None = None, sessions: int = 1, **overrides: object
+    ) -> AsyncGenerator[Household, None]:
         """Run the bot until the block is left, as the program does."""
         settings = self.settings(**overrides)
         async with open_household(settings, report=self.told.append) as house:
-            bot = Bot(house, token=self.discord.token, api_url=self.discord.api_url, tell=self.told.append)
-            running = asyncio.create_task(bot.run())
-            try:
-                ready = asyncio.create_task(self.discord.ready())
-                await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
-                ready.cancel()
-                if running.done():
-                    await running
-                yield house
-            finally:
-                running.cancel()
-                with suppress(asyncio.CancelledError):
-                    await running
+            bot = Bot(
+                house,
+                token=token or self.discord.token,
+                api_url=self.discord.api_url,
+                shards=shards,
+                tell=self.told.append,
+            )
+            # All guilds of a test come at once, and its Discord lets sessions begin as they like.
+            with mock.patch.multiple(client, _LAST_GUILD=0.05, _BETWEEN_SESSIONS=0.0):
+                running = asyncio.create_task(bot.run())
+                try:
+                    ready = asyncio.create_task(self.discord.ready(sessions))
+                    await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
+                    ready.cancel()
+                    if running.done():
+                        await running
+                    yield house
+                finally:
+                    running.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await running
+
+    # What people do.
+
+    @property
+    def at(self) -> str:
+        """What is written to mention the bot."""
+        return self.discord.bot.mention
+
+    async def ask(self, text: str = "hi", *, by: User | None = None, room: Room | None = None) -> Message:
+        """Somebody mentions the bot."""
+        return await (room or self.room).say(by or self.mo, f"{self.at} {text}")
+
+    # What the bot does.
 
     async def said(self, *texts: str, room: Room | None = None) -> None:
         """Wait until exactly these were posted by the bot, in order."""
         place = room or self.room
         wanted = list(texts)
-        await self.discord.wait_for(lambda: self.posts(place) == wanted)
+        try:
+            await self.discord.wait_for(lambda: self.posts(place) == wanted)
+        except TimeoutError as error:
+            raise AssertionError(f"It said {self.posts(place)}, not {wanted}. {error}") from None
 
     def posts(self, room: Room | None = None) -> list[str]:
-        """What the bot said in a room."""
-        here = room or self.room
-        return [each.content for each in here.messages if each.author.id == self.discord.bot.id]
+        """What the bot said in a room, by its webhooks too."""
+        return (room or self.room).texts
+
+    def posted(self, text: str, room: Room | None = None) -> Message:
+        """The message of the bot that says this."""
+        return next(each for each in (room or self.room).messages if each.content == text)
+
+    def address(self, room: Room | None = None, persona: str = "pixi") -> str:
+        """By which the house knows a conversation."""
+        return str(Address(self.discord.bot.id, (room or self.room).id, persona))
+
+    async def answered(self, house: Household, count: int) -> None:
+        """Wait until the model was asked so often, and nothing is left to be answered."""
+        await self.until(lambda: len(self.asked) >= count)
+        await house.engine.settled()
+        assert len(self.asked) == count
+
+    async def until(self, holds: Callable[[], object], seconds: float = 5.0) -> None:
+        """Wait until something holds that no server here tells of."""
+        async with asyncio.timeout(seconds):
+            while not holds():  # noqa: ASYNC110 — what is asked about tells of no change
+                await asyncio.sleep(0.002)
+
+    # What the model was told.
+
+    @property
+    def asked(self) -> list[Seen]:
+        """The requests for a reply."""
+        return [seen for seen in self.model.requests if seen.path.endswith("/chat/completions")]
 
     def prompt(self, number: int = -1) -> list[Json]:
         """The lines of one of the requests to the model."""
-        asked = [seen for seen in self.model.requests if seen.path.endswith("/chat/completions")]
-        lines: list[Json] = asked[number].json()["messages"]
+        lines: list[Json] = self.asked[number].json()["messages"]
         return lines
 
     def heard(self, number: int = -1) -> str:
@@ -100,12 +166,27 @@ class Scene:
         content = next(line["content"] for line in reversed(self.prompt(number)) if line["role"] == "user")
         return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
+    def whole(self, number: int = -1) -> str:
+        """All lines of a request, as text."""
+        return json.dumps(self.prompt(number), ensure_ascii=False)
+
+
+async def leaves(request: Seen, seconds: float = 5.0) -> None:
+    """Wait until the bot has closed the connection of a request to the model."""
+    await asyncio.wait_for(request.gone.wait(), seconds)
+
 
 @asynccontextmanager
-async def scene(folder: Path, *scripts: Script) -> AsyncGenerator[Scene, None]:
+async def scene(
+    folder: Path,
+    *scripts: Script,
+    personas: Mapping[str, str] | None = None,
+    bot_may: Permission = BOT_MAY,
+) -> AsyncGenerator[Scene, None]:
     """Set it up. The last script is given again and again."""
     (folder / "personas").mkdir(exist_ok=True)
-    (folder / "personas" / "pixi.md").write_text(PERSONA, encoding="utf-8")
+    for name, text in (personas or {"pixi": PERSONA}).items():
+        (folder / "personas" / f"{name}.md").write_text(text, encoding="utf-8")
     left: list[Script] = list(scripts)
 
     def choose(seen: Seen) -> Reply:
@@ -117,6 +198,6 @@ async def scene(folder: Path, *scripts: Script) -> AsyncGenerator[Scene, None]:
         return stream(*pieces, finish(), usage(100, 20))
 
     async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=choose) as model:
-        guild = discord.guild("Pancake House")
+        guild = discord.guild("Pancake House", bot_may=bot_may)
         room = guild.channel("general")
         yield Scene(folder, discord, model, guild, room, discord.person("Mo"), left)

@@ -5,9 +5,10 @@
         ...
         assert server.requests[0].json()["model"] == "scripted"
 
-A reply is a list of steps: bytes (each one write of its own), `Wait`, `Hang`, `Close`, `Reset`. The builders
-`stream`, `answer` and `page` make the usual ones. The replies are given in their order and the last one is
-given again and again; or a function chooses: `ScriptedOpenAI(choose=lambda request: ...)`.
+A reply is a list of steps: bytes (each one write of its own), `Wait`, `Until`, `Tell`, `Hang`, `Close`,
+`Reset`. The builders `stream`, `answer` and `page` make the usual ones. The replies are given in their order
+and the last one is given again and again; or a function chooses:
+`ScriptedOpenAI(choose=lambda request: ...)`.
 """
 
 import asyncio
@@ -30,6 +31,20 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """Do nothing until the test says so, or the client goes."""
+
+    event: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Tell the test that it has come so far: all before it has left this process."""
+
+    event: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
 class Hang:
     """Do nothing until the client goes."""
 
@@ -44,7 +59,7 @@ class Reset:
     """Break the connection off, with a reset."""
 
 
-Step = bytes | Wait | Hang | Close | Reset
+Step = bytes | Wait | Until | Tell | Hang | Close | Reset
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +246,7 @@ class ScriptedOpenAI:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         number = self.connections
+        writer.transport.set_write_buffer_limits(high=0)  # `drain` returns when all has left this process
         try:
             while True:
                 seen = await self._read_request(reader, number)
@@ -267,6 +283,12 @@ class ScriptedOpenAI:
                 await asyncio.sleep(0)
             case Wait(seconds):
                 await asyncio.sleep(seconds)
+            case Until(event):
+                if not await _comes_first(event, reader):
+                    seen.gone.set()
+                    raise ConnectionResetError
+            case Tell(event):
+                event.set()
             case Hang():
                 await reader.read(1)
                 seen.gone.set()
@@ -278,3 +300,16 @@ class ScriptedOpenAI:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 writer.transport.abort()
                 raise ConnectionResetError
+
+
+async def _comes_first(event: asyncio.Event, reader: asyncio.StreamReader) -> bool:
+    """Whether an event is set before the client goes."""
+    told = asyncio.ensure_future(event.wait())
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        await asyncio.wait({told, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return told.done()
+    finally:
+        told.cancel()
+        gone.cancel()
+        await asyncio.gather(told, gone, return_exceptions=True)

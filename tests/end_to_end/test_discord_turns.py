@@ -1,0 +1,326 @@
+"""What becomes of turns on Discord when people, models and connections do not take turns."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pixi.channels.discord.channel import NOTICE
+from tests.end_to_end.bot import EDDA, leaves, scene
+from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
+
+# More than one message.
+
+
+async def test_two_quick_messages_get_one_reply(tmp_path: Path) -> None:
+    async with scene(tmp_path, [Hang()], "[SEND: to both]") as here, here.bot() as house:
+        await here.ask("first question")
+        await here.until(lambda: here.asked)
+        await here.ask("second question")
+
+        await here.said("to both")
+        await here.answered(house, 2)
+        await leaves(here.asked[0])
+        assert "first question" in here.heard()
+        assert "second question" in here.heard()
+
+
+async def test_gathered_messages_cost_one_request(tmp_path: Path) -> None:
+    async with (
+        scene(tmp_path, "[SEND: to both]") as here,
+        here.bot(reply__gather_seconds=0.2) as house,
+    ):
+        await here.ask("first question")
+        await here.ask("second question")
+
+        await here.said("to both")
+        await here.answered(house, 1)
+        assert here.heard().index("first question") < here.heard().index("second question")
+
+
+async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    begun = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
+    async with scene(tmp_path, begun, "[SEND: four]") as here, here.bot() as house:
+        await here.ask("a long story")
+        await here.said("one")
+        # The second message is being typed: people see it coming.
+        await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
+        await here.ask("stop, what about this?")
+        await here.discord.idle()
+        gate.set()
+
+        await here.said("one", "two", "four")
+        await here.answered(house, 2)
+        await leaves(here.asked[0])
+        assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"  # as delivered
+        assert "three" not in here.whole()
+        assert "what about this" in here.heard()
+
+
+async def test_two_channels_of_a_server_are_answered_side_by_side(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    async with scene(tmp_path, [Until(gate), "[SEND: to general]"], "[SEND: to other]") as here:
+        other = here.guild.channel("other")
+        async with here.bot():
+            await here.ask("the general question")
+            await here.until(lambda: here.asked)
+            await here.ask("the other question", room=other)
+
+            await here.said("to other", room=other)
+            assert here.posts() == []
+            assert "general question" not in here.whole()
+            gate.set()
+            await here.said("to general")
+
+
+async def test_a_question_is_answered_where_it_was_asked_and_remembered_there(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: sure]") as here:
+        other = here.guild.channel("other")
+        async with here.bot():
+            await here.ask("I like crêpes")
+            await here.said("sure")
+            await here.ask("what do I like?", room=other)
+            await here.said("sure", room=other)
+            assert "crêpes" not in here.whole()
+
+            await here.ask("what do I like?")
+            await here.said("sure", "sure")
+            assert "crêpes" in here.whole()
+
+
+# What breaks.
+
+
+@pytest.mark.parametrize("end", [Reset(), Close()])
+async def test_a_stream_that_breaks_after_a_message_says_it_once_and_nothing_else(
+    tmp_path: Path, end: Reset | Close
+) -> None:
+    broken = stream("[SEND: one]\n", end, end=False, done=False)
+    async with scene(tmp_path, broken, "[SEND: two]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("one")
+        await here.answered(house, 1)
+
+        await here.ask("go on")
+        await here.said("one", "two")
+        assert here.prompt()[-2]["content"] == "[SEND: one]"
+
+
+async def test_a_dead_model_is_told_of_in_character(tmp_path: Path) -> None:
+    async with scene(tmp_path, error(401, "Incorrect API key"), "[SEND: hello]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("oops, my head")
+        await here.answered(house, 1)
+
+        await here.ask("again?")
+        await here.said("oops, my head", "hello")
+
+
+async def test_a_persona_without_words_for_it_leaves_one_small_notice(tmp_path: Path) -> None:
+    dead = error(401, "Incorrect API key: sk-canary")
+    async with scene(tmp_path, dead, personas={"edda": EDDA}) as here, here.bot(persona__default="edda"):
+        await here.ask()
+        await here.said(NOTICE)
+        await here.ask("again?")
+        await here.until(lambda: len(here.asked) == 2)
+        await here.ask("and again?")
+        await here.until(lambda: len(here.asked) == 3)
+        await here.discord.idle()
+        assert here.posts() == [NOTICE]
+        assert "canary" not in NOTICE
+
+
+async def test_a_server_that_is_busy_is_asked_again_and_people_notice_nothing(tmp_path: Path) -> None:
+    busy = error(429, "slow down", retry_after="0")
+    async with scene(tmp_path, busy, "[SEND: hello]") as here, here.bot():
+        await here.ask()
+        await here.said("hello")
+        assert len(here.asked) == 2
+
+
+# What models write.
+
+
+@pytest.mark.parametrize("reply", ["", "[NOTE: not for me]", "[SEND]", "[ SEND ]", "<think>hm</think>"])
+async def test_silence_is_one_request_and_no_message(tmp_path: Path, reply: str) -> None:
+    async with scene(tmp_path, reply) as here, here.bot() as house:
+        asked = await here.ask()
+        await here.answered(house, 1)
+        await here.discord.idle()
+
+        assert here.posts() == []
+        assert here.room.typings == []
+        assert asked.reactions == {}
+
+
+async def test_plain_text_is_delivered_once(tmp_path: Path) -> None:
+    async with scene(tmp_path, ["Hello ", "there."]) as here, here.bot() as house:
+        await here.ask()
+        await here.said("Hello there.")
+        await here.answered(house, 1)
+
+
+async def test_a_message_that_the_token_limit_cut_is_posted(tmp_path: Path) -> None:
+    cut = stream("[SEND: one]\n[SEND: and then we", finish("length"))
+    async with scene(tmp_path, cut) as here, here.bot():
+        await here.ask()
+        await here.said("one", "and then we")
+
+
+async def test_nobody_is_pinged_by_what_a_model_writes(tmp_path: Path) -> None:
+    async with scene(tmp_path, "") as here:
+        ana, role = here.discord.person("Ana"), here.guild.role("mods", mentionable=True)
+        texts = ["@everyone", "@here", f"<@{ana.id}>", f"<@&{role.id}>"]
+        here.scripts[:] = ["".join(f"[SEND: {text} hey]" for text in texts)]
+        async with here.bot():
+            await here.ask()
+            await here.said(*(f"{text} hey" for text in texts))
+
+        assert [each.pinged for each in here.room.messages[1:]] == [frozenset()] * 4
+
+
+async def test_the_one_who_asked_may_be_pinged_by_name(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: there you are, @Mo!]") as here, here.bot():
+        await here.ask()
+        await here.said(f"there you are, {here.mo.mention}!")
+        assert here.room.messages[-1].pinged == {here.mo.id}
+
+
+async def test_more_than_two_thousand_characters_come_in_parts(tmp_path: Path) -> None:
+    words = " ".join(f"word{number}" for number in range(420))
+    assert 3_000 < len(words) < 4_000
+    async with scene(tmp_path, f"[SEND: {words}]") as here, here.bot():
+        await here.ask()
+        await here.discord.wait_for(lambda: len(here.posts()) == 2)
+        assert " ".join(here.posts()) == words
+        assert max(map(len, here.posts())) <= 2_000
+
+
+async def test_words_stay_whole_on_their_way_in_and_out(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: !pizza, pizza pi!]") as here, here.bot() as house:
+        await here.room.say(here.mo, "I love pixiv and !pixie")
+        await here.room.say(here.mo, "!pixi, do you want !pizza?")
+
+        await here.said("!pizza, pizza pi!")
+        await here.answered(house, 1)
+        assert "> !pixi, do you want !pizza?" in here.heard()
+
+
+# What operators and people do in between.
+
+
+async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
+    begun = ["[SEND: one]\n", Hang()]
+    async with scene(tmp_path, begun, "[SEND: fresh]") as here, here.bot() as house:
+        await here.ask("remember crêpes")
+        await here.said("one")
+
+        await house.reset(here.address())
+        await leaves(here.asked[0])
+        await here.ask("who are you?")
+
+        await here.said("one", "fresh")
+        assert "crêpes" not in here.whole()
+        assert "one" not in [line["content"] for line in here.prompt()]
+        assert not [line for line in here.prompt() if line["role"] == "assistant"]
+
+
+async def test_a_stop_ends_the_reply_and_what_was_said_stands(tmp_path: Path) -> None:
+    begun = ["[SEND: one]\n[SEND: tw", Hang()]
+    async with scene(tmp_path, begun, "[SEND: yes?]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("one")
+
+        assert await house.stop(here.address())
+        await leaves(here.asked[0])
+        await here.ask("hello?")
+
+        await here.said("one", "yes?")
+        assert here.prompt()[-2]["content"] == "[SEND: one]"
+
+
+# The gateway.
+
+
+async def test_an_event_that_comes_twice_is_answered_once(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+        await here.ask()
+        here.discord.replay()  # while it is being answered
+        await here.said("hello")
+        here.discord.replay(2)  # and afterwards: the question, and what was said to it
+
+        await here.ask("another")
+        await here.said("hello", "hello")
+        await here.answered(house, 2)
+
+
+async def test_what_came_while_the_connection_was_down_is_replayed_and_answered_once(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("hello")
+        here.discord.abort()
+        await here.ask("are you there?")
+
+        await here.said("hello", "hello")
+        assert here.discord.gateway.resumes == 1
+        await here.answered(house, 2)
+
+
+async def test_what_was_missed_in_a_lost_session_is_caught_up_with_in_order(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot(reply__gather_seconds=0.1) as house:
+        await here.ask("before")
+        await here.said("hello")
+        here.discord.lose_events()
+        await here.room.say(here.discord.person("Ana"), "overheard meanwhile")
+        await here.ask("meanwhile")
+
+        await here.said("hello", "hello")
+        assert here.discord.gateway.identifies == 2
+        assert here.heard().index("overheard meanwhile") < here.heard().index("> meanwhile")
+        await here.ask("after")
+        await here.said("hello", "hello", "hello")
+        await here.answered(house, 3)
+
+
+# Bots.
+
+
+async def test_other_bots_are_ignored(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here, here.bot() as house:
+        robot = here.discord.person("Robot", bot=True)
+        await here.ask("beep", by=robot)
+        await here.room.webhook("Pixi").say(f"{here.at} beep")
+        await here.ask("hi")
+
+        await here.said("hello")
+        await here.answered(house, 1)
+        assert "beep" not in here.whole()
+
+
+async def test_two_bots_that_answer_each_other_stop_until_a_human_speaks(tmp_path: Path) -> None:
+    async with (
+        scene(tmp_path, "[SEND: and you?]") as here,
+        here.bot(discord__bots=True, discord__bot_turns=3) as house,
+    ):
+        robot = here.discord.person("Robot", bot=True)
+        for number in range(1, 4):
+            await here.ask(f"beep {number}", by=robot)
+            await here.said(*["and you?"] * number)
+        await here.ask("beep 4", by=robot)
+        await here.ask("what is going on?")
+        await here.said(*["and you?"] * 4)
+        assert "beep 4" in here.heard()  # overheard
+
+        await here.ask("beep 5", by=robot)
+        await here.said(*["and you?"] * 5)
+        await here.answered(house, 5)
+
+
+async def test_its_own_words_are_not_answered(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: pixi pixi pixi]") as here, here.bot(discord__bots=True) as house:
+        await here.ask()
+        await here.said("pixi pixi pixi")
+        await here.ask("again")
+        await here.said("pixi pixi pixi", "pixi pixi pixi")
+        await here.answered(house, 2)
