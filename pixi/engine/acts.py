@@ -41,6 +41,7 @@ class Acts:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
         visible: whether people may have seen one.
         first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
+        left_open: the process ends in the midst of an act: the next one finds out what became of it.
         on_limit: called when an act over the limits was asked for.
     """
 
@@ -48,6 +49,7 @@ class Acts:
         "_dropped",
         "_hurry",
         "_ids",
+        "_leaving",
         "_limits",
         "_messages",
         "_pace",
@@ -60,6 +62,7 @@ class Acts:
         "channel",
         "effects",
         "first_seen",
+        "left_open",
         "message",
         "on_limit",
         "persona",
@@ -86,6 +89,7 @@ class Acts:
         self.effects: Counter[str] = Counter()
         self.visible = False
         self.first_seen: float | None = None
+        self.left_open = False
         self._store = store
         self._limits = limits
         self._pace: Pace = pace if channel.paced else "off"
@@ -97,6 +101,7 @@ class Acts:
         self._writing_since = time.monotonic()  # the message that comes next
         self._hurry = asyncio.Event()  # there is no time any more to keep a pace
         self._dropped = False
+        self._leaving = False
 
     # What commands and tools do.
 
@@ -181,6 +186,11 @@ class Acts:
         """Keep no pace any more: what is to be posted is posted at once."""
         self._hurry.set()
 
+    def leave(self) -> None:
+        """The process is about to end: there is no time for a pace, nor for acts that take long."""
+        self._leaving = True
+        self._hurry.set()
+
     def drop(self) -> None:
         """Do nothing more. An act that was begun is finished."""
         self._dropped = True
@@ -253,8 +263,12 @@ class Acts:
         except ChannelError:
             outcome = "refused"
             raise
+        except asyncio.CancelledError:
+            self.left_open = self._leaving
+            raise
         finally:
-            await self._store.settle(self._turn, sequence, outcome, platform_id)
+            if not self.left_open:
+                await self._store.settle(self._turn, sequence, outcome, platform_id)
 
 
 def nonce_of(turn: int, sequence: int, message: Message) -> str:

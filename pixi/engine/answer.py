@@ -70,6 +70,9 @@ class Answer:
             turn = attempt.turn
             self._steps += turn.steps
             self._usage += turn.usage
+            if attempt.acts.left_open:  # the turn is not over: the next process goes on with it
+                self.outdated = True
+                return TurnEnded("cancelled", self._steps, self._usage)
             again = attempt.reply.halted is Halt.AGAIN
             if not again and not self._is_to_be_put_back(attempt):
                 await self._end(attempt, window)

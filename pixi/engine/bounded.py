@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 _log = logging.getLogger("pixi.engine")
 
-GRACE_SECONDS = 1.0  # for what was told to end
+GRACE_SECONDS = 0.5  # for what was told to end
 
 _T = TypeVar("_T")
 

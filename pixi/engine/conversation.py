@@ -19,7 +19,7 @@ from pixi.engine.stage import Shared, Stage
 
 _log = logging.getLogger("pixi.engine")
 
-_CLOSE_SECONDS = 5.0  # longer than a reply needs to stop
+_CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
 
 OVERHEARD = 20
 """How many overheard messages, the latest ones, a user line tells of."""

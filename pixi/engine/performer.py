@@ -134,6 +134,15 @@ class Performer:
             await give_up(self._worker, "a command", graces=2)  # it may be giving one up itself
         await self._acts.close()
 
+    def hasten(self, seconds: float) -> None:
+        """Begin nothing more, and give up in this time what then is not done."""
+        self.halt()
+        asyncio.get_running_loop().call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._worker is not None:
+            self._worker.cancel()
+
     def _work_if_needed(self) -> None:
         if self._worker is None and self._queue:
             self._worker = asyncio.create_task(self._work())

@@ -156,7 +156,7 @@ class Reply:
 
     def wind_down(self) -> None:
         """Finish what people see coming and drop the rest, with no pace kept; or put it back unseen."""
-        self._acts.hurry()
+        self._acts.leave()
         if self._over or self.halted not in (None, Halt.NEWER):
             return
         if self._acts.visible or self._performer.sees_coming:
@@ -170,7 +170,9 @@ class Reply:
 
     def stop(self) -> None:
         """End it at once. An act that was begun is finished; what was delivered stands."""
-        if not self._over:
+        if self._over:
+            self._performer.hasten(_STOP_SECONDS)
+        else:
             self._halt(Halt.STOP)
 
     @property

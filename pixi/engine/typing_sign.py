@@ -9,7 +9,7 @@ from pixi.core.errors import ChannelError
 _log = logging.getLogger("pixi.engine")
 
 AGAIN_SECONDS = 8.0  # platforms show it for some ten seconds
-_END_SECONDS = 1.0
+_END_SECONDS = 0.5
 
 
 class TypingSign:

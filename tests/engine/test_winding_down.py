@@ -200,3 +200,42 @@ async def test_a_hundred_conversations_wind_down_together(store: SqliteStore) ->
         assert time.monotonic() - began < 3
         left = [bool((await store.load(channel.conversation)).waiting) for channel in channels]
         assert [not channel.sent for channel in channels] == left
+
+
+async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_process(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.engine.reply._STOP_SECONDS", 0.02)
+
+    class Slow(RecordingChannel):
+        arrives = True
+
+        async def send(
+            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+        ) -> str | None:
+            if self.arrives:
+                await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+            self.typed = -1
+            await asyncio.Event().wait()
+            return None
+
+    for arrives in (True, False):
+        slow = Slow()
+        slow.arrives = arrives
+        async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store, channel=slow) as here:
+            await here.engine.receive(slow.message("hello", id=f"m{arrives}"), slow)
+            await until(lambda: slow.typed == -1)  # noqa: B023
+            await wound_down(here, 0.1)
+            (unfinished,) = (await store.load(CONVERSATION)).unfinished
+            assert [effect.outcome for effect in unfinished.effects] == [None]
+        next_one = RecordingChannel()
+        next_one.posts, next_one.nonces = slow.posts, slow.nonces
+
+        async def open_channel(address: str) -> Channel | None:
+            return next_one  # noqa: B023
+
+        async with scene(ScriptedModel(), store=store) as again:
+            await again.engine.resume("test:", 0.0, open_channel)
+        assert next_one.sent == ["a"]
+        assert await waiting(store) == []
+        assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]")
