@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.core.persona import PLACEHOLDERS, Persona
+from pixi.personas.avatar import find_avatar
 from pixi.personas.entries import find_unfit, on_one_line
 from pixi.personas.examples import check_reply, read_exchanges
 from pixi.personas.faults import Fault, Remark
@@ -51,7 +52,7 @@ def load_persona(path: Path) -> Loaded:
 
 
 def parse_persona(text: str, path: Path) -> Loaded:
-    """Make a persona of a file's text. `path` names it, and is not opened.
+    """Make a persona of a file's text. `path` names it, and is not opened; its picture is looked for there.
 
     Raises:
         ConfigError: it is no persona.
@@ -87,6 +88,8 @@ def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
         remarks.extend(check_reply(exchange, keys.commands))
     remarks.extend(sections.remarks)
     remarks.extend(_unknown_placeholders(body, first_line))
+    avatar, missing = find_avatar(keys.avatar, keys.lines.get("avatar", 1), path)
+    remarks.extend([missing] if missing else [])
     persona = Persona(
         name=keys.name or _name_from(path),
         prompt=prompt,
@@ -102,6 +105,7 @@ def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
         silence=keys.silence,
         when_broken=keys.when_broken,
         examples=tuple(exchange.example for exchange in exchanges),
+        avatar=avatar,
         origin=shown(path),
     )
     return persona, remarks

@@ -14,6 +14,7 @@ from pixi.personas.faults import Fault
 KEYS = (
     "name",
     "about",
+    "avatar",
     "summon",
     "language",
     "likes",
@@ -39,11 +40,12 @@ _T = TypeVar("_T")
 class FrontMatter:
     """What the keys say. The fields are those of `Persona`, with its defaults where a file is silent.
 
-    `lines` tells on which line of the file each key stands.
+    `avatar` is as it was written; `lines` tells on which line of the file each key stands.
     """
 
     name: str = ""
     about: str = ""
+    avatar: str = ""
     summon: tuple[str, ...] = ()
     language: str = "en"
     likes: tuple[str, ...] = ()
@@ -73,6 +75,7 @@ def read_front_matter(text: str, first_line: int = 1) -> FrontMatter:
     return FrontMatter(
         name=values.title("name", 100),
         about=values.title("about", 500),
+        avatar=values.text("avatar"),
         summon=values.words("summon") or (),
         language=values.language("language", "en"),
         likes=values.words("likes") or (),

@@ -13,6 +13,7 @@ def test_every_key_is_read() -> None:
     text = """\
 name: Pixi
 about: an art student
+avatar: pictures/pixi.png
 summon: [pixi, "pix, dear"]
 language: fa
 likes:
@@ -33,6 +34,7 @@ in_short: >
     assert read_front_matter(text, first_line=2) == FrontMatter(
         name="Pixi",
         about="an art student",
+        avatar="pictures/pixi.png",
         summon=("pixi", "pix, dear"),
         language="fa",
         likes=("cats", "thin pancakes"),
@@ -46,16 +48,17 @@ in_short: >
         lines={
             "name": 2,
             "about": 3,
-            "summon": 4,
-            "language": 5,
-            "likes": 6,
-            "databases": 9,
-            "tools": 10,
-            "commands": 11,
-            "pace": 12,
-            "silence": 13,
-            "when_broken": 14,
-            "in_short": 17,
+            "avatar": 4,
+            "summon": 5,
+            "language": 6,
+            "likes": 7,
+            "databases": 10,
+            "tools": 11,
+            "commands": 12,
+            "pace": 13,
+            "silence": 14,
+            "when_broken": 15,
+            "in_short": 18,
         },
     )
 
@@ -111,7 +114,7 @@ def test_silence_may_be_forbidden(written: str) -> None:
 FAULTS = [
     ("about: a\nsumon: [x]", 2, "unknown key `sumon`: do you mean `summon`?"),
     ("When Broken: a", 1, "do you mean `when_broken`?"),
-    ("zzzzqqq: a", 1, "the keys are name, about, summon"),
+    ("zzzzqqq: a", 1, "the keys are name, about, avatar, summon"),
     ("name: a\nabout: b\nname: c", 3, "`name` stands on line 1 already: keep one of them."),
     ("pace: quick", 1, "`pace` is `off` or `brisk` or `human`, not `quick`."),
     ("silence: maybe", 1, "`silence` is `yes` or `no`, not `maybe`."),
