@@ -16,13 +16,11 @@ class Prices:
     cached: float
 
     def cost(self, usage: Usage) -> float:
-        """Dollars."""
-        fresh = usage.prompt_tokens - usage.cached_tokens
-        return (
-            fresh * self.prompt
-            + usage.cached_tokens * self.cached
-            + usage.completion_tokens * self.completion
-        ) / 1_000_000
+        """Dollars. Cached tokens are part of the prompt's; a server that counts more of them is not believed."""
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        fresh = usage.prompt_tokens - cached
+        prompt = fresh * self.prompt + cached * self.cached
+        return (prompt + usage.completion_tokens * self.completion) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
