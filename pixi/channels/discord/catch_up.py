@@ -65,8 +65,8 @@ class CatchingUp:
     async def missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> list[Missed]:
         """The channels of these guilds, and with `direct` the direct messages, that should be read.
 
-        Those with a conversation come first, and of the others the newest. Without any watermark the bot
-        is here for the first time, and has missed nothing.
+        Those with a conversation come first, and of the others the newest. Without any watermark nothing
+        is known of what was missed.
         """
         marks, rules = dict(self._marks.marks), self._house.rules
         if not marks or rules.catch_up_messages <= 0 or rules.catch_up_minutes <= 0:
@@ -116,7 +116,7 @@ class CatchingUp:
             _log.info("%d messages that were missed in %s were heard", len(waiting), where(channel))
 
     async def _direct(self, marks: dict[int, int], oldest: int) -> list[Missed]:
-        unannounced = [each for each in marks if self._client.get_channel(each) is None]
+        unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
         unannounced.sort(key=lambda each: -marks[each])
         found = []
         for channel_id in unannounced[:_UNANNOUNCED]:

@@ -60,15 +60,15 @@ class Events:
         self._starting: set[int] = set()
         self._beside: set[asyncio.Task[None]] = set()
         askers = Askers()
-        now = discord.utils.time_snowflake(discord.utils.utcnow())
-        self._hearing = Hearing(house, speaking, recent, askers, bot=bot, since=now)
+        self._since = discord.utils.time_snowflake(discord.utils.utcnow())
+        self._hearing = Hearing(house, speaking, recent, askers, bot=bot, since=self._since)
         self._marks = Watermarks(house)
         self._lanes = Lanes(_report)
         self._catching_up = CatchingUp(client, house, self._marks, askers, self._hear)
 
     async def listen(self) -> None:
         """Read up to where everything was dealt with, and take events from now on."""
-        await self._marks.load(self._bot.id)
+        await self._marks.load(self._bot.id, self._since)
         for handler in (
             self.on_message,
             self.on_raw_message_edit,
@@ -134,6 +134,7 @@ class Events:
     async def _hear(self, message: discord.Message) -> None:
         channel_id = message.channel.id
         dealt_with = False
+        self._marks.meet(channel_id, message.id)
         try:
             await self._hearing.hear(message)
             dealt_with = True

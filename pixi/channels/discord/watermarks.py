@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 
 from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import House
@@ -11,6 +12,8 @@ from pixi.core.errors import PixiError, StoreError
 _log = logging.getLogger("pixi.discord")
 
 _SECONDS = 3.0  # between two writes
+_NOWHERE = 0
+"""The id of no channel: its watermark says since when the bot is here."""
 
 
 class Watermarks:
@@ -23,9 +26,11 @@ class Watermarks:
         self._unwritten: dict[int, int] = {}
         self._frozen: set[int] = set()
         self._failing = False
+        self._new = asyncio.Event()  # something stands here that was not there before
 
-    async def load(self, bot: int) -> None:
-        """Read what the last process wrote; without it nothing is caught up with."""
+    async def load(self, bot: int, now: int) -> None:
+        """Read what the last process wrote. `now` is an id of a message that would be written now: a bot
+        that comes for the first time has missed nothing until then."""
         self._bot = bot
         try:
             written = await self._house.watermarks()
@@ -39,11 +44,24 @@ class Watermarks:
                 continue
             if address.bot == bot:
                 self._marks[address.channel] = message_id
+        if not self._marks:
+            self._begin(_NOWHERE, now)
 
     @property
     def marks(self) -> Mapping[int, int]:
         """By channel."""
         return self._marks
+
+    @property
+    def channels(self) -> list[int]:
+        """Those that have a watermark."""
+        return [channel for channel in self._marks if channel != _NOWHERE]
+
+    def meet(self, channel_id: int, message_id: int) -> None:
+        """A message is about to be dealt with. In a channel that has no watermark, one is set below it and
+        written soon: should the process end now, the message is found by it."""
+        if channel_id not in self._marks:
+            self._begin(channel_id, message_id - 1)
 
     def raise_to(self, channel_id: int, message_id: int) -> None:
         """Everything in a channel up to this message was dealt with."""
@@ -62,7 +80,9 @@ class Watermarks:
     async def keep_written(self) -> None:
         """Write every few seconds, until cancelled."""
         while True:
-            await asyncio.sleep(_SECONDS)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._new.wait(), _SECONDS)
+            self._new.clear()
             await self.write()
 
     async def write(self) -> None:
@@ -79,3 +99,7 @@ class Watermarks:
             self._failing = True
         else:
             self._failing = False
+
+    def _begin(self, channel_id: int, message_id: int) -> None:
+        self.raise_to(channel_id, message_id)
+        self._new.set()

@@ -34,7 +34,7 @@ class Return:
         self.marks.raise_to(message.channel.id, message.id)
 
     async def missed(self, *, direct: bool = False) -> Sequence[Missed]:
-        await self.marks.load(BOT)
+        await self.marks.load(BOT, discord.utils.time_snowflake(discord.utils.utcnow()))
         return await self.catching_up.missed(self.here.client.guilds, direct=direct)
 
     async def catch_up(self, *, direct: bool = False) -> list[str]:

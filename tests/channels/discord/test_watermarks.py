@@ -1,3 +1,4 @@
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -6,6 +7,16 @@ import pytest
 from pixi.channels.discord.watermarks import Watermarks
 from pixi.core.errors import StoreError
 from tests.channels.discord.house import RecordingHouse
+
+
+class AttentiveHouse(RecordingHouse):
+    """A house that says when watermarks were written."""
+
+    marked: asyncio.Event
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        await super().mark(watermarks)
+        self.marked.set()
 
 
 class FullHouse(RecordingHouse):
@@ -19,22 +30,35 @@ class FullHouse(RecordingHouse):
         await super().mark(watermarks)
 
 
+def attentive(marks: Mapping[str, int] | None = None) -> AttentiveHouse:
+    house = AttentiveHouse(marks=dict(marks or {}))
+    house.marked = asyncio.Event()
+    return house
+
+
+async def written(marks: Watermarks, house: AttentiveHouse) -> None:
+    """Wait until something was written, which must not take the seconds that are between two writes."""
+    writing = asyncio.create_task(marks.keep_written())
+    await asyncio.wait_for(house.marked.wait(), 1)
+    writing.cancel()
+
+
 async def test_watermarks_are_written_together_by_the_channels_address() -> None:
     house = RecordingHouse()
     marks = Watermarks(house)
-    await marks.load(1)
+    await marks.load(1, 40)
     marks.raise_to(7, 100)
     marks.raise_to(7, 90)
     marks.raise_to(8, 50)
 
     assert house.marks == {}
     await marks.write()
-    assert house.marks == {"discord:1:7:": 100, "discord:1:8:": 50}
+    assert house.marks == {"discord:1:0:": 40, "discord:1:7:": 100, "discord:1:8:": 50}
 
 
 async def test_only_those_of_the_same_bot_are_read() -> None:
     marks = Watermarks(RecordingHouse(marks={"discord:1:7:": 100, "discord:2:8:": 50, "terminal:x": 3}))
-    await marks.load(1)
+    await marks.load(1, 40)
 
     assert marks.marks == {7: 100}
 
@@ -54,9 +78,9 @@ async def test_a_frozen_watermark_stays_until_it_thaws() -> None:
 async def test_what_could_not_be_written_is_written_later_and_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    house = FullHouse()
+    house = FullHouse(marks={"discord:1:8:": 40})
     marks = Watermarks(house)
-    await marks.load(1)
+    await marks.load(1, 40)
     marks.raise_to(7, 100)
     with caplog.at_level(logging.INFO, logger="pixi.discord"):
         await marks.write()
@@ -65,7 +89,28 @@ async def test_what_could_not_be_written_is_written_later_and_told_once(
     house.full = False
     await marks.write()
 
-    assert house.marks == {"discord:1:7:": 101}
+    assert house.marks == {"discord:1:7:": 101, "discord:1:8:": 40}
     assert [record.getMessage() for record in caplog.records] == [
         "the watermarks could not be written: The disk is full."
     ]
+
+
+async def test_a_bot_that_is_here_for_the_first_time_remembers_since_when_at_once() -> None:
+    house = attentive()
+    marks = Watermarks(house)
+    await marks.load(1, 40)
+    await written(marks, house)
+
+    assert house.marks == {"discord:1:0:": 40}
+    assert marks.channels == []
+
+
+async def test_the_first_message_of_a_channel_can_be_found_again_while_it_is_still_being_dealt_with() -> None:
+    house = attentive(marks={"discord:1:7:": 100})
+    marks = Watermarks(house)
+    await marks.load(1, 40)
+    marks.meet(7, 150)
+    marks.meet(8, 200)
+    await written(marks, house)
+
+    assert house.marks == {"discord:1:7:": 100, "discord:1:8:": 199}
