@@ -14,7 +14,7 @@ from pixi.core.errors import ConfigError, ModelError, PixiError
 if TYPE_CHECKING:
     from pixi.settings import ModelSettings, Settings
 
-HELP = "check settings, key, model, personas and store; say what to mend"
+HELP = "check settings, key, model, personas, store and Discord; say what to mend"
 LISTING_SECONDS = 10.0
 """How long a server may take to list its models."""
 
@@ -210,9 +210,11 @@ def _store_to_be_made(path: Path) -> Finding:
 
 
 async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether a token is there; nothing is said where none is."""
-    if settings.discord.token is not None:
-        yield Finding(True, "discord", f"a token is set by {settings.sources['discord.token']}")
+    """Whether a bot could go on Discord; that it is not set up is no fault."""
+    from pixi.cli.doctor_discord import look_at_discord
+
+    for fine, text in await look_at_discord(settings):
+        yield Finding(fine, "discord", text)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -208,14 +208,6 @@ async def test_addons(tmp_path: Path) -> None:
     assert [finding.ok for finding in found] == [True, False]
 
 
-async def test_discord_is_mentioned_only_with_a_token(tmp_path: Path) -> None:
-    assert await findings(doctor.check_discord, settings(tmp_path)) == []
-    with_token = load(environ={"DISCORD_TOKEN": "canary"}, folder=tmp_path)
-    assert (
-        str(await only(doctor.check_discord, with_token)) == "ok   discord — a token is set by DISCORD_TOKEN"
-    )
-
-
 def run(config: str | None = None) -> int:
     return doctor.run(argparse.Namespace(config=config))
 
@@ -231,7 +223,7 @@ def test_the_report_ends_with_1_if_anything_failed(
     assert run() == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.split(" — ")[0] for line in told] == [
-        f"ok   {subject}" for subject in ("settings", "key", "model", "personas", "store")
+        f"ok   {subject}" for subject in ("settings", "key", "model", "personas", "store", "discord")
     ]
     assert not Path("pixi.db").exists()
 

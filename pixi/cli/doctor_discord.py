@@ -1,0 +1,63 @@
+"""The part of `doctor` that looks at Discord: token, intent, permissions in each server, invitation."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pixi.cli.harmless import Mask, on_one_line
+from pixi.core.errors import PixiError
+
+if TYPE_CHECKING:
+    from pixi.channels.discord.account import Account
+    from pixi.settings import Settings
+
+_SHOWN = 20  # servers in which something is missing
+_LONGEST_NAME = 60
+
+NOT_SET_UP = "not set up; `pixi-persona discord` needs DISCORD_TOKEN in the environment or in .env"
+
+
+async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
+    """What is fine (True) and what is not, a line each."""
+    token = settings.discord.token
+    if token is None:
+        return [(True, NOT_SET_UP)]
+    # Imported here: discord.py takes a second.
+    from pixi.channels.discord.account import look_up
+
+    mask = Mask()
+    mask.learn([token.reveal()])
+    source = settings.sources.get("discord.token", "the settings")
+    try:
+        account = await look_up(settings.discord, token.reveal(), settings.discord.api_url)
+    except PixiError as error:
+        return [(False, on_one_line(mask.hide(f"the token set by {source}: {error}")))]
+    told = [(True, f"{account.name} at {account.host}, by the token set by {source}"), *_findings(account)]
+    return [(fine, on_one_line(mask.hide(text))) for fine, text in told]
+
+
+def _findings(account: "Account") -> Iterator[tuple[bool, str]]:
+    from pixi.channels.discord.account import PORTAL
+
+    if account.reads is None:
+        yield True, "the server tells nothing of intents"
+    elif account.reads:
+        yield True, "it is shown what people write (Message Content Intent)"
+    else:
+        page = f"{PORTAL}/{account.application}/bot"
+        yield False, f"it is not shown what people write: switch on Message Content Intent at {page}"
+    lacking = [guild for guild in account.guilds if guild.missing]
+    for guild in lacking[:_SHOWN]:
+        name = " ".join(guild.name.split())[:_LONGEST_NAME]
+        yield False, f"in {name} it may not: {', '.join(guild.missing)}; give its role these permissions"
+    if len(lacking) > _SHOWN:
+        yield False, f"… and in {len(lacking) - _SHOWN} more servers something is missing"
+    count = len(account.guilds)
+    if not count:
+        yield True, "it is in no server yet"
+    elif not lacking:
+        yield True, f"in {count} server{'' if count == 1 else 's'}, with all permissions that it needs"
+    if account.invitation:
+        yield True, f"invite it with {account.invitation}"
+    else:
+        number = account.application or "its own id"
+        yield True, f"to invite it: client id {number}, permissions {account.permissions}"

@@ -1,0 +1,208 @@
+"""What `doctor` tells of Discord: each thing that can be wrong has its line, and no line shows the token."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from aiohttp import web
+
+from pixi.channels.discord import account, server
+from pixi.channels.discord.rules import Faces, Rules
+from pixi.cli import doctor
+from pixi.settings import Settings, load
+from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission
+
+P = Permission
+ENOUGH = (
+    P.VIEW_CHANNEL
+    | P.SEND_MESSAGES
+    | P.SEND_MESSAGES_IN_THREADS
+    | P.ADD_REACTIONS
+    | P.READ_MESSAGE_HISTORY
+    | P.EMBED_LINKS
+    | P.ATTACH_FILES
+)
+
+
+def settings(folder: Path, api_url: str, token: str, **more: object) -> Settings:
+    overrides = {"discord.api_url": api_url, **{key.replace("__", "."): value for key, value in more.items()}}
+    return load(environ={"DISCORD_TOKEN": token}, folder=folder, overrides=overrides)
+
+
+async def told(settings: Settings) -> list[str]:
+    lines = [str(finding) async for finding in doctor.check_discord(settings)]
+    assert all("\n" not in line and "\x1b" not in line for line in lines)
+    assert settings.discord.token is None or settings.discord.token.reveal() not in "\n".join(lines)
+    return lines
+
+
+def allowed(guild: Guild, permissions: Permission) -> None:
+    """Let the bot do this in a guild and no more."""
+    guild.everyone.permissions = P(0)
+    guild.bot_role.permissions = permissions
+
+
+async def test_without_a_token_it_is_not_set_up_and_that_is_no_fault(tmp_path: Path) -> None:
+    (line,) = await told(load(environ={}, folder=tmp_path))
+    assert line == (
+        "ok   discord — not set up; `pixi-persona discord` needs DISCORD_TOKEN in the environment or in .env"
+    )
+
+
+async def test_a_bot_to_which_nothing_is_missing(tmp_path: Path) -> None:
+    async with LoopbackDiscord() as discord:
+        allowed(discord.guild("Pancake house"), ENOUGH)
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert lines[:3] == [
+        "ok   discord — Pixi at 127.0.0.1, by the token set by DISCORD_TOKEN",
+        "ok   discord — it is shown what people write (Message Content Intent)",
+        "ok   discord — in 1 server, with all permissions that it needs",
+    ]
+    assert f"client id {discord.world.application_id}, permissions {int(ENOUGH)}" in lines[3]
+    assert len(lines) == 4
+
+
+async def test_a_bot_in_no_server(tmp_path: Path) -> None:
+    async with LoopbackDiscord() as discord:
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert "ok   discord — it is in no server yet" in lines
+
+
+async def test_a_token_that_nobody_knows(tmp_path: Path) -> None:
+    async with LoopbackDiscord() as discord:
+        (line,) = await told(settings(tmp_path, discord.api_url, "canary-of-a-token"))
+    assert line.startswith("fail discord — the token set by DISCORD_TOKEN: 127.0.0.1 does not know the token")
+    assert "https://discord.com/developers/applications" in line
+
+
+async def test_the_intent_is_missing(tmp_path: Path) -> None:
+    async with LoopbackDiscord() as discord:
+        discord.allow_intents(Intent(0))
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+        page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"
+    assert (
+        f"fail discord — it is not shown what people write: switch on Message Content Intent at {page}"
+        in lines
+    )
+
+
+@pytest.mark.parametrize(
+    ("faces", "more"), [("off", ""), ("profile", "Change Nickname"), ("webhook", "Manage Webhooks")]
+)
+async def test_permissions_that_are_missing_are_named_in_each_server(
+    tmp_path: Path, faces: Faces, more: str
+) -> None:
+    async with LoopbackDiscord() as discord:
+        allowed(discord.guild("Fine"), ENOUGH | P.CHANGE_NICKNAME | P.MANAGE_WEBHOOKS)
+        allowed(discord.guild("Ruled"), P.ADMINISTRATOR)
+        allowed(discord.guild("\x1b[31mBad\nok   discord — all is well"), ENOUGH & ~P.ADD_REACTIONS)
+        lines = await told(settings(tmp_path, discord.api_url, discord.token, discord__faces=faces))
+    failed = [line for line in lines if line.startswith("fail")]
+    missing = ", ".join(["Add Reactions", more] if more else ["Add Reactions"])
+    assert len(failed) == 1
+    assert failed[0].startswith("fail discord — in \\x1b[31mBad ok discord — all is well it may not: ")
+    assert f"it may not: {missing}; give its role these permissions" in failed[0]
+
+
+async def test_many_servers_are_read_page_by_page_and_summed_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(account, "_PAGE", 10)
+    async with LoopbackDiscord() as discord:
+        for number in range(25):
+            allowed(discord.guild(f"Guild {number}"), P(0))
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+        assert len(discord.asked("GET", "/users/@me/guilds")) == 3
+    assert sum(line.startswith("fail discord — in Guild") for line in lines) == 20
+    assert "fail discord — … and in 5 more servers something is missing" in lines
+
+
+@asynccontextmanager
+async def answering(body: str, status: int = 200, kind: str = "text/html") -> AsyncGenerator[str, None]:
+    """A web server that answers everything so."""
+
+    async def answer(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, text=body, content_type=kind)
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_server_that_is_not_discord(tmp_path: Path) -> None:
+    async with answering("<h1>Welcome</h1>") as url:
+        (line,) = await told(settings(tmp_path, url, "canary-of-a-token"))
+    assert line.startswith("fail discord — the token set by DISCORD_TOKEN: Nothing at http://127.0.0.1:")
+    assert "answers as Discord's API" in line
+
+
+async def test_a_server_that_only_looks_like_discord(tmp_path: Path) -> None:
+    async with answering('{"url": "wss://gateway.example"}', kind="application/json") as url:
+        (line,) = await told(settings(tmp_path, url, "canary-of-a-token"))
+    assert "127.0.0.1 does not answer as Discord does; mend discord.api_url" in line
+
+
+async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    (line,) = await told(settings(tmp_path, "http://127.0.0.1:9/api", "canary-of-a-token"))
+    assert "cannot be reached" in line
+
+
+async def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(account, "_SECONDS", 0.2)
+
+    async def hang(_: object) -> None:
+        await asyncio.sleep(30)
+
+    async with LoopbackDiscord() as discord:
+        discord.before("GET", "/users/@me$", hang)
+        (line,) = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert "did not answer in" in line
+
+
+async def test_a_server_without_applications_or_guild_lists(tmp_path: Path) -> None:
+    async with LoopbackDiscord() as discord:
+
+        def refuse(_: object) -> None:
+            raise Fault(404, 0, "404: Not Found")
+
+        discord.before("GET", "/applications/@me$", refuse)
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+        assert "ok   discord — the server tells nothing of intents" in lines
+        assert any("to invite it: client id its own id" in line for line in lines)
+        discord.before("GET", "/users/@me/guilds$", refuse)
+        (line,) = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert line.startswith("fail discord — the token set by DISCORD_TOKEN: the servers that it is in are not")
+
+
+async def test_discord_itself_is_asked_where_no_other_server_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert account.DISCORD == "https://discord.com/api/v10"
+    async with LoopbackDiscord() as discord:
+        allowed(discord.guild("Pancake house"), ENOUGH)
+        monkeypatch.setattr(account, "DISCORD", f"{discord.api_url}/v10")
+        monkeypatch.setattr(server, "find_server", None)
+        lines = await told(settings(tmp_path, "", discord.token))
+    (link,) = (line.split()[-1] for line in lines if "invite it with" in line)
+    query = parse_qs(urlsplit(link).query)
+    assert link.startswith("https://discord.com/oauth2/authorize?")
+    assert query == {
+        "client_id": [str(discord.world.application_id)],
+        "permissions": [str(int(ENOUGH))],
+        "scope": ["bot applications.commands"],
+    }
+
+
+def test_what_is_needed_follows_from_the_faces() -> None:
+    assert set(account.needed(Rules(faces="webhook"))) - set(account.needed(Rules())) == {"manage_webhooks"}
+    assert set(account.needed(Rules(faces="profile"))) - set(account.needed(Rules())) == {"change_nickname"}
