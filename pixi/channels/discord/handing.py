@@ -1,5 +1,6 @@
 """Handing a message over: with what it carries, what it rests on, and what was said before it."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -10,13 +11,14 @@ from pixi.channels.channel import Channel
 from pixi.channels.discord.access import is_blocked
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import Askers, guild_of
-from pixi.channels.discord.attachments import AttachmentReader
+from pixi.channels.discord.attachments import AttachmentReader, Carried
 from pixi.channels.discord.house import House
 from pixi.channels.discord.quoting import Quoting, title_of
 from pixi.channels.discord.recent import Recent, Remark
 from pixi.channels.discord.refusals import asked, where
 from pixi.channels.discord.remarks import (
     author_of,
+    carried_by,
     is_written,
     referenced,
     remark_of,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pixi.discord")
 
 _SECONDS = 5.0  # for reading a channel's history
+_READING = 20.0  # seconds for all that one message carries
 
 
 class Speaking(Protocol):
@@ -123,7 +126,7 @@ class Handing:
         text = text_of(message, self._bot, rules.text_characters)
         if isinstance(message.channel, discord.Thread) and message.id == message.channel.id:
             text = f"{title_of(message.channel)}\n{text}"
-        carried = await self._reader.read(message, rules, sees=self._sees(message))
+        carried = await self._carried(message, rules, sees=self._sees(message))
         return "\n".join(part for part in (text, carried.text) if part) or NO_WORDS, carried.images
 
     async def _with_pictures(
@@ -135,10 +138,19 @@ class Handing:
             return quoted, ()
         if not (above.attachments or above.message_snapshots):
             return quoted, ()
-        carried = await self._reader.read(above, rules, sees=self._sees(message))
+        carried = await self._carried(above, rules, sees=self._sees(message))
         text = text_of(above, self._bot, rules.text_characters)
         told = "\n".join(part for part in (text, carried.text) if part)
         return (*quoted[:-1], Quoted(quoted[-1].id, quoted[-1].author, told)), carried.images
+
+    async def _carried(self, message: discord.Message, rules: Rules, *, sees: bool) -> Carried:
+        """What a message carries; where it takes too long to be had, only named: others wait meanwhile."""
+        try:
+            async with asyncio.timeout(_READING):
+                return await self._reader.read(message, rules, sees=sees)
+        except TimeoutError:
+            _log.warning("what message %s carries could not be read in time", message.id)
+            return Carried("\n".join(carried_by(message)))
 
     async def _tell_of_others(
         self, message: discord.Message, persona: str, quoted: Sequence[Quoted], channel: Channel

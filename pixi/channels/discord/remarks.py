@@ -45,7 +45,7 @@ def remark_of(message: discord.Message, bot: discord.abc.User, persona: str = ""
     return Remark(
         id=message.id,
         author=author_of(message),
-        text="\n".join(part for part in (text, *_carried(message)) if part),
+        text="\n".join(part for part in (text, *carried_by(message)) if part),
         reply_to=replied_to(message),
         persona=persona,
         ours=message.author.id == bot.id,
@@ -118,7 +118,8 @@ def is_for_others(message: discord.Message, bot: discord.abc.User) -> bool:
     )
 
 
-def _carried(message: discord.Message) -> Iterator[str]:
+def carried_by(message: discord.Message) -> Iterator[str]:
+    """What a message carries besides its words, named and not read."""
     if message.attachments:
         names = ", ".join(f'"{one_line(attachment.filename)}"' for attachment in message.attachments)
         yield f"[attached: {names}]"

@@ -1,9 +1,12 @@
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
 from pixi.channels.channel import Channel
+from pixi.channels.discord import handing
+from pixi.channels.discord.attachments import AttachmentReader
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
@@ -500,6 +503,19 @@ async def test_what_a_message_carries_follows_its_words() -> None:
         await here.hear(f"<@{BOT}>", sticker_items=sticker)
 
         assert here.addressed[0].text == "[sticker: Wave]"
+
+
+async def test_what_cannot_be_read_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(AttachmentReader, "read", never)
+    monkeypatch.setattr(handing, "_READING", 0.01)
+    async with ears() as here:
+        file = {"id": "1", "filename": "a.txt", "size": 3, "url": "http://x/a", "proxy_url": "http://x/a"}
+        await here.hear("Pixi, look", attachments=[file])
+
+        assert here.addressed[0].text == 'Pixi, look\n[attached: "a.txt"]'
 
 
 # What changes.

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from PIL import Image
 
+from pixi.channels.channel import Channel as Place
 from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot, Shards
 from pixi.core.errors import ConfigError
-from pixi.core.message import Author
+from pixi.core.message import Author, Message
+from pixi.store.store import Place as Chosen
 from tests.channels.discord.ears import PERSONAS
 from tests.channels.discord.house import RecordingHouse
 from tests.servers.loopback_discord import Channel, Intent, LoopbackDiscord, Permission
@@ -283,6 +285,33 @@ async def test_a_webhook_of_somebody_else_is_a_bot() -> None:
             await hook.say("Pixi, from a webhook")
             await general.say(robot, "Pixi, from a robot")
             assert (await heard(here, 3))[1:] == ["Pixi, from a webhook", "Pixi, from a robot"]
+
+
+async def test_two_personas_that_always_answer_each_other_come_to_an_end() -> None:
+    class Chatty(RecordingHouse):
+        async def receive(self, message: Message, channel: Place) -> None:
+            await super().receive(message, channel)
+            if message.addressed:
+                other = "Edda" if message.conversation.endswith("pixi") else "Pixi"
+                await channel.send(f"And what do you say, {other}?", nonce=f"n{len(self.received)}")
+
+    async with LoopbackDiscord() as discord:
+        general = discord.guild().channel("general")
+        mo = discord.person("mo")
+        here = Chatty(personas=PERSONAS)
+        here.obey(faces="webhook", bot_turns=4)
+        here.places[at(discord, general, "")] = Chosen(personas=("pixi", "edda"))
+        async with running(discord, here):
+            await general.say(mo, "Pixi, begin!")
+            await heard(here, 5)
+            await discord.idle(quiet=0.3)
+            rounds = [message.author.name for message, _ in here.received if message.addressed]
+            assert rounds == ["mo", "Pixi", "Edda", "Pixi", "Edda"]
+            await general.say(mo, "Edda, go on!")
+            await discord.idle(quiet=0.3)
+
+        assert len([message for message, _ in here.received if message.addressed]) == 10
+        assert len(general.texts) == 10
 
 
 async def test_a_flood_loses_nothing_and_keeps_its_order() -> None:
