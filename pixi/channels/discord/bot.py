@@ -77,7 +77,7 @@ class Bot:
         client = await self._logged_in(token, server)
         recent = Recent(lambda: self._house.rules.overhear)
         speakers = Speakers(client, self._house, recent)
-        slash = Slash(client, self._house, speakers)
+        slash = Slash(client, self._house, speakers, forgotten=recent.forget)
         slash.install()
 
         async def ready() -> None:

@@ -553,5 +553,6 @@ async def test_a_server_that_tells_nothing_of_an_answer_has_taken_it(
 
     monkeypatch.setattr(discord.interactions.InteractionCallbackResponse, "_update", update)
     begun = await here.use("stop")
+    await here.discord.idle()
     assert begun.content == "Stopped."
     assert begun.followups == []
