@@ -16,7 +16,7 @@ class Prices:
     cached: float
 
     def cost(self, usage: Usage) -> float:
-        """Dollars. Cached tokens are part of the prompt's; a server that counts more of them is not believed."""
+        """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         fresh = usage.prompt_tokens - cached
         prompt = fresh * self.prompt + cached * self.cached
