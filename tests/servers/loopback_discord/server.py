@@ -1,58 +1,48 @@
 """The face of it all: a Discord that listens on a free port, and what a test does with it."""
 
-# ruff: noqa: ASYNC109 — a test says how long it waits, in the call
-
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
-import msgspec
 from aiohttp import web
 
 from tests.servers.loopback_discord import (
-    calls,
+    answer_routes,
     commands,
-    interactions,
-    limits,
     message_routes,
-    payloads,
     place_routes,
+    thread_routes,
     webhook_routes,
 )
-from tests.servers.loopback_discord.calls import Call, Callback, Hook
 from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.commands import Command, Commands
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.gateway import RECONNECT, Connection, Gateway
+from tests.servers.loopback_discord.commands import Commands
+from tests.servers.loopback_discord.gateway import Gateway
 from tests.servers.loopback_discord.guilds import Guild
 from tests.servers.loopback_discord.hub import Hub
 from tests.servers.loopback_discord.ids import Snowflakes
 from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.interactions import Interaction, OptionValue
-from tests.servers.loopback_discord.limits import Limit
-from tests.servers.loopback_discord.messages import Message
+from tests.servers.loopback_discord.moods import Moods
 from tests.servers.loopback_discord.permissions import EVERYONE, NONE, Permission
 from tests.servers.loopback_discord.routing import Rest
 from tests.servers.loopback_discord.users import Member, User
+from tests.servers.loopback_discord.using import Using
 from tests.servers.loopback_discord.world import World
 
-T = TypeVar("T")
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
 ROUTES = [
     *message_routes.ROUTES,
     *place_routes.ROUTES,
+    *thread_routes.ROUTES,
     *webhook_routes.ROUTES,
+    *answer_routes.ROUTES,
     *commands.ROUTES,
 ]
 
 
-class LoopbackDiscord:
+class LoopbackDiscord(Using, Moods):
     """A Discord in this process, with one bot.
 
         async with LoopbackDiscord() as discord:
@@ -188,262 +178,3 @@ class LoopbackDiscord:
     def allow_intents(self, intents: Intent) -> None:
         """Which privileged intents the application's owner switched on; all at first."""
         self.world.privileged = Intent(intents)
-
-    # Commands and buttons.
-
-    @property
-    def commands(self) -> list[Command]:
-        """Those that are registered everywhere."""
-        return self.world.commands.all(None)
-
-    async def slash(
-        self,
-        person: User,
-        channel: Channel,
-        line: str,
-        options: Mapping[str, OptionValue] | None = None,
-        *,
-        locale: str | None = None,
-    ) -> Interaction:
-        """Somebody types a command: `slash(mo, general, "persona", {"name": "Mimi"})`.
-
-        Subcommands follow the name: `"forget me"`. Raises `LookupError` for what Discord's client would
-        not offer, and `PermissionError` for what it would not let them use.
-        """
-        command, data = interactions.typed(self.world, person, channel, line, options or {})
-        kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
-
-    async def complete(
-        self,
-        person: User,
-        channel: Channel,
-        line: str,
-        option: str,
-        *,
-        typed: str = "",
-        options: Mapping[str, OptionValue] | None = None,
-        locale: str | None = None,
-        timeout: float = 5.0,
-    ) -> list[Json]:
-        """What autocomplete offers to somebody who typed so much of an option."""
-        given = {**(options or {}), option: typed}
-        command, data = interactions.typed(self.world, person, channel, line, given, focused=option)
-        begun = interactions.begin(
-            self.world, interactions.AUTOCOMPLETE, person, channel, data, locale=locale, command=command
-        )
-        return (await begun.responded(timeout)).choices
-
-    async def message_menu(
-        self, person: User, message: Message, name: str, *, locale: str | None = None
-    ) -> Interaction:
-        """Somebody chooses a command in the menu of a message."""
-        command, data = interactions.on_message(self.world, person, message, name)
-        kind = interactions.COMMAND
-        return interactions.begin(
-            self.world, kind, person, message.channel, data, locale=locale, command=command
-        )
-
-    async def person_menu(
-        self, person: User, channel: Channel, target: User, name: str, *, locale: str | None = None
-    ) -> Interaction:
-        """Somebody chooses a command in the menu of somebody."""
-        command, data = interactions.on_person(self.world, person, channel, target, name)
-        kind = interactions.COMMAND
-        return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
-
-    async def press(
-        self, person: User, message: Message, custom_id: str, *, values: Sequence[str] | None = None
-    ) -> Interaction:
-        """Somebody presses a button, or chooses values of a menu."""
-        data: Json = {"custom_id": custom_id, "component_type": 2 if values is None else 3}
-        if values is not None:
-            data["values"] = list(values)
-        kind = interactions.COMPONENT
-        return interactions.begin(self.world, kind, person, message.channel, data, source=message)
-
-    async def submit(self, shown: Interaction, fields: Mapping[str, str]) -> Interaction:
-        """Somebody fills in the form that an interaction showed."""
-        if shown.modal is None:
-            raise LookupError("No form was shown.")
-        rows = [
-            {"type": 1, "components": [{"type": 4, "custom_id": key, "value": value}]}
-            for key, value in fields.items()
-        ]
-        data: Json = {"custom_id": shown.modal["custom_id"], "components": rows}
-        kind = interactions.MODAL
-        return interactions.begin(self.world, kind, shown.person, shown.channel, data, source=shown.source)
-
-    # Watching.
-
-    @property
-    def requests(self) -> list[Call]:
-        """Every request to REST, in their order."""
-        return self.rest.calls
-
-    def asked(self, method: str, path: str = "") -> list[Call]:
-        """Requests with that method whose path has that pattern in it."""
-        pattern = re.compile(path)
-        return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
-
-    async def wait_for(self, condition: Callable[[], T], timeout: float = 5.0) -> T:
-        """What `condition` gives as soon as that is true; it is asked again after each change.
-
-        Raises `TimeoutError`, with what happened last.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                while not (found := condition()):
-                    await self.world.next_change()
-                return found
-        except TimeoutError:
-            last = ", ".join(repr(call) for call in self.rest.calls[-8:]) or "none"
-            raise TimeoutError(f"It did not become true in {timeout} s. The last requests: {last}.") from None
-
-    async def ready(self, sessions: int = 1, timeout: float = 10.0) -> None:
-        """Return once so many sessions are connected."""
-        await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
-
-    async def idle(self, quiet: float = 0.05, timeout: float = 5.0) -> None:
-        """Return once no request is being answered and nothing has happened for a while."""
-        async with asyncio.timeout(timeout):
-            while True:
-                change = asyncio.ensure_future(self.world.next_change())
-                done, _ = await asyncio.wait({change}, timeout=quiet)
-                change.cancel()
-                if not done and not self.rest.running:
-                    return
-
-    # At the point of a request.
-
-    def before(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
-        """Do something before a request takes effect, `times` times or always.
-
-        `path` is a pattern that is searched in the path under /api/v10. What the callback raises is
-        answered: `Fault` as an error, `DropConnection` by closing the connection. It may wait.
-        """
-        return self.rest.hooks.add(self.rest.hooks.early, method, path, callback, times)
-
-    def after(self, method: str, path: str, callback: Callback, *, times: int | None = None) -> Hook:
-        """Do something when a request took effect and is not answered yet."""
-        return self.rest.hooks.add(self.rest.hooks.late, method, path, callback, times)
-
-    def fail(
-        self,
-        method: str,
-        path: str,
-        status: int = 500,
-        code: int = 0,
-        message: str = "",
-        *,
-        times: int | None = None,
-        took_effect: bool = False,
-    ) -> Hook:
-        """Answer requests with an error, before or after they took effect."""
-        place = self.after if took_effect else self.before
-        return place(method, path, calls.refusal(status, code, message), times=times)
-
-    def hang_up(self, method: str, path: str, *, times: int | None = 1, took_effect: bool = False) -> Hook:
-        """Close the connection instead of answering."""
-        return (self.after if took_effect else self.before)(method, path, calls.drop, times=times)
-
-    def slow(self, method: str, path: str, seconds: float, *, times: int | None = None) -> Hook:
-        """Let requests take a while."""
-
-        async def wait(call: Call) -> None:
-            await asyncio.sleep(seconds)
-
-        return self.before(method, path, wait, times=times)
-
-    def limit(self, method: str, path: str, limit: int, seconds: float, *, scope: str = "user") -> Limit:
-        """Limit requests, for each channel, guild or webhook by itself; `Limit` goes to `unlimit`."""
-        return self.rest.limits.add(method, path, limit, seconds, scope)
-
-    def unlimit(self, limit: Limit) -> None:
-        """Lift a limit."""
-        self.rest.limits.remove(limit)
-
-    def limit_everything(self, limit: int = 50, seconds: float = 1.0) -> None:
-        """Set the global limit."""
-        self.rest.limits.everything(limit, seconds)
-
-    def limit_as_usual(self) -> None:
-        """Set the limits that bots meet at Discord."""
-        for method, path, limit, seconds in limits.USUAL:
-            self.limit(method, path, limit, seconds)
-        self.limit_everything()
-
-    # The gateway's moods. `shard` names one; None: all.
-
-    def disconnect(self, code: int = 4000, *, shard: int | None = None) -> None:
-        """Close connections with a code; sessions can be resumed."""
-        for line in self._lines(shard):
-            line.close(code)
-
-    def abort(self, *, shard: int | None = None) -> None:
-        """Break connections off without a word."""
-        for line in self._lines(shard):
-            line.abort()
-
-    def lose_events(self, *, shard: int | None = None, disconnect: bool = True) -> None:
-        """Forget sessions: RESUME is refused, and what happens until the next IDENTIFY is missed."""
-        lines = self._lines(shard)
-        for session in self.world.hub.chosen(shard):
-            self.world.hub.end(session)
-        if disconnect:
-            for line in lines:
-                line.close(4000)
-
-    @asynccontextmanager
-    async def away(self, *, lose: bool = False) -> AsyncIterator[None]:
-        """The gateway is not to be had inside; with `lose`, what happens inside is missed."""
-        self.gateway.settings.closed = True
-        if lose:
-            self.lose_events()
-        else:
-            self.disconnect()
-        try:
-            await self.wait_for(lambda: not self.gateway.connections)
-            yield
-        finally:
-            self.gateway.settings.closed = False
-
-    def replay(self, count: int = 1, *, shard: int | None = None) -> None:
-        """Send the last events once more, as they were."""
-        self.world.hub.replay(count, shard)
-
-    def reconnect(self, *, shard: int | None = None) -> None:
-        """Ask for a reconnection (opcode 7)."""
-        for line in self._lines(shard):
-            line.say(RECONNECT)
-
-    def invalidate(self, *, resumable: bool = False, shard: int | None = None) -> None:
-        """Tell that sessions are invalid (opcode 9)."""
-        for line in self._lines(shard):
-            line.say(9, resumable)
-        if not resumable:
-            for session in self.world.hub.chosen(shard):
-                self.world.hub.end(session)
-
-    def stop_acks(self) -> None:
-        """Answer heartbeats no more: connections are zombies."""
-        self.gateway.settings.acks = False
-
-    def resume_acks(self) -> None:
-        """Answer heartbeats again."""
-        self.gateway.settings.acks = True
-
-    def dispatch(self, event: str, payload: Json, *, shard: int = 0) -> None:
-        """Send any event, of a kind that nobody thought of."""
-        for session in self.world.hub.chosen(shard):
-            session.push(event, msgspec.json.encode(payload))
-
-    def payload(self, message: Message) -> Json:
-        """A message as REST gives it."""
-        return payloads.message(message, self.world)
-
-    def _lines(self, shard: int | None) -> list[Connection]:
-        every = self.gateway.connections
-        return [
-            one for one in every if shard is None or (one.session is not None and one.session.shard == shard)
-        ]
