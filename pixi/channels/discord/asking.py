@@ -54,10 +54,11 @@ def chosen_for(channel: "Place") -> tuple[int, ...]:
 def asker_of_interaction(interaction: discord.Interaction) -> Asker:
     """Who used a command, and where."""
     user = interaction.user
-    roles = user.roles if isinstance(user, discord.Member) else []
+    member = user if isinstance(user, discord.Member) else None
     return Asker(
         user=user.id,
-        roles=frozenset(role.id for role in roles),
+        # Their ids count even while the guild itself is not there, and nothing else is known of the roles.
+        roles=frozenset((*member._roles, member.guild.id)) if member is not None else frozenset(),
         guild=interaction.guild_id,
         channels=places_of(interaction.channel),
         manages=interaction.guild_id is not None and interaction.permissions.manage_guild,

@@ -215,6 +215,16 @@ async def test_who_is_blocked_by_a_role_is_refused(here: Stage) -> None:
     assert (await here.use("stop")).content == "I cannot be used by you here."
 
 
+async def test_a_blocked_role_counts_while_the_guild_is_not_there(here: Stage) -> None:
+    role = here.guild.role("Muted")
+    here.guild.join(here.mo, roles=[role])
+    here.house.obey(blocked_roles=(role.id,))
+    guild = here.client.get_guild(here.guild.id)
+    assert guild is not None
+    here.client._connection._remove_guild(guild)
+    assert (await here.use("stop")).content == "I cannot be used by you here."
+
+
 async def test_who_may_not_talk_to_the_bot_is_suggested_nothing(here: Stage) -> None:
     assert await here.discord.complete(here.boss, here.general, "persona", "name")
     here.house.obey(blocked_users=(here.boss.id,))
