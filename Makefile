@@ -4,6 +4,7 @@
 VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
+ROUNDS ?= 1000
 EXTRAS ?= local,speed
 
 .DELETE_ON_ERROR:
@@ -29,6 +30,10 @@ help: ## show this list
 chat: $(READY_TO_RUN) ## talk to Pixi
 	@exec $(PY) -m pixi chat $(ARGS)
 
+.PHONY: discord
+discord: $(READY_TO_RUN) ## bring the personas to Discord; the token is read from .env
+	@exec $(PY) -m pixi discord $(ARGS)
+
 .PHONY: test
 test: $(READY_TO_DEVELOP) ## run every test
 	@exec $(PY) -m pytest -n auto $(ARGS)
@@ -52,6 +57,10 @@ bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes
 .PHONY: fuzz
 fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer
 	@exec $(PY) -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+
+.PHONY: kill
+kill: $(READY_TO_DEVELOP) ## kill the bot over and over, and see that nothing is lost or said twice; ROUNDS=100 for fewer
+	@exec $(PY) -m tests.kill --rounds $(ROUNDS) $(ARGS)
 
 .PHONY: clean
 clean: ## remove what can be made again, the environment too
