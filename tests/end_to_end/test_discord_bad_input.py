@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
-from tests.end_to_end.bot import Scene, leaves, scene
+from tests.end_to_end.bot import Scene, Script, leaves, scene
 from tests.servers.loopback_discord import Call, Intent, Permission, Upload
 from tests.servers.scripted_openai import Hang, Until
 
@@ -81,7 +81,7 @@ async def test_a_channel_that_is_deleted_under_the_reply_ends_that_reply_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = asyncio.Event()
-    reply = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three][REACT: 🥞]"]
+    reply: Script = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three][REACT: 🥞]"]
     async with scene(tmp_path, reply, "[SEND: elsewhere]") as here:
         other = here.guild.channel("other")
         async with here.bot() as house:

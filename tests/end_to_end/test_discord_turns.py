@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.channel import NOTICE
-from tests.end_to_end.bot import EDDA, leaves, scene
+from tests.end_to_end.bot import EDDA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
 
 # More than one message.
@@ -40,7 +40,7 @@ async def test_gathered_messages_cost_one_request(tmp_path: Path) -> None:
 
 async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    begun = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
+    begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
     async with scene(tmp_path, begun, "[SEND: four]") as here, here.bot() as house:
         await here.ask("a long story")
         await here.said("one")
@@ -211,7 +211,7 @@ async def test_words_stay_whole_on_their_way_in_and_out(tmp_path: Path) -> None:
 
 
 async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
-    begun = ["[SEND: one]\n", Hang()]
+    begun: Script = ["[SEND: one]\n", Hang()]
     async with scene(tmp_path, begun, "[SEND: fresh]") as here, here.bot() as house:
         await here.ask("remember crêpes")
         await here.said("one")
@@ -227,7 +227,7 @@ async def test_a_reset_during_a_reply_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_a_stop_ends_the_reply_and_what_was_said_stands(tmp_path: Path) -> None:
-    begun = ["[SEND: one]\n[SEND: tw", Hang()]
+    begun: Script = ["[SEND: one]\n[SEND: tw", Hang()]
     async with scene(tmp_path, begun, "[SEND: yes?]") as here, here.bot() as house:
         await here.ask()
         await here.said("one")

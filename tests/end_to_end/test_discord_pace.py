@@ -1,0 +1,130 @@
+"""When people see somebody typing, how fast messages follow each other, and who does not wait for that."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from pixi.toolbox.context import Context
+from tests.end_to_end.bot import PERSONA, Scene, Script, scene
+from tests.servers.scripted_openai import Tell, Until, Wait, call, chunk, finish, stream, usage
+
+HUMAN = PERSONA.replace("pace: off", "pace: human")
+
+
+async def test_typing_is_shown_while_a_message_is_written_and_at_no_other_time(tmp_path: Path) -> None:
+    reacted, writing, done, end = (asyncio.Event() for _ in range(4))
+    reply: Script = [
+        *("[NOTE: hm]\n[REACT: 🥞]\n", Until(reacted)),
+        *("[SEND: he", Until(writing), "llo]\n", Until(done)),
+        *("[NOTE: so]", Until(end)),
+    ]
+    async with scene(tmp_path, reply) as here, here.bot() as house:
+        asked = await here.ask()
+        await here.discord.wait_for(lambda: asked.reactions)
+        await here.discord.idle()
+        assert here.room.typings == []
+
+        reacted.set()
+        await here.discord.wait_for(lambda: here.room.typings)
+        assert here.posts() == []
+        writing.set()
+        await here.said("hello")
+        done.set()
+        await here.discord.idle()
+        assert len(here.room.typings) == 1
+        end.set()
+        await here.answered(house, 1)
+        assert len(here.room.typings) == 1
+
+
+async def test_typing_is_shown_while_a_tool_runs(tmp_path: Path) -> None:
+    calls = stream(call("oven", "{}", index=0, call_id="call_1"), finish("tool_calls"), usage(10, 5))
+    persona = PERSONA.replace("pace: off", "pace: off\ntools: [oven]")
+    baked = asyncio.Event()
+    async with (
+        scene(tmp_path, calls, "[SEND: they are done]", personas={"pixi": persona}) as here,
+        here.bot() as house,
+    ):
+
+        @house.engine.tool
+        async def oven(context: Context) -> str:
+            """Look into the oven."""
+            await baked.wait()
+            return "golden pancakes"
+
+        await here.ask("are they done?")
+        await here.discord.wait_for(lambda: here.room.typings)
+        assert here.posts() == []
+        baked.set()
+        await here.said("they are done")
+        assert "golden pancakes" in here.whole()
+
+
+async def test_a_place_where_typing_is_refused_gets_its_answer(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: one]\n[SEND: two]") as here, here.bot():
+        here.discord.fail("POST", "/typing$", 500)
+        await here.ask()
+        await here.said("one", "two")
+
+
+async def test_a_slow_sign_of_typing_holds_no_message_up(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: one]\n[SEND: two]") as here, here.bot():
+        here.discord.slow("POST", "/typing$", 30.0)
+        await here.ask()
+        await here.said("one", "two")
+
+
+async def test_a_human_pace_holds_messages_and_not_the_stream(tmp_path: Path) -> None:
+    read = asyncio.Event()
+    # More than any socket takes in: it is only gone when the bot reads on while it waits.
+    flood = [chunk({"reasoning_content": "z" * 8_000})] * 1_000
+    reply = stream("[SEND: hi there]\n[SEND: you]\n[NOTE: a]", *flood, Tell(read), finish(), usage(10, 5))
+    async with scene(tmp_path, reply, personas={"pixi": HUMAN}) as here, here.bot():
+        await here.ask()
+        await asyncio.wait_for(read.wait(), 5)
+        assert here.posts() == []
+
+        await here.said("hi there", "you")
+        first, second = (here.posted(text).at for text in ("hi there", "you"))
+        assert second - first > 0.4  # 0.3 s for the beginning, and three letters
+        assert len(here.room.typings) >= 2
+
+
+async def test_the_time_that_a_model_took_to_write_is_not_waited_again(tmp_path: Path) -> None:
+    closed = asyncio.Event()
+    reply: Script = ["[SEND: hi", Wait(0.7), Tell(closed), "]", Until(asyncio.Event())]
+    async with scene(tmp_path, reply, personas={"pixi": HUMAN}) as here, here.bot():
+        await here.ask()
+        await closed.wait()
+        at = time.monotonic()
+        await here.said("hi")
+        assert here.posted("hi").at - at < 0.3  # somebody who types it needs half a second
+
+
+async def test_the_operator_may_set_one_pace_for_all(tmp_path: Path) -> None:
+    async with (
+        scene(tmp_path, "[SEND: a message of many letters]\n" * 3, personas={"pixi": HUMAN}) as here,
+        here.bot(reply__pace="off"),
+    ):
+        asked = await here.ask()
+        await here.said(*["a message of many letters"] * 3)
+        assert here.room.messages[-1].at - asked.at < 1.0
+
+
+async def test_while_one_is_being_typed_another_channel_is_answered(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hi]", personas={"pixi": HUMAN}) as here:
+        rooms = [here.room, *(here.guild.channel(f"room {number}") for number in range(4))]
+        async with here.bot():
+            await _warm(here)
+            began = time.monotonic()
+            for room in rooms[1:]:
+                await here.ask(room=room)
+            for room in rooms[1:]:
+                await here.said("hi", room=room)
+            assert time.monotonic() - began < 1.2  # half a second each, side by side
+
+
+async def _warm(here: Scene) -> None:
+    """Let the first reply pay for what is read once."""
+    await here.ask()
+    await here.said("hi")

@@ -1,0 +1,169 @@
+"""The bot goes and comes: what was open is finished, what was not begun is answered, nothing twice."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from pixi.channels.discord.client import Shards
+from tests.end_to_end.bot import Script, leaves, scene
+from tests.servers.scripted_openai import Hang, Until
+
+
+async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]\n[SEND: three]", Hang()]
+    async with scene(tmp_path, begun, "[SEND: hello again]") as here:
+        async with here.bot() as house:
+            await here.ask()
+            await here.said("one")
+            await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
+            began = time.monotonic()
+            asyncio.get_running_loop().call_later(0.1, gate.set)  # it is leaving by then
+        assert time.monotonic() - began < 3.0
+        assert here.posts() == ["one", "two"]
+        await leaves(here.asked[0])
+
+        async with here.bot() as house:
+            await here.ask("where were we?")
+            await here.said("one", "two", "hello again")
+            await here.answered(house, 2)
+            assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"
+
+
+async def test_a_message_that_never_closes_does_not_hinder_leaving(tmp_path: Path) -> None:
+    begun: Script = ["[SEND: one]\n[SEND: tw", Hang()]
+    async with scene(tmp_path, begun, "[SEND: hello again]") as here:
+        async with here.bot():
+            await here.ask()
+            await here.said("one")
+            await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
+            began = time.monotonic()
+        assert time.monotonic() - began < 10.0
+        assert here.posts() == ["one"]  # nothing half
+
+
+async def test_a_reply_of_which_nothing_was_seen_is_written_after_the_next_start(tmp_path: Path) -> None:
+    async with scene(tmp_path, ["[NOTE: let me think]", Hang()], "[SEND: here it is]") as here:
+        async with here.bot():
+            await here.ask("a riddle")
+            await here.until(lambda: here.asked)
+            began = time.monotonic()
+        assert time.monotonic() - began < 3.0
+        assert here.posts() == []
+
+        async with here.bot() as house:
+            await here.said("here it is")
+            await here.answered(house, 2)
+            assert "a riddle" in here.heard()
+
+        async with here.bot() as house:  # and not once more
+            await here.ask("thanks")
+            await here.said("here it is", "here it is")
+            await here.answered(house, 3)
+
+
+async def test_what_came_while_it_was_away_is_answered_if_it_is_not_old(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        other, quiet = here.guild.channel("other"), here.guild.channel("quiet")
+        letters = here.discord.dm(here.mo)
+        async with here.bot():
+            await here.ask()
+            await letters.say(here.mo, "hi")
+            await here.said("hello")
+            await here.said("hello", room=letters)
+
+        await here.ask("an old question", room=other)
+        old = other.messages[-1]
+        await other.delete(old)
+        await other.say(here.mo, f"{here.at} an old question", age=3_600 * 2)
+        await quiet.say(here.mo, "nothing for you")
+        await here.ask("a new question")
+        await letters.say(here.mo, "a letter")
+
+        async with here.bot() as house:
+            await here.said("hello", "hello")
+            await here.said("hello", "hello", room=letters)
+            await here.answered(house, 4)
+            assert here.posts(other) == []
+            assert here.posts(quiet) == []
+
+
+async def test_at_the_first_start_old_messages_are_left_alone(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        await here.ask("before there was a bot")
+        async with here.bot() as house:
+            await here.ask("hi")
+            await here.said("hello")
+            await here.answered(house, 1)
+
+
+async def test_several_that_came_while_it_was_away_get_one_reply(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        async with here.bot():
+            await here.ask()
+            await here.said("hello")
+        for number in range(3):
+            await here.ask(f"question {number}")
+
+        async with here.bot(reply__gather_seconds=0.1) as house:
+            await here.said("hello", "hello")
+            await here.answered(house, 2)
+            heard = here.heard()
+            assert heard.index("question 0") < heard.index("question 1") < heard.index("question 2")
+
+
+async def test_edits_and_deletions_while_it_was_away_count(tmp_path: Path) -> None:
+    async with scene(tmp_path, ["[NOTE: hm]", Hang()], "[SEND: hello]") as here:
+        async with here.bot():
+            await here.ask()
+            await here.until(lambda: here.asked)
+        asked = await here.ask("a mistaek")
+        await asked.edit(f"{here.at} a mistake")
+        await (await here.ask("a secret")).delete()
+
+        async with here.bot(reply__gather_seconds=0.1) as house:
+            await here.said("hello")
+            await here.answered(house, 2)
+            assert "a mistake" in here.heard()
+            assert "secret" not in here.whole()
+
+
+# Shards.
+
+
+async def test_two_shards_answer_each_for_its_servers_and_the_first_for_direct_messages(
+    tmp_path: Path,
+) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        rooms = [here.discord.guild(f"Server {shard}", shard=shard, of=2).channel() for shard in (0, 1)]
+        letters = here.discord.dm(here.mo)
+        async with here.bot(shards=Shards((0, 1), 2), sessions=2):
+            assert {session.shard for session in here.discord.world.hub.live()} == {0, 1}
+            for room in rooms:
+                await here.ask(room=room)
+                await here.said("hello", room=room)
+            await letters.say(here.mo, "hi")
+            await here.said("hello", room=letters)
+
+
+async def test_as_many_shards_as_the_server_wants(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        here.discord.gateway.settings.shards = 2
+        room = here.discord.guild("Server", shard=1, of=2).channel()
+        async with here.bot(sessions=2):
+            await here.ask(room=room)
+            await here.said("hello", room=room)
+
+
+async def test_one_shard_of_two_leaves_the_rest_to_another_process(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        rooms = [here.discord.guild(f"Server {shard}", shard=shard, of=2).channel() for shard in (0, 1)]
+        letters = here.discord.dm(here.mo)
+        async with here.bot(shards=Shards.parse("1/2")) as house:
+            await letters.say(here.mo, "hi")
+            for room in rooms:
+                await here.ask(room=room)
+            await here.said("hello", room=rooms[1])
+            await here.answered(house, 1)
+        assert here.posts(rooms[0]) == []
+        assert here.posts(letters) == []
