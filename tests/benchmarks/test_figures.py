@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import client, latency, parser, start, tokens
+from benchmarks import client, discord, flow, latency, parser, start, tokens
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
@@ -55,6 +55,19 @@ def test_latency() -> None:
     figures = latency.run(quick=True)
     assert [figure.goal.split(",")[0] for figure in figures] == ["p99 ≤ 5 ms", "≤ 40 KB"]
     assert all(_has_value(figure) for figure in figures)
+
+
+def test_discord() -> None:
+    completed, *others = discord.run(quick=True)
+    assert completed.ours == "40 of 40"
+    assert len(others) == 3
+    assert all(_has_value(figure) and figure.met is not None for figure in others)
+
+
+def test_flow_loses_nothing_and_keeps_the_order() -> None:
+    (figure,) = flow.run(quick=True)
+    assert figure.ours == "300 asked; 0 lost, 0 answered twice, 0 out of order"
+    assert figure.met
 
 
 def test_start() -> None:

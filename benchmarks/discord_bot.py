@@ -1,0 +1,86 @@
+"""The bot as the program runs it, in a process of its own, watched: how late its loop is, what it holds.
+
+Answers each line of JSON on standard input with one.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import new_event_loop
+from benchmarks.latency_worker import resident_kilobytes
+from pixi.app import open_household
+from pixi.channels.discord.bot import Bot
+from pixi.cli.running import tune
+from pixi.settings import Settings, load
+
+_LOOK_SECONDS = 0.005
+
+
+class Watch:
+    """Wakes up at short intervals, and notes by how much too late."""
+
+    def __init__(self) -> None:
+        self.lags: list[float] = []
+        self._spent = time.process_time()
+        self._began = time.monotonic()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            before = time.monotonic()
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.lags.append(time.monotonic() - before - _LOOK_SECONDS)
+
+    def report(self) -> dict[str, float]:
+        """What was seen since the last time."""
+        lags = sorted(self.lags) or [0.0]
+        share = (time.process_time() - self._spent) / (time.monotonic() - self._began)
+        self.lags, self._spent, self._began = [], time.process_time(), time.monotonic()
+        gc.collect()
+        return {
+            "lag_p99": lags[len(lags) * 99 // 100],
+            "kilobytes": resident_kilobytes(),
+            "cpu_share": share,
+        }
+
+
+def settings(job: dict[str, Any]) -> Settings:
+    """Of a bot in a folder, with everything else as it is by default."""
+    folder = Path(job["folder"])
+    (folder / "personas").mkdir(exist_ok=True)
+    (folder / "personas" / "pixi.md").write_text("---\nname: Pixi\npace: off\n---\n\nYou are Pixi.\n")
+    overrides = {
+        "store.url": f"sqlite:///{folder / 'pixi.db'}",
+        "model.name": "paced",
+        "model.base_url": job["base_url"],
+        "discord.api_url": job["api_url"],
+        "discord.token": job["token"],
+    }
+    return load(environ={}, folder=folder, overrides=overrides)
+
+
+async def main() -> None:
+    """Start the bot with the first line, then report until standard input closes."""
+    job = json.loads(await asyncio.to_thread(sys.stdin.readline))
+    chosen, watch = settings(job), Watch()
+    tune()
+    async with open_household(chosen) as house:
+        bot = Bot(house, token=job["token"], api_url=job["api_url"], tell=lambda _: None)
+        running = asyncio.create_task(bot.run())
+        watching = asyncio.create_task(watch.run())
+        print(json.dumps({}), flush=True)
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(json.dumps(watch.report()), flush=True)
+        watching.cancel()
+        running.cancel()
+        await asyncio.wait([running, watching])
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=lambda: new_event_loop()[0]) as run:
+        run.run(main())
