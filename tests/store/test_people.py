@@ -14,7 +14,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.prompt import stamp
+from pixi.core.stamps import stamp
 from pixi.core.written import SILENCE
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import SavedConversation, UnfinishedTurn
