@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 _GAP: Final = r"[^\S\n]{0,4}+"
-_DASHES: Final = "-–—"
+DASHES: Final = "-–—"
 _MARKS: Final = re.compile(r"\*+|_+|~+|`+")
 
 
@@ -56,16 +56,16 @@ class Handles:
 
 
 def parts_from_text(handle: Handle, text: str) -> bool:
-    """Whether the character behind a handle without a colon parts it from an argument.
+    """Whether what stands behind a handle without a colon parts it from an argument, or ends the command.
 
-    `[REACT #3😂]` does, `[SEND #3, you win]` and `[SEND #3-4 are fun]` do not.
+    In `[REACT #3😂]` it does, in `[SEND #3, you win]` and `[SEND #3-4 are fun]` it does not.
     """
     if any(character.isspace() for character in handle.fill):
         return True
     next_character = text[handle.end - 1]
-    if next_character in _DASHES:
+    if next_character in DASHES:
         return not text[handle.end : handle.end + 1].isdigit()
-    return next_character == "=" or unicodedata.category(next_character) == "So"
+    return next_character in "=]】］" or unicodedata.category(next_character) == "So"
 
 
 def left_open(*fills: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from rapidfuzz.distance import OSA
 
-from pixi.core.handles import Handles, left_open, parts_from_text
+from pixi.core.handles import DASHES, Handle, Handles, left_open, parts_from_text
 
 CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
 # Invisible in names and between the parts; inside a text the joiners among them shape emoji and Persian.
@@ -23,7 +23,6 @@ _INDENT = re.compile(r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:
 _INDENT_BEGUN = re.compile(
     r"[ \t]{0,32}(?:(?:[-*+>]|\d{1,2}[.)])[ \t]{1,8}|>){0,4}(?:[-+]|\d{1,2}[.)]?|[*_~]{1,3})?"
 )
-_DASHES = "-–—"
 _HANDLES = Handles(FILL)
 # Real words that are one slip away from a built-in name.
 _NO_SLIPS = frozenset({"MASSAGE", "NODE", "NONE", "NOPE", "NOSE", "NOT", "REACH", "REPAY", "SAND", "SEED"})
@@ -128,10 +127,12 @@ class Vocabulary:
             grows = self._unfinished(text, at, final)
             if grows == "more":
                 return grows
-        if next_character in "#＃":
-            opening = self._with_handle(match, name or self._slip(slip), text, final)
-            if opening is not None:
-                return opening
+        if next_character in "#＃" and (named := name or self._slip(slip)):
+            handle = self._handle(match, text, final)
+            if isinstance(handle, Handle):
+                return self._with_handle(match, named, handle, text, final)
+            if handle is not None:
+                return handle
         if name is None:
             # A capital word may be the beginning of a longer name.
             return None if colon else self._unfinished(text, at, final)
@@ -145,32 +146,33 @@ class Vocabulary:
             return None
         return self._without_colon(Opening(name, bracket, match.end()), after, text, final)
 
-    def _with_handle(
-        self, match: re.Match[str], name: str | None, text: str, final: bool
-    ) -> Opening | Unsure | None:
-        """`[REACT #3: 😂]`; None where the sign behind the name is only text."""
-        bracket, before, word, _, after, _ = match.groups()
-        handle = _HANDLES.at(text, match.end() - 1, match.start() + _WINDOW) if name else None
-        if handle is None or name is None:
-            return None
+    def _handle(self, match: re.Match[str], text: str, final: bool) -> Handle | Unsure | None:
+        """The number behind a name, `[REACT #3: 😂]`; None where the sign is only text."""
+        word = match[3]
+        handle = _HANDLES.at(text, match.end() - 1, match.start() + _WINDOW)
         if handle == "more":
             # Of a misspelt name, only the colon makes a command.
             return ("cut" if word else None) if final else "more"
-        end, number = handle.end, handle.number
-        next_character = text[end - 1]
-        if next_character in ":：":
-            emphasis = left_open(before, after, handle.fill)
-            return Opening(name, bracket, end, emphasis=emphasis, target=number)
+        if handle is None or text[handle.end - 1] in ":：":
+            return handle
         # Without a colon: only where the name is in capitals, and `# 1` may begin a headline.
         if not word or not word.isupper() or handle.apart:
             return None
+        if handle.end == len(text) and text[-1] in DASHES and not final:
+            return "more"  # it may stand between two numbers
+        return handle if parts_from_text(handle, text) else None
+
+    def _with_handle(
+        self, match: re.Match[str], name: str, handle: Handle, text: str, final: bool
+    ) -> Opening | Unsure | None:
+        bracket, before, _, _, after, _ = match.groups()
+        next_character = text[handle.end - 1]
+        opening = Opening(name, bracket, handle.end, target=handle.number)
+        if next_character in ":：":
+            return replace(opening, emphasis=left_open(before, after, handle.fill))
         if next_character == CLOSERS[bracket]:
-            return self._bare(Opening(name, bracket, end, bare=True, target=number), text, final)
-        if end == len(text) and next_character in _DASHES and not final:
-            return "more"
-        if not parts_from_text(handle, text):
-            return None
-        return self._without_colon(Opening(name, bracket, end, target=number), handle.fill, text, final)
+            return self._bare(replace(opening, bare=True), text, final)
+        return self._without_colon(opening, handle.fill, text, final)
 
     def _bare(self, opening: Opening, text: str, final: bool) -> Opening | Literal["more"] | None:
         """`[SEND]`, unless it is the text of a link: `[reply](http://…)`."""
@@ -187,7 +189,7 @@ class Vocabulary:
         spaced = any(character.isspace() for character in after)
         if separator == "=":
             return opening
-        if separator in _DASHES:
+        if separator in DASHES:
             if end == len(text):
                 return "cut" if final else "more"
             if not spaced or text[end].isspace():

@@ -22,7 +22,7 @@ from pixi.core.commands import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.lines import AssistantLine
+from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.reading import ProsePolicy
 from pixi.settings import ReplySettings
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -190,6 +190,22 @@ async def test_what_is_remembered_is_in_the_plain_form() -> None:
             await engine.receive(channel.message(text), channel)
             await engine.settled()
     assert AssistantLine("[SEND: hi]\n[REACT: 🥞]") in model.requests[1].lines
+
+
+async def test_a_number_leads_to_the_message_that_was_shown_with_it() -> None:
+    model = ScriptedModel(
+        "[SEND: hi]", "[REACT #1: 😂] [REPLY #1: true] [REACT: 🥞] [REACT #9: 🥞] [REPLY #9: hm]"
+    )
+    channel = RecordingChannel()
+    first, second = (channel.message(text, author=text, group=True) for text in ("ada", "Mo"))
+    async with Engine(model=model, persona=Persona("Pixi", "You are Pixi.")) as engine:
+        for message in (first, second):
+            await engine.receive(message, channel)
+            await engine.settled()
+    told = [line.text for line in model.requests[1].lines if isinstance(line, UserLine)]
+    assert [text.splitlines()[1] for text in told] == ['#1 "ada" (id author:ada):', '#2 "Mo" (id author:Mo):']
+    assert channel.reactions == [(first.id, "😂"), (second.id, "🥞")]
+    assert [(post.text, post.reply_to) for post in channel.posts[1:]] == [("true", first.id), ("hm", None)]
 
 
 SILENT = [example.reply for example in examples(section(GUIDE, "Silence"))]

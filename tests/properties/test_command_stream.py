@@ -1,10 +1,22 @@
 """What holds for the command language on every input, however odd and however cut."""
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, CommandText, Event, Prose, Thought
+from pixi.core.commands import (
+    BUILT_IN,
+    CommandEnded,
+    CommandStarted,
+    CommandStream,
+    CommandText,
+    Event,
+    Prose,
+    Thought,
+)
+from pixi.core.written import read_again, written
 from tests.conformance.reading import check_shape, merged, pieces_at, read, read_alone
 from tests.properties.fragments import CANARY, FRAGMENTS, PEOPLE, may_hide_a_canary
 
@@ -147,6 +159,35 @@ def test_events_hold_no_more_than_was_written(reply: str) -> None:
     spoken = sum(len(event.text) for event in events if isinstance(event, Prose | CommandText | Thought))
     assert spoken <= len(reply)
     assert len(events) <= 3 * len(reply)
+
+
+@quiet
+@given(
+    replies,
+    st.sampled_from(("[{}: ", "[{} ", "【{}：", "[**{}:** ", "[{} - ", "[{}]")),
+    st.integers(1, 999_999_999),
+)
+def test_a_number_changes_the_target_and_nothing_else(rest: str, form: str, number: int) -> None:
+    assume(form != "[{} " or rest[:1] not in ("", "#", "＃"))
+    plain = merged(read([form.format("SEND") + rest], people=PEOPLE).events)
+    assume(plain and isinstance(plain[0], CommandStarted))
+    first = next((at for at, event in enumerate(plain) if isinstance(event, CommandEnded)), -1)
+    expected = [
+        replace(event, target=number)
+        if isinstance(event, CommandStarted | CommandEnded) and at <= first
+        else event
+        for at, event in enumerate(plain)
+    ]
+    assert merged(read([form.format(f"SEND #{number}") + rest], people=PEOPLE).events) == expected
+
+
+@quiet
+@given(replies)
+def test_the_clean_form_of_a_command_names_the_same_message(reply: str) -> None:
+    for event in read([reply]).events:
+        if isinstance(event, CommandEnded):
+            (again,) = read_again(written(event.name, event.argument, BUILT_IN, event.target), BUILT_IN)
+            assert (again.name, again.target) == (event.name, event.target)
 
 
 # ------------------------------------------------------------------ what is held back
