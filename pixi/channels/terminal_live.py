@@ -12,7 +12,7 @@ from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
-from pixi.core.events import TurnEvent
+from pixi.core.events import Opened, TurnEvent
 from pixi.core.message import Message
 
 HELP = """\
@@ -25,6 +25,8 @@ Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_SECONDS = 0.1
+
+_MESSAGE_OPENED = Opened("send")
 
 Tell = Callable[[str], None]
 OpenAnswering = Callable[[Tell, Tell], AbstractAsyncContextManager[Answering]]
@@ -122,12 +124,11 @@ class LiveTerminal:
         return None
 
     async def typing(self) -> None:
-        """Show that a message is being written."""
-        self._writing = True
-        self._screen.redraw()
+        """Nothing to do: a message that opens is seen."""
 
     def show(self, event: TurnEvent) -> None:
         """Show what happened."""
+        self._writing |= event == _MESSAGE_OPENED
         self._transcript.happened(event)
         self._screen.changed()
 

@@ -9,7 +9,8 @@ from pixi.core.events import Failed
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.persona import Persona
-from pixi.testing import ScriptedModel
+from pixi.store.sqlite import SqliteStore
+from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene, until
@@ -129,3 +130,27 @@ async def test_work_that_will_not_end_does_not_hold_up_the_end(
         assert command.told >= 1
         assert "left to itself" in caplog.text
         await let_go(tool, command)
+
+
+async def test_an_act_of_the_last_process_that_hangs_does_not_hold_up_the_end() -> None:
+    class Hanging(RecordingChannel):
+        async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+            self.typed = -1
+            await asyncio.Event().wait()
+            return None
+
+    store = await SqliteStore.open(":memory:")
+    channel = Hanging()
+    said = channel.message("hello")
+    await store.receive(said)
+    turn = await store.begin_turn(said.conversation, 0, "Pixi", (said.id,))
+    await store.intend(turn, 1, "send", "a")
+    async with scene(ScriptedModel(), store=store, channel=channel) as here:
+        await here.say("well?")
+        await until(lambda: channel.typed == -1)
+        async with asyncio.timeout(2):
+            await here.engine.close()
+    saved = await store.load(said.conversation)
+    assert [effect.outcome for effect in saved.unfinished[0].effects] == [None]
+    assert [message.text for message in saved.waiting] == ["well?"]
+    await store.close()
