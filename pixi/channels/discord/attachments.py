@@ -10,6 +10,7 @@ import aiohttp
 import discord
 
 from pixi.channels.discord.rules import Rules
+from pixi.channels.discord.wording import one_line
 from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.message import Image
 
@@ -17,7 +18,8 @@ _log = logging.getLogger("pixi.discord")
 
 _SECONDS = 15.0  # for one file to come
 _TEXT_BYTES = 4_000_000  # of a text file that is fetched, in order to read its beginning
-_LONGEST_NAME = 80
+_PIECE_BYTES = 65_536
+_AS_IT_IS = {"Accept-Encoding": "identity"}  # what is unpacked on its way could be of any size
 _TEXT_TYPES = ("application/json", "application/xml", "application/x-yaml", "application/toml")
 _TEXT_ENDINGS = frozenset(
     (
@@ -26,6 +28,7 @@ _TEXT_ENDINGS = frozenset(
         ".svg", ".tex", ".toml", ".ts", ".tsv", ".txt", ".xml", ".yaml", ".yml",
     )
 )  # fmt: skip
+_MISTAKEN = ("video/mp2t", "video/vnd.dlna.mpeg-tts")  # for these Discord takes TypeScript
 _PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
@@ -77,9 +80,9 @@ class AttachmentReader:
         """The picture, or in a few words why there is none."""
         if attachment.size > rules.picture_megabytes * 1_000_000:
             return f"{_size(attachment)} is too large"
-        data = await _fetched(attachment)
-        if data is None:
-            return "it could not be fetched"
+        data = await _fetched(attachment, int(rules.picture_megabytes * 1_000_000))
+        if isinstance(data, str):
+            return data
         try:
             async with self._decoding:
                 return await asyncio.to_thread(fit_for_model, data, longest_side=rules.picture_pixels)
@@ -127,7 +130,7 @@ def _is_text(attachment: discord.Attachment) -> bool:
     if kind.startswith("text/") or kind in _TEXT_TYPES:
         return True
     # Discord guesses the type by the ending, and knows fewer of them than people send.
-    unknown = kind in ("", "application/octet-stream") or not kind.startswith(("image/", "video/", "audio/"))
+    unknown = kind in _MISTAKEN or not kind.startswith(("image/", "video/", "audio/"))
     return unknown and PurePath(attachment.filename).suffix.lower() in _TEXT_ENDINGS
 
 
@@ -149,9 +152,9 @@ async def _text_file(attachment: discord.Attachment, characters: int) -> str:
     head = f"file {_name(attachment)}"
     if attachment.size > _TEXT_BYTES:
         return f"[{head}, {_size(attachment)}, too large to be read]"
-    data = await _fetched(attachment)
-    if data is None:
-        return f"[{head}, which could not be fetched]"
+    data = await _fetched(attachment, _TEXT_BYTES)
+    if isinstance(data, str):
+        return f"[{head}; {data}]"
     text = _decoded(data)
     if text is None:
         return f"[{head}, {_size(attachment)}, which holds no text]"
@@ -168,13 +171,23 @@ def _decoded(data: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-async def _fetched(attachment: discord.Attachment) -> bytes | None:
+async def _fetched(attachment: discord.Attachment, most: int) -> bytes | str:
+    """The file if it has so many bytes at most, whatever its message claims; else in a few words why not."""
+    data = bytearray()
     try:
-        async with asyncio.timeout(_SECONDS):
-            return await attachment.read()
-    except (discord.HTTPException, aiohttp.ClientError, OSError) as error:  # OSError: a timeout too
+        async with (
+            asyncio.timeout(_SECONDS),
+            aiohttp.ClientSession(headers=_AS_IT_IS, auto_decompress=False) as session,
+            session.get(attachment.url, raise_for_status=True) as response,
+        ):
+            async for piece in response.content.iter_chunked(_PIECE_BYTES):
+                data += piece
+                if len(data) > most:
+                    return "it is larger than was said"
+    except (aiohttp.ClientError, OSError) as error:  # OSError: a timeout too
         _log.warning("attachment %s could not be fetched: %s", attachment.id, type(error).__name__)
-        return None
+        return "it could not be fetched"
+    return bytes(data)
 
 
 def _name(attachment: discord.Attachment) -> str:
@@ -182,8 +195,7 @@ def _name(attachment: discord.Attachment) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = " ".join(text.split()).replace('"', "'")
-    return line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "…"
+    return one_line(text).replace('"', "'")
 
 
 def _size(attachment: discord.Attachment) -> str:
