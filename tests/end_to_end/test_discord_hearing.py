@@ -316,6 +316,16 @@ async def test_a_picture_in_the_message_that_is_asked_about_is_shown(tmp_path: P
         assert "my cat" in here.heard()
 
 
+async def test_a_picture_is_still_shown_after_a_restart(tmp_path: Path) -> None:
+    async with scene(tmp_path, [Hang()], "[SEND: nice]") as here:
+        async with here.bot(model__vision=True):
+            await here.room.say(here.mo, f"{here.at} look", attachments=[picture()])
+            await here.until(lambda: here.asked)
+        async with here.bot(model__vision=True):
+            await here.said("nice")
+            assert len(shown(here)) == 1
+
+
 async def test_a_model_that_does_not_see_is_told_that_there_is_a_picture(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: nice]") as here, here.bot():
         await here.room.say(here.mo, f"{here.at} look", attachments=[picture()])
