@@ -13,6 +13,7 @@ from pixi.channels.discord.client import Client, Shards, quiet_logs
 from pixi.channels.discord.events import Events
 from pixi.channels.discord.house import House
 from pixi.channels.discord.recent import Recent
+from pixi.channels.discord.reconnecting import patient_gateway
 from pixi.channels.discord.residents import residents
 from pixi.channels.discord.server import Server, find_server, pointed_at
 from pixi.channels.discord.slash import Slash
@@ -69,7 +70,7 @@ class Bot:
         """
         token = _checked(self._token)
         server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs():
+        with quiet_logs(), patient_gateway():
             async with pointed_at(server):
                 await self._run(token, server)
 
