@@ -144,7 +144,7 @@ def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:
         }
         more = getattr(record, "fields", None)
         if isinstance(more, Mapping):
-            fields = {**more, **fields}
+            fields |= {key: value for key, value in more.items() if key not in fields}
         if trace := _trace(record):
             fields["traceback"] = trace
         return json.dumps(_harmless(fields, mask), ensure_ascii=False)
