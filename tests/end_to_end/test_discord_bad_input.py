@@ -149,6 +149,24 @@ async def test_a_refused_reaction_does_not_hinder_the_message(tmp_path: Path) ->
             assert asked.reactions == {}
 
 
+async def test_a_thread_that_is_locked_under_the_reply_ends_that_reply_with_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = asyncio.Event()
+    reply: Script = ["[SEND: one]", Until(gate), "[SEND: two][SEND: three]"]
+    async with scene(tmp_path, reply) as here, here.bot() as house:
+        thread = here.guild.thread(here.room, "Pans", owner=here.mo)
+        await here.ask(room=thread)
+        await here.said("one", room=thread)
+        thread.update(archived=True, locked=True)
+        gate.set()
+        await here.answered(house, 1)
+        assert tries(here, thread.id) == 2
+    (line,) = warned(caplog)
+    assert "#Pans" in line
+    assert "archived" in line
+
+
 async def test_a_bot_that_is_thrown_out_under_the_reply_goes_on_elsewhere(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

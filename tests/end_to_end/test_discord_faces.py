@@ -80,6 +80,20 @@ async def test_a_reply_to_one_of_them_is_for_that_one(tmp_path: Path) -> None:
         await here.said("I am Edda", "I am Edda", "I am Pixi")
 
 
+async def test_their_faces_and_who_said_what_are_known_after_a_restart(tmp_path: Path) -> None:
+    script = by_persona("[SEND: I am Pixi]", "[SEND: I am Edda]")
+    async with scene(tmp_path, script, personas=BOTH) as here:
+        async with here.bot(discord__faces="webhook") as house:
+            await move_in(here, house, "pixi", "edda")
+            await here.room.say(here.mo, "edda?")
+            await here.said("I am Edda")
+        async with here.bot(discord__faces="webhook") as house:
+            await here.room.say(here.mo, "really?", reply_to=here.posted("I am Edda"))
+            await here.said("I am Edda", "I am Edda")
+            await here.answered(house, 2)
+        assert len(here.discord.world.webhooks) == 1
+
+
 async def test_a_talk_among_themselves_ends_with_the_budget_and_goes_on_when_a_human_speaks(
     tmp_path: Path,
 ) -> None:

@@ -86,6 +86,21 @@ async def test_what_came_while_it_was_away_is_answered_if_it_is_not_old(tmp_path
             assert here.posts(quiet) == []
 
 
+async def test_threads_and_posts_that_were_opened_while_it_was_away_are_answered(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: hello]") as here:
+        forum = here.guild.forum("questions")
+        async with here.bot():
+            await here.ask()
+            await here.said("hello")
+        thread = here.guild.thread(here.room, "Pans", owner=here.mo)
+        await here.ask(room=thread)
+        post = await forum.post(here.mo, "Syrup", f"{here.at} maple or not?")
+
+        async with here.bot():
+            await here.said("hello", room=thread)
+            await here.said("hello", room=post)
+
+
 async def test_at_the_first_start_old_messages_are_left_alone(tmp_path: Path) -> None:
     async with scene(tmp_path, "[SEND: hello]") as here:
         await here.ask("before there was a bot")

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.channel import NOTICE
-from tests.end_to_end.bot import EDDA, Script, leaves, scene
+from pixi.store.store import Place
+from tests.end_to_end.bot import EDDA, PERSONA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
 
 # More than one message.
@@ -56,6 +57,55 @@ async def test_a_message_after_something_was_seen_is_answered_next(tmp_path: Pat
         assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"  # as delivered
         assert "three" not in here.whole()
         assert "what about this" in here.heard()
+
+
+async def test_a_question_that_is_deleted_while_it_waits_is_not_answered(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    begun: Script = ["[SEND: one]\n[SEND: tw", Until(gate), "o]"]
+    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as house:
+        await here.ask("a long story")
+        await here.said("one")
+        await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
+        await (await here.ask("a secret")).delete()
+        await here.discord.idle()
+        gate.set()
+        await here.said("one", "two")
+        await here.answered(house, 1)
+
+        await here.ask("and now?")
+        await here.said("one", "two", "three")
+        assert "secret" not in here.whole()
+
+
+async def test_of_two_questions_the_one_that_is_deleted_is_not_answered(tmp_path: Path) -> None:
+    async with scene(tmp_path, [Hang()], [Hang()], "[SEND: ok]") as here, here.bot() as house:
+        await here.ask("first question")
+        await here.until(lambda: here.asked)
+        second = await here.ask("second question")
+        await here.until(lambda: len(here.asked) == 2)
+        await second.delete()
+
+        await here.said("ok")
+        await here.answered(house, 3)
+        assert "first question" in here.heard()
+        assert "second question" not in here.whole()
+
+
+async def test_who_was_chosen_during_a_reply_speaks_from_the_next_one_on(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    begun: Script = ["[SEND: one]\n", Until(gate), "[SEND: two]"]
+    personas = {"pixi": PERSONA, "edda": EDDA}
+    async with scene(tmp_path, begun, "[SEND: Edda here]", personas=personas) as here, here.bot() as house:
+        await here.ask()
+        await here.said("one")
+        await house.set_place(here.address(persona=""), Place(personas=("edda",)))
+        gate.set()
+        await here.said("one", "two")
+
+        await here.ask("who are you?")
+        await here.said("one", "two", "Edda here")
+        assert "You are Edda." in here.whole()
+        assert "[SEND: one]" not in here.whole()  # each has a talk of its own
 
 
 async def test_two_channels_of_a_server_are_answered_side_by_side(tmp_path: Path) -> None:

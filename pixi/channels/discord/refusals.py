@@ -70,7 +70,7 @@ _LINES_BY_STATUS = {
     429: "too much was asked of it at once",
 }
 _CLOSED = frozenset(
-    (UNKNOWN_CHANNEL, 10004, 40001, MISSING_ACCESS, MISSING_PERMISSIONS, 50007, 50278, 160005)
+    (UNKNOWN_CHANNEL, 10004, 40001, MISSING_ACCESS, MISSING_PERMISSIONS, 50007, 50083, 50278, 160005)
 )
 """What stands in the way of every message there, not of this one alone."""
 
