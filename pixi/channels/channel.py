@@ -53,8 +53,11 @@ class Channel(Protocol):
         """The id of a message that was posted as this part by an earlier process, if it was.
 
         Asked after a crash, for an act of which only the intent is on record. `after` is the id of the last
-        message known to come before it: one that the turn posted, or the one that it answers. A platform
-        that cannot be asked gives None.
+        message known to come before it: one that the turn posted, or the one that it answers. None: it was
+        not posted, or posting it again under its nonce does no harm.
+
+        Raises:
+            ChannelLost: that cannot be found out.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Protocol, TextIO
 
 from pixi.channels.channel import Channel
 from pixi.channels.terminal_text import one_line, printable
-from pixi.core.errors import ChannelError
+from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
 
@@ -118,8 +118,10 @@ class LinesChannel:
         """Nothing to do: the event shows it."""
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Only what was printed last is known, and not what an earlier process printed."""
-        return nonce if nonce == self._printed else None
+        """Only what was printed last is known. Raises `ChannelLost` for what an earlier process printed."""
+        if nonce != self._printed:
+            raise ChannelLost("what was printed earlier cannot be looked at.")
+        return nonce
 
     async def typing(self) -> None:
         """Nothing to do."""

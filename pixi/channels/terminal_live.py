@@ -12,6 +12,7 @@ from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
+from pixi.core.errors import ChannelLost
 from pixi.core.events import Opened, TurnEvent
 from pixi.core.message import Message
 
@@ -120,8 +121,8 @@ class LiveTerminal:
         self._screen.changed()
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """What was shown by an earlier process cannot be looked at."""
-        return None
+        """Raises `ChannelLost`: what was shown by an earlier process cannot be looked at."""
+        raise ChannelLost("what was shown earlier cannot be looked at.")
 
     async def typing(self) -> None:
         """Nothing to do: a message that opens is seen."""

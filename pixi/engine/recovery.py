@@ -88,7 +88,7 @@ class Recovery:
                 with foreign(f"finishing to {effect.kind}"):
                     return await self._act(effect, answered, self.channel, after)
         except ChannelLost as error:
-            _log.warning("an act of conversation %s could not be finished: %s", self.conversation, error)
+            _log.info("an act of conversation %s could not be finished: %s", self.conversation, error)
         except ChannelError:
             return "refused", None
         except (ForeignError, TimeoutError):

@@ -17,7 +17,7 @@ from pixi.channels.discord.refusals import Refused, asked
 from pixi.channels.discord.shared import Shared
 from pixi.channels.discord.splitting import LIMIT, split, units
 from pixi.channels.discord.wording import one_line
-from pixi.core.errors import ChannelError
+from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Performed, Reacted, Sent, TurnEnded, TurnEvent
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ NOTICE = "-# Something went wrong; please try again in a minute."
 """What people see where a reply broke before anything of it was seen."""
 
 _NOTICE_SECONDS = 60.0  # between two notices in a channel
+_NONCE_SECONDS = 120.0  # Discord remembers a nonce for some minutes
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
 
@@ -131,16 +132,29 @@ class DiscordChannel:
         self._shared.accepted(target.id, "reaction")
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """The id of our message after that one which is this part; None too where the history is closed.
+        """The id of our message after that one which is this part.
 
-        Then it is posted again: within some minutes Discord knows the nonce, and posts nothing twice.
+        None too where the history is closed while Discord still knows the nonce: posted again, it would be
+        the same message.
+
+        Raises:
+            ChannelLost: the history is closed, and what is posted now might be there twice.
         """
         earlier = _number(after)
-        found, _ = await self._delivery(text, nonce, earlier, after=earlier).find()
+        found, looked = await self._delivery(text, nonce, earlier, after=earlier).find()
         if found is None:
+            if not looked and not self._knows_nonces_since(earlier):
+                raise ChannelLost("the history cannot be read, so nobody knows whether it was posted.")
             return None
         self._remember(found)
         return str(found)
+
+    def _knows_nonces_since(self, earlier: int | None) -> bool:
+        """Whether Discord still remembers the nonces of what was posted after that message."""
+        if earlier is None or self._shared.house.rules.faces == "webhook":
+            return False  # a webhook's it never learned
+        age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
+        return age < _NONCE_SECONDS
 
     async def typing(self) -> None:
         """Show for ten seconds that the bot is writing.

@@ -277,9 +277,16 @@ async def test_an_equal_message_of_the_same_turn_is_not_taken_for_it(scene: Scen
 
 
 @pytest.mark.parametrize("status", [403, 404, 0])
-async def test_a_history_that_cannot_be_read_finds_nothing(scene: Scene, status: int) -> None:
-    scene.rest.faults.append(Fault("GET", "/messages", status=status))
-    assert await scene.channel().sent_before("hi", nonce="1", after="1") is None
+async def test_where_the_history_cannot_be_read_the_nonce_is_trusted_as_long_as_discord_knows_it(
+    scene: Scene, status: int
+) -> None:
+    lately, earlier = (
+        str(discord.utils.time_snowflake(discord.utils.utcnow() - timedelta(seconds=age))) for age in (5, 600)
+    )
+    scene.rest.faults.append(Fault("GET", "/messages", status=status, times=9))
+    assert await scene.channel().sent_before("hi", nonce="1", after=lately) is None
+    with pytest.raises(ChannelLost, match="cannot be read"):
+        await scene.channel().sent_before("hi", nonce="1", after=earlier)
 
 
 # Reactions and typing.
