@@ -10,7 +10,7 @@ from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord import client
+from pixi.channels.discord import client, reconnecting
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.client import Shards
@@ -88,8 +88,11 @@ class Scene:
                 shards=shards,
                 tell=self.told.append,
             )
-            # All guilds of a test come at once, and its Discord lets sessions begin as they like.
-            with mock.patch.multiple(client, _LAST_GUILD=0.05, _BETWEEN_SESSIONS=0.0):
+            # All guilds of a test come at once, and its Discord lets sessions and connections begin at once.
+            with (
+                mock.patch.multiple(client, _LAST_GUILD=0.05, _BETWEEN_SESSIONS=0.0),
+                mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
+            ):
                 running = asyncio.create_task(bot.run())
                 try:
                     ready = asyncio.create_task(self.discord.ready(sessions))
