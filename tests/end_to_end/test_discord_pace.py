@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from pixi.toolbox.context import Context
-from tests.end_to_end.bot import PERSONA, Scene, Script, scene
+from tests.end_to_end.bot import PERSONA, Script, scene
 from tests.servers.scripted_openai import Tell, Until, Wait, call, chunk, finish, stream, usage
 
 HUMAN = PERSONA.replace("pace: off", "pace: human")
@@ -76,8 +76,8 @@ async def test_a_slow_sign_of_typing_holds_no_message_up(tmp_path: Path) -> None
 
 async def test_a_human_pace_holds_messages_and_not_the_stream(tmp_path: Path) -> None:
     read = asyncio.Event()
-    # More than any socket takes in: it is only gone when the bot reads on while it waits.
-    flood = [chunk({"reasoning_content": "z" * 8_000})] * 1_000
+    # Two megabytes, more than a connection holds: they are gone only when the bot reads while it waits.
+    flood = [chunk({"reasoning_content": "z" * 8_000})] * 250
     reply = stream("[SEND: hi there]\n[SEND: you]\n[NOTE: a]", *flood, Tell(read), finish(), usage(10, 5))
     async with scene(tmp_path, reply, personas={"pixi": HUMAN}) as here, here.bot():
         await here.ask()
@@ -92,13 +92,13 @@ async def test_a_human_pace_holds_messages_and_not_the_stream(tmp_path: Path) ->
 
 async def test_the_time_that_a_model_took_to_write_is_not_waited_again(tmp_path: Path) -> None:
     closed = asyncio.Event()
-    reply: Script = ["[SEND: hi", Wait(0.7), Tell(closed), "]", Until(asyncio.Event())]
+    reply: Script = ["[SEND: twelve chars", Wait(1.3), Tell(closed), "]", Until(asyncio.Event())]
     async with scene(tmp_path, reply, personas={"pixi": HUMAN}) as here, here.bot():
         await here.ask()
         await closed.wait()
         at = time.monotonic()
-        await here.said("hi")
-        assert here.posted("hi").at - at < 0.3  # somebody who types it needs half a second
+        await here.said("twelve chars")
+        assert here.posted("twelve chars").at - at < 0.8  # somebody who types it needs 1.3 s
 
 
 async def test_the_operator_may_set_one_pace_for_all(tmp_path: Path) -> None:
@@ -108,23 +108,16 @@ async def test_the_operator_may_set_one_pace_for_all(tmp_path: Path) -> None:
     ):
         asked = await here.ask()
         await here.said(*["a message of many letters"] * 3)
-        assert here.room.messages[-1].at - asked.at < 1.0
+        assert here.room.messages[-1].at - asked.at < 3.0  # typed, they take seven seconds
 
 
 async def test_while_one_is_being_typed_another_channel_is_answered(tmp_path: Path) -> None:
-    async with scene(tmp_path, "[SEND: hi]", personas={"pixi": HUMAN}) as here:
-        rooms = [here.room, *(here.guild.channel(f"room {number}") for number in range(4))]
+    async with scene(tmp_path, "[SEND: hi there]", personas={"pixi": HUMAN}) as here:
+        rooms = [here.guild.channel(f"room {number}") for number in range(5)]
         async with here.bot():
-            await _warm(here)
             began = time.monotonic()
-            for room in rooms[1:]:
+            for room in rooms:
                 await here.ask(room=room)
-            for room in rooms[1:]:
-                await here.said("hi", room=room)
-            assert time.monotonic() - began < 1.2  # half a second each, side by side
-
-
-async def _warm(here: Scene) -> None:
-    """Let the first reply pay for what is read once."""
-    await here.ask()
-    await here.said("hi")
+            for room in rooms:
+                await here.said("hi there", room=room)
+            assert time.monotonic() - began < 3.0  # a second each, side by side
