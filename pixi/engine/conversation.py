@@ -79,7 +79,6 @@ class LiveConversation:
             StoreError: it could not be recorded, and will not be answered.
         """
         arrived = time.monotonic()
-        # Who reads the waiting messages from the store meanwhile leaves out what is on its way here.
         self._arriving.add(message.id)
         try:
             recorded = await self._shared.store.receive(message)
@@ -91,6 +90,8 @@ class LiveConversation:
         if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
+        if self._holds(recorded.id):  # who read the store meanwhile has found it there
+            return
         if recorded.addressed or self._history.is_known:  # else it waits in the store until it is read
             self._pending.hear(recorded, arrived=arrived)
             self._pending.pass_over(OVERHEARD)
@@ -165,11 +166,10 @@ class LiveConversation:
         async with self._lock:
             saved = await self._history.recover(self._casting.stage(self._name), channel)
             self._history.forget()
-        waiting = [message for message in saved.waiting if message.id not in self._arriving]
-        wanted = any(message.addressed and message.sent_at >= since for message in waiting)
+        wanted = any(message.addressed and message.sent_at >= since for message in saved.waiting)
         if channel is not None and wanted and not self._resting:
             self._channel = self._channel or channel
-            self._pending.replace(waiting)
+            self._pending.replace(list(saved.waiting))
             self._see_to_it()
         await self.settled()
 
@@ -286,10 +286,15 @@ class LiveConversation:
         window = self._history.window(stage)
         if window is None:
             window, saved = await self._history.read(stage, message, self._channel)
-            on_the_way = self._arriving.difference(self._pending.ids)
-            self._pending.replace([message for message in saved.waiting if message.id not in on_the_way])
+            self._pending.replace(list(saved.waiting))
             self._pending.pass_over(OVERHEARD)
         return window
+
+    def _holds(self, message_id: str) -> bool:
+        """Whether a message is here already, to be answered or being answered."""
+        answer = self._answer
+        here = self._pending.find(message_id) or (answer and answer.heard.find(message_id))
+        return here is not None
 
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""

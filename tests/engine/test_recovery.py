@@ -120,6 +120,40 @@ async def test_how_old_that_is_can_be_said(store: SqliteStore) -> None:
         assert here.channel.sent == ["a"]
 
 
+class Hesitant(SqliteStore):
+    """Records nothing until it may; everything else is done at once."""
+
+    may: asyncio.Event
+    asked: asyncio.Event
+
+    async def receive(self, message: Message) -> Message | None:
+        self.asked.set()
+        await self.may.wait()
+        return await super().receive(message)
+
+
+@pytest.mark.parametrize("turn_begun", [False, True])
+async def test_what_waits_is_answered_also_while_it_comes_in_once_more(
+    tmp_path: Path, turn_begun: bool
+) -> None:
+    said = message("hello", "m1")
+    before = await SqliteStore.open(tmp_path / "pixi.db")
+    await (crashed(before, said) if turn_begun else before.receive(said))
+    await before.close()
+    store = await Hesitant.open(tmp_path / "pixi.db")
+    assert isinstance(store, Hesitant)
+    store.may, store.asked = asyncio.Event(), asyncio.Event()
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
+        again = asyncio.create_task(here.engine.receive(said, here.channel))
+        await store.asked.wait()
+        await resume(here)
+        store.may.set()
+        await again
+        await here.engine.settled()
+        assert here.channel.sent == ["hi"]
+    await store.close()
+
+
 class Stern(RecordingChannel):
     """Refuses, is lost, or breaks."""
 
