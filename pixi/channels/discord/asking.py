@@ -4,14 +4,16 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, TypeVar
 
-import aiohttp
 import discord
 
 from pixi.channels.discord.access import Asker
+from pixi.channels.discord.refusals import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
 from pixi.channels.discord.rules import Rules
+from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")
 
+_SECONDS = 5.0  # for one question, while the message waits
 _REMEMBERED = 500  # answers about roles, and about channels that were not announced
 
 _K = TypeVar("_K")
@@ -51,14 +53,18 @@ def chosen_for(channel: "Place") -> tuple[int, ...]:
     return tuple(each for each in (channel.id, parent, guild_of(channel)) if each)
 
 
+def roles_of(member: discord.Member) -> frozenset[int]:
+    """Ids of their roles. They count even where the guild did not tell which roles it has."""
+    return frozenset((*member._roles, member.guild.id))
+
+
 def asker_of_interaction(interaction: discord.Interaction) -> Asker:
     """Who used a command, and where."""
     user = interaction.user
     member = user if isinstance(user, discord.Member) else None
     return Asker(
         user=user.id,
-        # Their ids count even while the guild itself is not there, and nothing else is known of the roles.
-        roles=frozenset((*member._roles, member.guild.id)) if member is not None else frozenset(),
+        roles=roles_of(member) if member is not None else frozenset(),
         guild=interaction.guild_id,
         channels=places_of(interaction.channel),
         manages=interaction.guild_id is not None and interaction.permissions.manage_guild,
@@ -71,7 +77,7 @@ class Askers:
 
     def __init__(self) -> None:
         self._roles: OrderedDict[tuple[int, int], frozenset[int]] = OrderedDict()
-        self._channels: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        self._channels: OrderedDict[int, tuple[int, ...] | None] = OrderedDict()
 
     async def of(self, message: discord.Message, rules: Rules, *, ask: bool = True) -> Asker | None:
         """Who wrote a message, and where; None where the rules block what cannot be found out.
@@ -92,7 +98,7 @@ class Askers:
         roles = frozenset[int]()
         named = bool(rules.allowed_roles or rules.blocked_roles)
         if isinstance(author, discord.Member):
-            roles = frozenset(role.id for role in author.roles)
+            roles = roles_of(author)
         elif named and guild is not None and message.webhook_id is None:
             known = await self._member_roles(message, guild, ask=ask)
             if known is None and rules.blocked_roles:
@@ -108,8 +114,9 @@ class Askers:
         )
 
     def forget_roles(self) -> None:
-        """Ask anew: roles may have changed."""
+        """Ask anew: roles may have changed, and channels that could not be read may be known now."""
         self._roles.clear()
+        self._channels.clear()
 
     async def _member_roles(
         self, message: discord.Message, guild: int, *, ask: bool
@@ -119,15 +126,15 @@ class Askers:
             return self._roles[key]
         if not ask or message.guild is None:
             return None
+        there = message.guild
         try:
-            member = await message.guild.fetch_member(message.author.id)
-        except discord.NotFound:
-            roles = frozenset[int]()  # they left the guild
-        except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
-            _log.warning("the roles of user %s could not be read: %s", message.author.id, error)
-            return None
-        else:
-            roles = frozenset(role.id for role in member.roles)
+            member = await asked(lambda: there.fetch_member(message.author.id), "member", seconds=_SECONDS)
+            roles = roles_of(member)
+        except ChannelError as error:
+            if not isinstance(error, Refused) or error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
+                _log.warning("the roles of user %s could not be read: %s", message.author.id, error)
+                return None
+            roles = frozenset()  # they left the guild
         _remember(self._roles, key, roles)
         return roles
 
@@ -138,12 +145,15 @@ class Askers:
             return self._channels[channel_id]
         if not ask or message.guild is None:
             return None
+        there = message.guild
+        places: tuple[int, ...] | None = None
         try:
-            channel = await message.guild.fetch_channel(channel_id)
-        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+            channel = await asked(lambda: there.fetch_channel(channel_id), "channel", seconds=_SECONDS)
+            places = places_of(channel)
+        except ChannelError as error:
             _log.warning("channel %s could not be read: %s", channel_id, error)
-            return None
-        places = places_of(channel)
+            if not isinstance(error, Refused):
+                return None  # another time, maybe
         _remember(self._channels, channel_id, places)
         return places
 

@@ -10,6 +10,7 @@ import discord
 
 from pixi.channels.discord.address import prefix_of
 from pixi.channels.discord.client import Client, Shards, quiet_logs
+from pixi.channels.discord.completing import complete_sessions
 from pixi.channels.discord.events import Events
 from pixi.channels.discord.house import House
 from pixi.channels.discord.recent import Recent
@@ -70,7 +71,7 @@ class Bot:
         """
         token = _checked(self._token)
         server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patient_gateway():
+        with quiet_logs(), patient_gateway(), complete_sessions():
             async with pointed_at(server):
                 await self._run(token, server)
 

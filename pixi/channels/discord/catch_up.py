@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -21,7 +21,8 @@ _log = logging.getLogger("pixi.discord")
 _CHANNELS = 200  # that are read after one start
 _UNANNOUNCED = 50  # of them channels that Discord does not list by itself, i.e. direct messages
 _AT_ONCE = 4
-_SECONDS = 20.0  # for reading one channel
+_SECONDS = 8.0  # for reading one channel, whose people wait
+_DIRECT_SECONDS = 8.0  # for finding direct messages, for which all channels of a shard wait
 
 InGuild = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
 Readable = InGuild | discord.DMChannel
@@ -75,7 +76,7 @@ class CatchingUp:
         oldest = discord.utils.time_snowflake(
             discord.utils.utcnow() - timedelta(minutes=rules.catch_up_minutes)
         )
-        alive = max(marks.values())  # where no watermark is, nothing was written until then
+        alive = self._alive(marks)
         found: list[Missed] = []
         for guild in guilds:
             for channel in _channels_of(guild):
@@ -87,6 +88,12 @@ class CatchingUp:
         if direct:
             found = [*await self._direct(marks, oldest), *found]
         return found if len(found) <= _CHANNELS else await self._first_those_with_conversations(found)
+
+    def _alive(self, marks: Mapping[int, int]) -> int:
+        """Until when nothing was written where no watermark is. What another process of the same bot took
+        note of, in the guilds of its own shards, does not count."""
+        here = [mark for each, mark in marks.items() if self._client.get_channel(each) is not None]
+        return max(here or marks.values())
 
     async def read(self, missed: Missed) -> None:
         """Hear the newest messages that were missed in a channel, in their order."""
@@ -118,16 +125,27 @@ class CatchingUp:
     async def _direct(self, marks: dict[int, int], oldest: int) -> list[Missed]:
         unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
         unannounced.sort(key=lambda each: -marks[each])
-        found = []
-        for channel_id in unannounced[:_UNANNOUNCED]:
-            channel = await self._fetched(channel_id)
+        found: dict[int, Missed] = {}
+
+        async def find(channel_id: int) -> None:
+            async with self._at_once:
+                channel = await self._fetched(channel_id)
             if channel is not None:
-                found.append(Missed(channel, max(marks[channel_id], oldest)))
-        return found
+                found[channel_id] = Missed(channel, max(marks[channel_id], oldest))
+
+        wanted = unannounced[:_UNANNOUNCED]
+        try:
+            async with asyncio.timeout(_DIRECT_SECONDS):
+                await asyncio.gather(*map(find, wanted))
+        except TimeoutError:
+            _log.warning("direct messages could not all be looked for in time")
+        return [found[each] for each in wanted if each in found]
 
     async def _fetched(self, channel_id: int) -> Readable | None:
         try:
-            channel = await asked(lambda: self._client.fetch_channel(channel_id), "channel")
+            channel = await asked(
+                lambda: self._client.fetch_channel(channel_id), "channel", seconds=_DIRECT_SECONDS
+            )
         except ChannelError:
             return None  # it is gone, or the bot is
         if isinstance(channel, discord.Thread) and channel.guild.get_channel(channel.parent_id) is None:

@@ -103,8 +103,10 @@ class DiscordChannel:
                 self._closed = error
             self._shared.refused(self.target, "message", error)
             raise
-        self._remember(posted)
         self._shared.accepted(self.target.id, "message")
+        if not posted:
+            return None
+        self._remember(posted)
         return str(posted)
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:

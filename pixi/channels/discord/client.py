@@ -6,19 +6,21 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import discord
 from discord.gateway import KeepAliveHandler
 
+from pixi.channels.discord.completing import complete, with_less
 from pixi.core.errors import ConfigError
 
 _log = logging.getLogger("pixi.discord")
 
 _BETWEEN_SESSIONS = 5.0  # seconds
 _LAST_GUILD = 0.5  # seconds without another guild until a shard is ready; later ones are caught up with alone
+_FOR_APPLICATION = 5.0  # seconds; one can talk without knowing of it
 _BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
 
 
@@ -92,9 +94,11 @@ class Client(discord.AutoShardedClient):
     async def application_info(self) -> discord.AppInfo:
         """What the server knows of the application; of a server that has no such thing, the bot's user."""
         try:
-            return await super().application_info()
-        except (discord.HTTPException, KeyError, TypeError) as error:
-            _log.info("the application could not be read: %s", error)
+            async with asyncio.timeout(_FOR_APPLICATION):
+                return await super().application_info()
+        except (discord.HTTPException, TimeoutError, *_BROKEN_EVENT) as error:
+            reason = str(error) or type(error).__name__
+            _log.info("the application could not be read: %s", reason)
         user = self.user
         assert user is not None  # logging in begins with it
         return discord.AppInfo(
@@ -154,9 +158,17 @@ def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
 
     def parse(data: Any) -> None:
         try:
+            if not complete(event, data):
+                return
             parser(data)
         except _BROKEN_EVENT as error:
             _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
+        else:
+            return
+        for less in with_less(event, data):
+            with suppress(*_BROKEN_EVENT):
+                parser(less)
+                return
 
     return parse
 

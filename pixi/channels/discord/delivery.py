@@ -61,7 +61,7 @@ class Delivery:
     taken: Collection[int] = ()
 
     async def post(self) -> int:
-        """Post it, by the persona's webhook where the rules want that; gives its id.
+        """Post it, by the persona's webhook where the rules want that; gives its id, 0 where nobody tells.
 
         Raises:
             Refused: Discord did not take it.

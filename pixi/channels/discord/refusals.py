@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+"""What discord.py raises on an answer that is not as Discord writes it."""
+
 FAULTS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
 """What a request to Discord may raise."""
 
 MISSING_ACCESS = 50001
 UNKNOWN_CHANNEL = 10003
+UNKNOWN_MEMBER = 10007
+UNKNOWN_USER = 10013
 UNKNOWN_MESSAGE = 10008
 UNKNOWN_WEBHOOK = 10015
 TOO_MANY_WEBHOOKS = 30007
@@ -32,7 +37,8 @@ _LINES = {
     UNKNOWN_CHANNEL: "the channel is gone",
     10004: "the server is gone",
     UNKNOWN_MESSAGE: "the message is gone",
-    10013: "the person is gone",
+    UNKNOWN_MEMBER: "the person is not there",
+    UNKNOWN_USER: "the person is gone",
     10014: "it does not know the emoji",
     UNKNOWN_WEBHOOK: "the webhook is gone",
     20009: "it takes it for explicit content",
@@ -127,17 +133,20 @@ async def asked(
         what: is asked for, in a word.
         tries: how often it is made where the connection breaks; more than once only where twice is as
             good as once.
-        seconds: for one try.
+        seconds: for one try, and for all that the server makes us wait between them.
 
     Raises:
-        Refused: Discord said no.
+        Refused: Discord said no, or something that nobody understands.
         ChannelLost: nobody knows whether it happened.
     """
-    patience = _LONGEST_WAIT
+    patience = min(_LONGEST_WAIT, seconds)
     while True:
         try:
             async with asyncio.timeout(seconds):
                 return await request()
+        except _UNREADABLE as error:
+            told = f"{type(error).__name__}: {one_line(str(error))}"
+            raise Refused(f"Discord's answer to the {what} could not be read ({told}).") from error
         except FAULTS as error:
             wait = _told_to_wait(error)
             if wait is not None and wait <= patience:

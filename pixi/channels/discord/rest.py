@@ -36,7 +36,9 @@ async def post(
     mentions: discord.AllowedMentions,
     reply_to: int | None = None,
 ) -> int:
-    """Post a message; gives its id. The same nonce within some minutes gives the same message.
+    """Post a message; gives its id, 0 where the server took it and does not tell.
+
+    The same nonce within some minutes gives the same message.
 
     Replying pings nobody. To what is gone there is no reply, but the message is posted.
     """
@@ -49,7 +51,7 @@ async def post(
         text, nonce=nonce, allowed_mentions=mentions, mention_author=False, message_reference=reference
     ) as parameters:
         message = await http.send_message(channel_id, params=parameters)
-    return int(message["id"])
+    return id_in(message)
 
 
 async def react(http: HTTPClient, channel_id: int, message_id: int, emoji: str) -> None:
@@ -69,6 +71,12 @@ async def history(http: HTTPClient, channel_id: int, *, after: int | None) -> Se
         return sorted((_posted(message) for message in found), key=lambda message: message.id)
     except (LookupError, TypeError, ValueError, AttributeError) as error:  # another server's idea of it
         raise discord.InvalidData("the history is not as Discord writes it") from error
+
+
+def id_in(answer: object) -> int:
+    """The id of what was posted; 0 where it cannot be read."""
+    found = str(answer.get("id")) if isinstance(answer, dict) else ""
+    return int(found) if found.isdecimal() else 0
 
 
 def _posted(message: "Payload") -> Posted:

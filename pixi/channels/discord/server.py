@@ -76,8 +76,8 @@ async def pointed_at(server: Server | None) -> AsyncIterator[None]:
 
     discord.py keeps addresses in attributes of its classes, so that this holds for the whole process:
     REST, webhooks and gateway of every client, and pictures that are addressed by their hash. Attachments
-    bring addresses of their own. JSON is then taken for JSON whatever stands behind its media type, which
-    many servers follow with a charset, and discord.py takes for text.
+    bring addresses of their own. JSON is then taken for JSON whatever its media type is and what stands
+    behind it, often a charset, which discord.py takes for text.
     """
     if server is None:
         yield
@@ -99,7 +99,7 @@ async def pointed_at(server: Server | None) -> AsyncIterator[None]:
 
 async def _json_or_text(response: aiohttp.ClientResponse) -> dict[str, object] | str:
     text = await response.text(encoding="utf-8")
-    if response.content_type == "application/json":
+    if response.content_type == "application/json" or text.startswith(("{", "[")):
         try:
             answer: dict[str, object] = json.loads(text)
         except ValueError:

@@ -33,6 +33,7 @@ class PlainServer:
         identified: the IDENTIFY payloads that came.
         close_codes: by which connections ended.
         deaf: after the next frame it neither answers nor reads any more; then it is `asleep`.
+        silent: it leaves out what it can of READY, and tells nothing with RESUMED.
         cuts: how many questions for the bot's user end in a broken connection first.
     """
 
@@ -46,6 +47,7 @@ class PlainServer:
     deaf: bool = False
     asleep: bool = False
     cuts: int = 0
+    silent: bool = False
     guild: dict[str, Any] = field(default_factory=guild)
     port: int = 0
     _sockets: list[web.WebSocketResponse] = field(default_factory=list)
@@ -100,7 +102,7 @@ class PlainServer:
         }
         return {**message, "guild_id": str(GUILD), "member": joined}
 
-    async def send(self, event: str, data: dict[str, Any]) -> None:
+    async def send(self, event: str, data: dict[str, Any] | None) -> None:
         """Tell the bot of something."""
         self._sequence += 1
         await self._sockets[-1].send_json({"op": 0, "t": event, "d": data, "s": self._sequence})
@@ -159,7 +161,7 @@ class PlainServer:
                     self.resumed += 1
                     for event, data in self.again:
                         await self.send(event, data)
-                    await self.send("RESUMED", {})
+                    await self.send("RESUMED", None if self.silent else {})
             if self.deaf:
                 self.asleep = True
                 await asyncio.Event().wait()
@@ -173,6 +175,10 @@ class PlainServer:
             "session_id": "s",
             "guilds": [{"id": str(GUILD), "unavailable": True}],
         }
+        if self.silent:
+            await self.send("READY", {"user": user(BOT), "session_id": "s"})
+            await self.send("GUILD_CREATE", self.guild)
+            return
         address = f"ws://127.0.0.1:{self.port}/gateway-socket"
         await self.send(
             "READY", {**ready, "resume_gateway_url": address, "application": {"id": "901", "flags": 0}}
