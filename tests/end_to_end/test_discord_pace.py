@@ -101,6 +101,49 @@ async def test_the_time_that_a_model_took_to_write_is_not_waited_again(tmp_path:
         assert here.posted("twelve chars").at - at < 0.8  # somebody who types it needs 1.3 s
 
 
+async def test_a_question_that_comes_while_the_answer_is_typed_is_answered_along(tmp_path: Path) -> None:
+    long = "[SEND: a message of so many letters that nobody types it in less than eight seconds]"
+    async with scene(tmp_path, long, "[SEND: ok]", personas={"pixi": HUMAN}) as here, here.bot() as house:
+        await here.ask("first question")
+        await here.discord.wait_for(lambda: here.room.typings)
+        await here.ask("second question")
+
+        await here.said("ok")
+        await here.answered(house, 2)
+        assert "first question" in here.heard()
+        assert "second question" in here.heard()
+
+
+async def test_what_is_typed_for_a_question_that_is_deleted_is_never_posted(tmp_path: Path) -> None:
+    long = "[SEND: a message of so many letters that nobody types it in less than eight seconds]"
+    async with scene(tmp_path, long, "[SEND: ok]", personas={"pixi": HUMAN}) as here, here.bot() as house:
+        asked = await here.ask("a secret")
+        await here.discord.wait_for(lambda: here.room.typings)
+        await asked.delete()
+        await house.engine.settled()
+        await here.ask("anything else?")
+
+        await here.said("ok")
+        assert "secret" not in here.whole()
+
+
+async def test_who_leaves_posts_at_once_what_is_typed_and_no_more(tmp_path: Path) -> None:
+    long = "a message of so many letters that nobody types it in less than eight seconds"
+    reply = f"[SEND: {long}]\n[SEND: and another]"
+    async with scene(tmp_path, reply, "[SEND: ok]", personas={"pixi": HUMAN}) as here:
+        async with here.bot():
+            await here.ask()
+            await here.discord.wait_for(lambda: here.room.typings)
+            began = time.monotonic()
+        assert time.monotonic() - began < 6.0
+        assert here.posts() == [long]
+
+        async with here.bot():
+            await here.ask("go on")
+            await here.said(long, "ok")
+            assert here.prompt()[-2]["content"] == f"[SEND: {long}]"
+
+
 async def test_the_operator_may_set_one_pace_for_all(tmp_path: Path) -> None:
     async with (
         scene(tmp_path, "[SEND: a message of many letters]\n" * 3, personas={"pixi": HUMAN}) as here,
