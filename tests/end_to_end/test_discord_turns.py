@@ -1,6 +1,7 @@
 """What becomes of turns on Discord when people, models and connections do not take turns."""
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -157,14 +158,56 @@ async def test_a_stream_that_breaks_after_a_message_says_it_once_and_nothing_els
         assert here.prompt()[-2]["content"] == "[SEND: one]"
 
 
-async def test_a_dead_model_is_told_of_in_character(tmp_path: Path) -> None:
-    async with scene(tmp_path, error(401, "Incorrect API key"), "[SEND: hello]") as here, here.bot() as house:
+async def test_a_dead_model_is_told_of_in_character_and_the_operator_learns_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dead = error(401, "Incorrect API key provided: sk-canary")
+    async with (
+        scene(tmp_path, dead, "[SEND: hello]") as here,
+        here.bot(model__api_key="sk-canary") as house,
+    ):
         await here.ask()
         await here.said("oops, my head")
         await here.answered(house, 1)
 
         await here.ask("again?")
         await here.said("oops, my head", "hello")
+
+    lines = [record.getMessage() for record in caplog.records if record.name == "pixi.discord"]
+    assert len([line for line in lines if "#general of 'Pancake House'" in line and "key" in line]) == 1
+    assert "canary" not in caplog.text
+
+
+async def test_what_cannot_be_put_on_record_is_not_said_and_the_operator_learns_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.store.schema.LOCK_SECONDS", 0.1)
+    gate = asyncio.Event()
+    begun: Script = ["[SEND: one]\n", Until(gate), "[SEND: two]"]
+    async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("one")
+        other = sqlite3.connect(tmp_path / "pixi.db")
+        try:
+            await here.until(lambda: locked(other))
+            gate.set()
+            await here.until(lambda: any("pixi.db" in line for line in caplog.messages))
+        finally:
+            other.close()
+        await house.engine.settled()
+        await here.ask("are you well?")
+
+        await here.said("one", "three")
+        assert here.prompt()[-2]["content"] == "[SEND: one]"
+
+
+def locked(database: sqlite3.Connection) -> bool:
+    """Take the database for oneself, as soon as nobody writes."""
+    try:
+        database.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError:
+        return False
+    return True
 
 
 async def test_a_persona_without_words_for_it_leaves_one_small_notice(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pixi.channels.discord.address import Address
 from pixi.channels.discord.delivery import Delivery
 from pixi.channels.discord.emoji import OwnEmoji, find
 from pixi.channels.discord.mentions import with_mention, with_own_emoji
-from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.refusals import Refused, asked, where
 from pixi.channels.discord.shared import Shared
 from pixi.channels.discord.splitting import LIMIT, split, units
 from pixi.channels.discord.wording import one_line
@@ -49,6 +49,7 @@ class DiscordChannel:
         "_posted",
         "_seen",
         "_shared",
+        "_told",
         "target",
     )
 
@@ -60,6 +61,7 @@ class DiscordChannel:
         self._closed: Refused | None = None  # why nothing can be posted in this turn
         self._seen = False  # people saw something of this turn
         self._failed = False
+        self._told = ""  # the last refusal, of which the log knows already
         self._next_notice = 0.0
 
     @property
@@ -101,6 +103,7 @@ class DiscordChannel:
         except Refused as error:
             if error.closed:
                 self._closed = error
+            self._told = str(error)
             self._shared.refused(self.target, "message", error)
             raise
         self._shared.accepted(self.target.id, "message")
@@ -122,13 +125,16 @@ class DiscordChannel:
         persona = self._shared.house.personas.get(self._persona)
         found = find(emoji, names, self._own_emoji(), persona.language if persona else "en")
         if found is None:
-            raise ChannelError(f"There is no emoji {one_line(emoji)!r}.")
+            self._told = f"There is no emoji {one_line(emoji)!r}."
+            _log.info("%s: %s", where(target), self._told)
+            raise ChannelError(self._told)
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
         try:
             await asked(
                 lambda: rest.react(self._shared.client.http, target.id, message, put), "reaction", tries=3
             )
         except Refused as error:
+            self._told = str(error)
             self._shared.refused(target, "reaction", error)
             raise
         self._shared.accepted(target.id, "reaction")
@@ -169,12 +175,15 @@ class DiscordChannel:
             await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
 
     def show(self, event: TurnEvent) -> None:
-        """Where a turn broke, nothing of it was seen, and the persona has no words for it: say so, beside."""
+        """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen, and
+        the persona has no words for it."""
         match event:
             case Sent() | Reacted() | Performed():
                 self._seen = True
-            case Failed():
+            case Failed(text):
                 self._failed = True
+                if text != self._told:
+                    _log.warning("%s: %s", where(self.target), " ".join(text.split()))
             case TurnEnded(finish):
                 if finish == "error" and self._failed and not self._seen:
                     self._give_notice()
