@@ -74,4 +74,6 @@ Receive = Callable[[Message, Channel], Awaitable[None]]
 """What a channel is given to hand its messages to."""
 
 OpenChannel = Callable[[str], Awaitable[Channel | None]]
-"""Builds the channel of a conversation's address again; None: it is gone, or cannot be reached."""
+"""Builds the channel of a conversation's address again; None: it is gone, or cannot be reached.
+
+Raises `ChannelElsewhere` where it is another process's."""

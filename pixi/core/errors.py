@@ -38,5 +38,9 @@ class ChannelLost(ChannelError):
     """A channel could not be reached, so that nobody knows whether the act happened."""
 
 
+class ChannelElsewhere(ChannelError):
+    """Another process speaks in this channel, and sees to what is to be done there."""
+
+
 class StoreError(PixiError):
     """The database could not be read or written. The text names the file and the mend."""

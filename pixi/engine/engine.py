@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 from typing import Self
 
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.core.errors import PixiError
+from pixi.core.errors import ChannelElsewhere, PixiError
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Message
@@ -197,7 +198,8 @@ class Engine:
             prefix: what the addresses of the conversations begin with.
             since: messages that were sent before, in seconds since the epoch, are not answered by themselves.
             open_channel: builds the channel of an address. Where it is gone, what was half-done is laid
-                down as far as it is known, and nothing is answered.
+                down as far as it is known, and nothing is answered; where it is another process's,
+                everything is left as it is.
 
         Raises:
             StoreError: it could not be found out what waits.
@@ -205,8 +207,11 @@ class Engine:
         conversations, store = await self._ready(), self._opened_store
 
         async def resume(address: str) -> None:
-            if not conversations.winding_down:
-                await conversations.at(address).resume(await open_channel(address), since)
+            if conversations.winding_down:
+                return
+            with suppress(ChannelElsewhere):
+                channel = await open_channel(address)
+                await conversations.at(address).resume(channel, since)
 
         await resume_all(await store.unanswered(prefix, since), resume)
 

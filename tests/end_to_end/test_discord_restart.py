@@ -190,3 +190,27 @@ async def test_one_shard_of_two_leaves_the_rest_to_another_process(tmp_path: Pat
             await here.answered(house, 1)
         assert here.posts(rooms[0]) == []
         assert here.posts(letters) == []
+
+
+async def test_what_was_left_in_the_guilds_of_another_process_is_left_to_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    left: Script = ["[NOTE: hm]", Hang()]
+    async with scene(tmp_path, left, left, left, "[SEND: hello]") as here:
+        rooms = [here.discord.guild(f"Server {shard}", shard=shard, of=2).channel() for shard in (0, 1)]
+        letters = here.discord.dm(here.mo)
+        places = (*rooms, letters)
+        async with here.bot(shards=Shards((0, 1), 2), sessions=2):
+            for place in places:
+                await here.ask(room=place)
+            await here.until(lambda: len(here.model.requests) == 3)
+
+        async with here.bot(shards=Shards.parse("1/2")) as house:
+            await here.said("hello", room=rooms[1])
+            await here.answered(house, 4)
+            assert [here.posts(place) for place in (rooms[0], letters)] == [[], []]
+        assert not [record for record in caplog.records if "resumed" in record.getMessage()]
+        async with here.bot(shards=Shards.parse("0/2")):
+            await here.said("hello", room=rooms[0])
+            await here.said("hello", room=letters)
+        assert here.posts(rooms[1]) == ["hello"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.core.errors import ChannelError, ChannelLost, StoreError
+from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelLost, StoreError
 from pixi.core.events import Reacted, Sent
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Message
@@ -226,6 +226,23 @@ async def test_where_the_channel_is_gone_it_is_laid_down_as_it_is(store: SqliteS
         saved = await store.load(CONVERSATION)
         assert saved.unfinished == ()
         assert [waiting.id for waiting in saved.waiting] == ["m2"]
+
+
+async def test_what_is_another_processs_is_left_to_it_without_a_word(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
+    await store.receive(message("anybody?", "m2"))
+
+    async def elsewhere(address: str) -> Channel | None:
+        raise ChannelElsewhere("It is not here.")
+
+    async with scene(ScriptedModel(), store=store) as here:
+        await here.engine.resume("test:", 0.0, elsewhere)
+        assert here.model.requests == []
+        (turn,) = (await store.load(CONVERSATION)).unfinished
+        assert [act.outcome for act in turn.effects] == [None]
+    assert caplog.records == []
 
 
 async def test_a_message_that_comes_first_finishes_what_was_left_too(store: SqliteStore) -> None:

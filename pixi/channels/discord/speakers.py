@@ -7,13 +7,14 @@ from weakref import WeakValueDictionary
 import discord
 
 from pixi.channels.discord.address import parse_address
+from pixi.channels.discord.asking import guild_of
 from pixi.channels.discord.channel import DiscordChannel
 from pixi.channels.discord.house import House
 from pixi.channels.discord.profile import Profiles
-from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.refusals import UNKNOWN_CHANNEL, Refused, asked
 from pixi.channels.discord.shared import Recent, Shared
 from pixi.channels.discord.webhooks import Webhooks
-from pixi.core.errors import ChannelError, PixiError
+from pixi.core.errors import ChannelElsewhere, ChannelError, PixiError
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -60,6 +61,10 @@ class Speakers:
         """The channel of an address; None where it is gone, or is not ours.
 
         A channel that Discord does not tell about now can be spoken in all the same.
+
+        Raises:
+            ChannelElsewhere: it belongs to a shard of another process; or where there are such, and nobody
+                knows where it belongs, it may.
         """
         try:
             wanted = parse_address(address)
@@ -75,14 +80,16 @@ class Speakers:
                 target = await asked(
                     lambda: client.fetch_channel(wanted.channel), "channel", seconds=_SECONDS
                 )
-            except Refused as error:
-                if error.status in (403, 404):
+            except ChannelError as error:
+                if isinstance(error, Refused) and (error.status == 403 or error.code == UNKNOWN_CHANNEL):
                     return None
                 _log.info("channel %s is not told about: %s", wanted.channel, error)
-            except (ChannelError, LookupError, TypeError, ValueError) as error:
-                _log.info("channel %s is not told about: %s", wanted.channel, error)
         if target is None:
+            if not _runs_all(client):
+                raise ChannelElsewhere(f"Channel {wanted.channel} may be another process's.")
             return self.channel(client.get_partial_messageable(wanted.channel), persona)
+        if not _runs(client, guild_of(target)):
+            raise ChannelElsewhere(f"Channel {wanted.channel} is another process's.")
         return self.channel(target, persona) if isinstance(target, _Spoken) else None
 
     def persona_behind(self, message: discord.Message) -> str | None:
@@ -99,3 +106,15 @@ class Speakers:
     async def close(self) -> None:
         """End what is done beside."""
         await self._shared.close()
+
+
+def _runs_all(client: discord.Client) -> bool:
+    """Whether there are no shards but those of this process."""
+    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
+    return not shards or len(shards) == client.shard_count
+
+
+def _runs(client: discord.Client, guild: int | None) -> bool:
+    """Whether a guild, or the direct messages, are told of to a shard of this process."""
+    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
+    return not shards or ((guild or 0) >> 22) % (client.shard_count or 1) in shards
