@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import discord
 
+from pixi.channels.discord import rest
 from pixi.channels.discord.faces import name_for_webhook, picture_address, picture_file
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import FAULTS, TOO_MANY_WEBHOOKS, missing, refusal, where
@@ -33,23 +34,22 @@ class Mask:
     persona: str
     name: str
     picture: str
-    thread: discord.Object | None
+    thread: int | None
 
     async def post(self, text: str, mentions: discord.AllowedMentions) -> int:
-        """Post a message; gives its id. Webhooks know neither nonces nor replies.
+        """Post a message; gives its id, 0 where nobody tells. Webhooks know neither nonces nor replies.
 
         Raises:
             DiscordException, aiohttp.ClientError, OSError: it was refused, or its fate is not known.
         """
-        message = await self.webhook.send(
+        return await rest.post_by_webhook(
+            self.webhook,
             text,
-            username=self.name,
-            avatar_url=self.picture or discord.utils.MISSING,
-            allowed_mentions=mentions,
-            thread=self.thread or discord.utils.MISSING,
-            wait=True,
+            name=self.name,
+            picture=self.picture,
+            mentions=mentions,
+            thread=self.thread,
         )
-        return message.id
 
 
 class Webhooks:
@@ -66,7 +66,7 @@ class Webhooks:
 
     async def mask(self, channel: "MessageableChannel", persona: str) -> Mask | None:
         """How a persona speaks there by a webhook; None where it cannot, of which the log tells once."""
-        thread = discord.Object(channel.id) if isinstance(channel, discord.Thread) else None
+        thread = channel.id if isinstance(channel, discord.Thread) else None
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
         shown = self._house.personas.get(persona)
         if shown is None or not isinstance(parent, Parent):

@@ -170,6 +170,24 @@ async def test_a_broken_connection_loses_nothing_and_says_nothing_twice(scene: S
     assert _shown(scene) == [("Pixi", "hi")]
 
 
+@pytest.mark.parametrize("status", [500, 502, 504])
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_server_that_breaks_loses_nothing_and_says_nothing_twice(
+    scene: Scene, after: bool, status: int
+) -> None:
+    scene.rest.faults.append(Fault("POST", "/t0ken", status=status, after=after))
+    posted = await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
+    assert _shown(scene) == [("Pixi", "hi")]
+    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+
+
+async def test_a_webhook_waits_where_the_server_says_so(scene: Scene) -> None:
+    slow = Fault("POST", "/t0ken", status=429, headers={"Retry-After": "0.05"})
+    scene.rest.faults.append(slow)
+    await scene.channel().send("hi", nonce="1")
+    assert _shown(scene) == [("Pixi", "hi")]
+
+
 async def test_without_a_nonce_nothing_is_posted_again_unless_the_history_says_so(scene: Scene) -> None:
     scene.rest.faults += [
         Fault("POST", "/t0ken", after=True),
