@@ -11,7 +11,7 @@ import discord
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import Askers, chosen_for
 from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import Refused, asked, where
+from pixi.channels.discord.refusals import Refused, asked, own_member, where
 from pixi.channels.discord.residents import residents
 from pixi.channels.discord.watermarks import Watermarks
 from pixi.core.errors import ChannelError, StoreError
@@ -180,7 +180,7 @@ def _channels_of(guild: discord.Guild) -> Iterator[InGuild]:
 
 def _may_read(channel: InGuild) -> bool:
     """Whether it is worth asking for the history."""
-    me: discord.Member | None = channel.guild.me  # missing where a server tells of no members
+    me = own_member(channel.guild)
     if me is None or (isinstance(channel, discord.Thread) and channel.parent is None):
         return True
     allowed = channel.permissions_for(me)

@@ -13,7 +13,7 @@ from pixi.channels.discord.address import Address
 from pixi.channels.discord.delivery import Delivery
 from pixi.channels.discord.emoji import OwnEmoji, find
 from pixi.channels.discord.mentions import with_mention, with_own_emoji
-from pixi.channels.discord.refusals import Refused, asked, where
+from pixi.channels.discord.refusals import Refused, asked, own_member, where
 from pixi.channels.discord.shared import Shared
 from pixi.channels.discord.splitting import LIMIT, split, units
 from pixi.channels.discord.wording import one_line
@@ -256,7 +256,7 @@ class DiscordChannel:
         guild = self._guild()
         if guild is None:
             return ()
-        me: discord.Member | None = guild.me  # without it nobody knows which roles the bot has
+        me = own_member(guild)  # without it nobody knows which roles the bot has
         return [
             emoji
             for emoji in guild.emojis

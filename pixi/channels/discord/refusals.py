@@ -169,7 +169,7 @@ def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:
         needed = ["send_messages_in_threads" if name == "send_messages" else name for name in needed]
         if channel.parent is None:
             return ""
-    me: discord.Member | None = guild.me  # not there yet while the server is being announced
+    me = own_member(guild)
     held = dict(channel.permissions_for(me)) if me is not None else {}
     return ", ".join(name.replace("_", " ").title() for name in needed if not held.get(name, True))
 
@@ -177,8 +177,18 @@ def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:
 def timed_out(channel: "MessageableChannel") -> bool:
     """Whether a moderator has silenced the bot there for a time."""
     guild = getattr(channel, "guild", None)
-    me: discord.Member | None = guild.me if isinstance(guild, discord.Guild) else None
+    me = own_member(guild) if isinstance(guild, discord.Guild) else None
     return me is not None and me.is_timed_out()
+
+
+def own_member(guild: discord.Guild) -> discord.Member | None:
+    """The bot's own membership, with its roles; None where the server did not tell (yet) what the bot may do.
+
+    discord.py makes one up, without roles, where a command is used in a guild that told of none.
+    """
+    me: discord.Member | None = guild.me
+    everyone: discord.Role | None = guild.default_role
+    return me if me is not None and me.joined_at is not None and everyone is not None else None
 
 
 def where(channel: "MessageableChannel | GuildChannel") -> str:

@@ -68,9 +68,12 @@ def replied_to(message: discord.Message) -> int | None:
 
 
 def referenced(message: discord.Message) -> discord.Message | None:
-    """The message that it replies to, where Discord sent it along."""
+    """The message that it replies to, where Discord sent it along. Only what stands in the same channel is
+    told of: whoever reads an answer there may not be able to read another channel."""
     resolved = message.reference.resolved if message.reference is not None else None
-    return resolved if isinstance(resolved, discord.Message) else None
+    if not isinstance(resolved, discord.Message) or resolved.channel.id != message.channel.id:
+        return None
+    return resolved
 
 
 def names_in(message: discord.Message, bot: discord.abc.User) -> Names:
@@ -86,9 +89,22 @@ def names_in(message: discord.Message, bot: discord.abc.User) -> Names:
 
     def channel(channel_id: int) -> str | None:
         found = guild.get_channel_or_thread(channel_id) if guild is not None else None
-        return found.name if found is not None else None
+        return found.name if found is not None and _may_see(message, found) else None
 
     return Names((bot.id, *own_roles(message)), users.get, role, channel)
+
+
+def _may_see(message: discord.Message, channel: discord.abc.GuildChannel | discord.Thread) -> bool:
+    """Whether its author may know the name of a channel; where nobody can tell, if everybody may."""
+    if channel.id == message.channel.id:
+        return True
+    if isinstance(channel, discord.Thread) and (channel.is_private() or channel.parent is None):
+        return False
+    everyone: discord.Role | None = channel.guild.default_role
+    if everyone is None:
+        return True  # the server tells of no roles
+    author = message.author
+    return channel.permissions_for(author if isinstance(author, discord.Member) else everyone).view_channel
 
 
 def own_roles(message: discord.Message) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import pytest
 from pixi.channels.discord import catch_up
 from pixi.channels.discord.asking import Askers
 from pixi.channels.discord.catch_up import CatchingUp, Missed
+from pixi.channels.discord.refusals import own_member
 from pixi.channels.discord.watermarks import Watermarks
 from pixi.core.deltas import Usage
 from pixi.store.store import TurnRecord
@@ -185,3 +186,13 @@ async def test_channels_that_hold_no_messages_are_passed_over() -> None:
         forum.last_message_id = discord.utils.time_snowflake(discord.utils.utcnow())
 
         assert await Return(here).missed() == []
+
+
+async def test_a_membership_that_discord_py_made_up_says_nothing_of_what_the_bot_may_do() -> None:
+    async with ears() as here:
+        guild: Any = here.client.get_guild(GUILD)
+        assert own_member(guild) is guild.me is not None
+        state, bot = here.client._connection, here.client.user
+        assert bot is not None
+        guild._add_member(discord.Member._from_client_user(user=bot, guild=guild, state=state))
+        assert own_member(guild) is None

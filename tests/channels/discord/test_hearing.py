@@ -596,3 +596,40 @@ async def test_what_could_not_be_recorded_can_come_again() -> None:
         await here.hearing.hear(here.message(payload))
 
         assert [message.text for message, _ in house.received] == ["Pixi?"]
+
+
+async def test_the_name_of_a_channel_that_its_author_does_not_see_stays_unknown() -> None:
+    async with ears() as here:
+        forum: Any = here.client.get_channel(FORUM)
+        hidden = {"id": str(GUILD), "type": 0, "allow": "0", "deny": "1024"}
+        shown = {"id": str(MODERATOR), "type": 0, "allow": "1024", "deny": "0"}
+        forum._fill_overwrites({"permission_overwrites": [hidden, shown]})
+        moderators: Any = forum.guild.get_role(MODERATOR)
+        moderators._permissions, forum.guild.default_role._permissions = 0, 1_024
+        await here.hear(f"Pixi, what is <#{FORUM}>, and <#{POST}>?")
+        await here.hear(f"Pixi, what is <#{FORUM}>?", roles=[MODERATOR])
+        await here.hear(f"Pixi, what is <#{GENERAL}>?")
+
+        texts = [each.text for each in here.addressed]
+        assert texts[0] == "Pixi, what is #unknown, and #unknown?"
+        assert texts[1] == "Pixi, what is #questions?"
+        assert texts[2] == "Pixi, what is #general?"
+
+
+async def test_words_of_another_channel_are_never_quoted() -> None:
+    async with ears() as here:
+        secret = here.written("the treasure is under the linden", by=ANA, channel=FORUM)
+        payload = here.written(f"<@{BOT}> what was that?")
+        payload |= {
+            "type": 19,
+            "message_reference": {
+                "message_id": secret["id"],
+                "channel_id": str(FORUM),
+                "guild_id": str(GUILD),
+            },
+            "referenced_message": {key: secret[key] for key in secret if key not in ("guild_id", "member")},
+        }
+        await here.hearing.hear(here.message(payload))
+
+        assert here.addressed
+        assert "treasure" not in str(here.received)
