@@ -1,6 +1,7 @@
 """How a persona shows on Discord: names and pictures in the forms that Discord takes."""
 
 import asyncio
+import hashlib
 import logging
 import re
 from pathlib import Path
@@ -13,6 +14,7 @@ _log = logging.getLogger("pixi.discord")
 
 _LONGEST_NAME = 80
 _LONGEST_NICK = 32
+_MARK = 6  # hexadecimal digits that tell one picture from another
 _LARGEST_PICTURE = 8_000_000  # bytes; Discord takes some more
 _FORBIDDEN = {"discord": ("i", "í"), "clyde": ("y", "ý")}
 """Words that no webhook's name may hold, and the letter that is written differently."""
@@ -32,6 +34,31 @@ def name_for_webhook(name: str) -> str:
     while units(name) > _LONGEST_NAME:
         name = name[:-1].rstrip()
     return f"{name}." if name.casefold() in _RESERVED else name or "Persona"
+
+
+def webhook_marked(persona: str, picture: bytes | None) -> str:
+    """What a webhook itself is called: its persona's name on the shelf, and which picture it was given.
+
+    People see it in a channel's settings only; each message shows the persona's own name.
+    """
+    name = name_for_webhook(persona)
+    if picture is None:
+        return name
+    return f"{_room_for_mark(name)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
+
+
+def is_marked_for(name: str, persona: str) -> bool:
+    """Whether a webhook is called for this persona, whichever picture it was given."""
+    bare, _, mark = name.rpartition(" ")
+    marked = len(mark) == _MARK and set(mark) <= set("0123456789abcdef")
+    borne = name_for_webhook(persona)
+    return name == borne or (marked and bare == _room_for_mark(borne))
+
+
+def _room_for_mark(name: str) -> str:
+    while units(name) > _LONGEST_NAME - _MARK - 1:
+        name = name[:-1].rstrip()
+    return name
 
 
 def nickname(name: str) -> str:

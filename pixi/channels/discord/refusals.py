@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
 """What discord.py raises on an answer that is not as Discord writes it."""
 
 FAULTS = (discord.DiscordException, aiohttp.ClientError, OSError, TimeoutError)
@@ -144,7 +144,7 @@ async def asked(
         try:
             async with asyncio.timeout(seconds):
                 return await request()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             told = f"{type(error).__name__}: {one_line(str(error))}"
             raise Refused(f"Discord's answer to the {what} could not be read ({told}).") from error
         except FAULTS as error:

@@ -9,9 +9,24 @@ from typing import TYPE_CHECKING
 import discord
 
 from pixi.channels.discord import rest
-from pixi.channels.discord.faces import name_for_webhook, picture_address, picture_file
+from pixi.channels.discord.faces import (
+    is_marked_for,
+    name_for_webhook,
+    picture_address,
+    picture_file,
+    webhook_marked,
+)
 from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS, TOO_MANY_WEBHOOKS, missing, refusal, where
+from pixi.channels.discord.refusals import (
+    FAULTS,
+    TOO_MANY_WEBHOOKS,
+    UNREADABLE,
+    asked,
+    missing,
+    refusal,
+    where,
+)
+from pixi.core.errors import ChannelError
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -19,6 +34,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pixi.discord")
 
 _LONGEST_SECONDS = 20.0  # for finding or making one; the persona wants to speak
+_EDIT_SECONDS = 5.0  # for giving one another picture; the message waits
+_LOOK_AGAIN = 300.0  # seconds until it is looked whether a persona's picture is another one now
 _AGAIN_AFTER = 60.0  # seconds until it is tried again where it failed
 
 Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
@@ -60,6 +77,8 @@ class Webhooks:
         self._house = house
         self._found: dict[tuple[int, str], discord.Webhook] = {}
         self._owners: dict[int, str] = {}  # personas by their webhooks' ids
+        self._names: dict[int, str] = {}  # what they are called, by id; it tells which picture they have
+        self._looked: dict[int, float] = {}  # when that was seen to last
         self._locks: dict[int, asyncio.Lock] = {}
         self._not_before: dict[int, float] = {}
         self._noted: set[int] = set()
@@ -77,6 +96,8 @@ class Webhooks:
                 webhook = self._found.get((parent.id, persona)) or await self._had(parent, persona)
             if webhook is None:
                 return None
+        elif self._looked.get(webhook.id, 0.0) + _LOOK_AGAIN < time.monotonic():
+            await self._look(webhook, parent, persona)
         name = name_for_webhook(shown.name)
         return Mask(webhook, parent.id, persona, name, picture_address(shown), thread)
 
@@ -103,7 +124,7 @@ class Webhooks:
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 webhook = await self._find_or_make(parent, persona)
-        except (*FAULTS, ValueError) as error:
+        except (*FAULTS, *UNREADABLE) as error:
             self._not_before[parent.id] = time.monotonic() + _AGAIN_AFTER
             self._note(parent, str(refusal(error, "webhook")))
             return None
@@ -114,19 +135,40 @@ class Webhooks:
         return webhook
 
     async def _find_or_make(self, parent: Parent, persona: str) -> discord.Webhook:
-        name = name_for_webhook(persona)  # of the shelf: no two are the same
+        picture = await picture_file(self._house.personas[persona])
+        name = webhook_marked(persona, picture)
         ours = [webhook for webhook in await parent.webhooks() if self._is_ours(webhook)]
-        for webhook in ours:
-            if webhook.name == name:
+        for webhook in sorted(ours, key=lambda each: each.name != name):
+            if is_marked_for(webhook.name or "", persona):
+                self._names[webhook.id] = webhook.name or ""
+                await self._look(webhook, parent, persona)
                 return webhook
         try:
-            return await parent.create_webhook(
-                name=name, avatar=await picture_file(self._house.personas[persona])
-            )
+            made = await parent.create_webhook(name=name, avatar=picture)
         except discord.HTTPException as error:
             if error.code == TOO_MANY_WEBHOOKS and ours:  # then another's, with the wrong picture
                 return ours[0]
             raise
+        self._names[made.id], self._looked[made.id] = name, time.monotonic()
+        return made
+
+    async def _look(self, webhook: discord.Webhook, parent: Parent, persona: str) -> None:
+        """Give a webhook its persona's picture, where that is another one than it has."""
+        self._looked[webhook.id] = time.monotonic()
+        had = self._names.get(webhook.id)
+        if had is None or not is_marked_for(had, persona):
+            return  # it is another persona's
+        shown = self._house.personas[persona]
+        picture = await picture_file(shown)
+        name = webhook_marked(persona, picture)
+        unreadable = picture is None and shown.avatar and not picture_address(shown)
+        if name == had or unreadable:
+            return
+        try:
+            await asked(lambda: webhook.edit(name=name, avatar=picture), "picture", seconds=_EDIT_SECONDS)
+            self._names[webhook.id] = name
+        except ChannelError as error:
+            _log.info("a webhook in %s keeps its picture: %s", where(parent), error)
 
     def _is_ours(self, webhook: discord.Webhook) -> bool:
         me = self._client.user

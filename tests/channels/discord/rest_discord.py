@@ -138,6 +138,9 @@ class RestDiscord:
                 return 200, [each for each in self.webhooks.values() if each["channel_id"] == channel]
             case ("POST", ["channels", channel, "webhooks"]):
                 return 200, self.webhook(int(channel), asked.body["name"], avatar=asked.body.get("avatar"))
+            case ("PATCH", ["webhooks", webhook]):
+                self.webhooks[int(webhook)] |= asked.body
+                return 200, self.webhooks[int(webhook)]
             case ("POST", ["webhooks", webhook, _]):
                 return self._speak(int(webhook), asked)
             case ("PATCH", ["guilds", _, "members", "@me"]):

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.faces import name_for_webhook, nickname, picture_address, picture_file
+from pixi.channels.discord.faces import (
+    is_marked_for,
+    name_for_webhook,
+    nickname,
+    picture_address,
+    picture_file,
+    webhook_marked,
+)
 from pixi.channels.discord.splitting import units
 from pixi.core.persona import Persona
 
@@ -68,3 +75,13 @@ async def test_a_picture_on_the_web_is_told_by_its_address() -> None:
     assert picture_address(persona) == "https://example.org/pixi.png"
     assert await picture_file(persona) is None
     assert picture_address(Persona("Pixi", "", avatar="http://example.org/pixi.png")) == ""
+
+
+@given(st.text(min_size=1, max_size=120))
+def test_a_webhook_is_known_by_its_persona_whichever_picture_it_has(persona: str) -> None:
+    for picture in (None, PNG):
+        called = webhook_marked(persona, picture)
+        assert 0 < units(called) <= 80
+        assert is_marked_for(called, persona)
+    assert not is_marked_for("pixie", "pixi")
+    assert not is_marked_for("pixi two", "pixi")

@@ -7,7 +7,8 @@ from pathlib import Path
 import discord
 import pytest
 
-from pixi.channels.discord import delivery
+from pixi.channels.discord import delivery, webhooks
+from pixi.channels.discord.faces import webhook_marked
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (
@@ -68,7 +69,7 @@ async def test_each_persona_speaks_under_its_own_name_and_picture(scene: Scene) 
         None,
     ]
     made = scene.rest.requests("POST", f"/channels/{CHANNEL}/webhooks")
-    assert [each.body["name"] for each in made] == ["pixi", "dan"]
+    assert [each.body["name"] for each in made] == [webhook_marked("pixi", PNG), "dan"]
     assert made[0].body["avatar"].startswith("data:image/png;base64,")
 
 
@@ -78,6 +79,33 @@ async def test_a_webhook_is_found_again_and_never_taken_from_others(scene: Scene
     await scene.channel().send("hi", nonce="1")
     assert not scene.rest.requests("POST", f"/channels/{CHANNEL}/webhooks")
     assert scene.rest.messages[CHANNEL][0]["webhook_id"] == mine["id"]
+
+
+async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.channel().send("hi", nonce="1")
+    picture = Path(scene.house.personas["pixi"].avatar)
+    picture.write_bytes(PNG + b"another")
+    await scene.channel().send("not yet", nonce="2")
+    assert not [each for each in scene.rest.asked if each.method == "PATCH"]
+    monkeypatch.setattr(webhooks, "_LOOK_AGAIN", 0.0)
+    await scene.channel().send("ho", nonce="3")
+    async with scene.restarted() as later:
+        await later.channel().send("same", nonce="4")
+        picture.unlink()
+        await later.channel().send("kept", nonce="5")
+    (changed,) = [each for each in scene.rest.asked if each.method == "PATCH"]
+    assert changed.body["name"] == webhook_marked("pixi", PNG + b"another")
+    assert changed.body["avatar"].startswith("data:image/png;base64,")
+    assert len(scene.rest.webhooks) == 1
+    assert [text for _, text in _shown(scene)] == ["hi", "not yet", "ho", "same", "kept"]
+
+
+async def test_another_picture_after_a_start_is_shown_and_no_second_webhook_is_made(scene: Scene) -> None:
+    scene.rest.webhook(CHANNEL, webhook_marked("pixi", b"an older one"))
+    await scene.channel().send("hi", nonce="1")
+    assert [each["name"] for each in scene.rest.webhooks.values()] == [webhook_marked("pixi", PNG)]
 
 
 async def test_in_a_thread_the_parent_s_webhook_speaks(scene: Scene) -> None:
