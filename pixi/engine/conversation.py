@@ -150,10 +150,13 @@ class LiveConversation:
             StoreError: it could not be forgotten.
         """
         self._pending.take()
-        await self.stop()
-        async with self._lock:
-            await self._shared.store.reset(self._name)
-            self._forget(frozenset(self._pending.ids))
+        if self._answer is not None:
+            self._answer.stop()
+        async with self._lock:  # who asks for it comes before the next turn
+            try:
+                await self._shared.store.reset(self._name)
+            finally:
+                self._forget()  # what came meanwhile may be forgotten or not: the next turn looks
 
     async def resume(self, channel: Channel | None, since: float) -> None:
         """Finish what the last process left half-done, and answer what was sent since then and waits.

@@ -349,6 +349,51 @@ async def test_messages_during_a_reset_are_answered_or_forgotten_and_never_an_er
         assert "Failed" not in here.kinds()
 
 
+class SlowToForget(SqliteStore):
+    """Forgets at once, and goes on cleaning up until it may end."""
+
+    forgot: asyncio.Event
+    may_end: asyncio.Event
+
+    async def reset(self, conversation: str) -> int:
+        generation = await super().reset(conversation)
+        self.forgot.set()
+        await self.may_end.wait()
+        return generation
+
+
+async def test_a_message_that_comes_while_a_reset_still_cleans_up_is_answered() -> None:
+    store = await SlowToForget.open(":memory:")
+    assert isinstance(store, SlowToForget)
+    store.forgot, store.may_end = asyncio.Event(), asyncio.Event()
+    async with scene(ScriptedModel("[SEND: a]", "[SEND: b]"), store=store) as here:
+        await here.talk("old")
+        reset = asyncio.create_task(here.engine.reset(here.channel.conversation))
+        await store.forgot.wait()
+        await here.say("new")
+        store.may_end.set()
+        await reset
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b"]
+        assert len(here.history()) == 1
+    await store.close()
+
+
+async def test_a_reset_does_not_wait_for_a_reply_to_what_came_after_it_was_asked_for() -> None:
+    never = asyncio.Event()
+    async with scene(ScriptedModel(["[SEND: a]", never], ["[SEND: b]", never], "[SEND: x]")) as here:
+        await here.say("one")
+        await until(lambda: here.channel.sent == ["a"])
+        here.channel.hold = asyncio.Event()
+        reset = asyncio.create_task(here.engine.reset(here.channel.conversation))
+        await asyncio.sleep(0)
+        await here.say("two")
+        here.channel.hold.set()
+        async with asyncio.timeout(2):
+            await reset
+        assert here.channel.sent == ["a"]
+
+
 # Many at once, and the end.
 
 
