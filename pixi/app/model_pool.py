@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from pixi.app.models import Tell, open_model
+from pixi.app.models import Tell, open_model, runs_here
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.model import Model
 from pixi.settings import ModelSettings, Settings
@@ -65,8 +65,8 @@ class ModelPool:
         if now - self._failed.get(name, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
             return
         async with self._opening:
-            if name in self._open:
-                return  # somebody else was quicker
+            if name in self._open or name not in self._chosen:
+                return  # somebody else was quicker, or the settings changed
             try:
                 await self._open_one(name)
             except (ConfigError, ModelError) as error:
@@ -80,22 +80,21 @@ class ModelPool:
             PixiError: the new default model cannot be opened. Then everything stays as it was.
         """
         async with self._opening:
-            before, opened = (self._chosen, self._turn_seconds), dict(self._open)
-            self._chosen, self._turn_seconds = dict(chosen), max(turn_seconds, self._turn_seconds)
-            kept = {name: model for name, model in opened.items() if before[0][name] == chosen.get(name)}
-            self._open = kept
-            try:
-                if self.names[0] not in kept:
-                    await self._open_one(self.names[0])
-            except PixiError:
-                self._chosen, self._turn_seconds = before
-                self._open = opened
-                raise
+            kept = {
+                name: model
+                for name, model in self._open.items()
+                if self._is_the_same(name, chosen.get(name), turn_seconds)
+            }
+            default = next(iter(chosen))
+            if default not in kept:
+                # Until it is open, turns begin on those that there are.
+                kept[default] = await open_model(chosen[default], turn_seconds, self._progress)
+            retired = [model for name, model in self._open.items() if kept.get(name) is not model]
+            in_use = max(self._turn_seconds, turn_seconds)
+            self._chosen, self._open, self._turn_seconds = dict(chosen), kept, turn_seconds
             self._failed.clear()
-            self._turn_seconds = turn_seconds
-            for name, model in opened.items():
-                if name not in kept:
-                    self._retire(model, max(before[1], turn_seconds))
+            for model in retired:
+                self._retire(model, in_use)
 
     async def close(self) -> None:
         """Close all of them."""
@@ -109,6 +108,11 @@ class ModelPool:
 
     async def _open_one(self, name: str) -> None:
         self._open[name] = await open_model(self._chosen[name], self._turn_seconds, self._progress)
+
+    def _is_the_same(self, name: str, chosen: ModelSettings | None, turn_seconds: float) -> bool:
+        """Whether the model that is open under a name does as it is. A server's counts a turn's seconds."""
+        before = self._chosen[name]
+        return before == chosen and (runs_here(before) or self._turn_seconds == turn_seconds)
 
     def _retire(self, model: Model, seconds: float) -> None:
         task = asyncio.create_task(self._close_later(model, seconds))

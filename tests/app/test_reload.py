@@ -13,7 +13,7 @@ from pixi.app.reload import Reloading, reloading
 from pixi.store.store import Place
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
-from tests.servers.scripted_openai import ScriptedOpenAI
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer
 
 HERE = f"discord:{BOT}:{CHANNEL}:"
 
@@ -142,6 +142,28 @@ async def test_further_models_come_change_and_go(scene: Scene) -> None:
     assert await scene.said() == "quicker"
     scene.settings()
     assert await scene.look() == ["INFO: settings changed: models.fast"]
+    assert await scene.said() == "first"
+
+
+async def test_while_another_model_is_opened_the_one_before_answers(scene: Scene) -> None:
+    listing, may_list = asyncio.Event(), asyncio.Event()
+    one = answer(200, {"object": "list", "data": [{"id": "listed"}]})
+    async with ScriptedOpenAI(Reply((Tell(listing), Until(may_list), *one.steps))) as slow:
+        (scene.folder / "pixi.toml").write_text(f'[model]\nbase_url = "{slow.base_url}"\n')
+        looking = asyncio.create_task(scene.look())
+        await listing.wait()
+        assert await scene.said() == "first"
+        assert not scene.house.sees(f"{HERE}pixi")
+        may_list.set()
+        await looking
+        assert scene.house.role(f"{HERE}pixi").model.name == "listed"
+
+
+async def test_how_long_a_turn_may_take_holds_for_models_that_are_open(scene: Scene) -> None:
+    before = scene.house.role(f"{HERE}pixi").model
+    scene.settings("[limits]\nseconds = 300\n")
+    assert await scene.look() == ["INFO: settings changed: limits.seconds"]
+    assert scene.house.role(f"{HERE}pixi").model is not before
     assert await scene.said() == "first"
 
 
