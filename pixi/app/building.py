@@ -18,6 +18,7 @@ from pixi.settings import ModelSettings, Settings
 if TYPE_CHECKING:
     from pixi.app.household import Household
     from pixi.engine.engine import Engine
+    from pixi.engine.stage import Role
     from pixi.models.model import Model
 
 Tell = Callable[[str], None]
@@ -102,7 +103,7 @@ async def open_household(
     await import_parts(settings.model)
     from importlib.metadata import version
 
-    from pixi.app.cast import read_cast
+    from pixi.app.cast import fitting, read_cast
     from pixi.app.household import Household
     from pixi.app.model_pool import ModelPool, chosen_models
     from pixi.app.turn_log import log_turn
@@ -110,23 +111,18 @@ async def open_household(
     from pixi.store.sqlite import open_store
 
     cast = await asyncio.to_thread(read_cast, settings)
-    for fault in cast.faults:
-        report(fault)
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url)
         stack.push_async_callback(store.close)
         models = ModelPool(chosen_models(settings), settings.limits.seconds, progress)
         stack.push_async_callback(models.close)
         await models.open_default()
-        house = Household(
-            settings,
-            cast,
-            models=models,
-            store=store,
-            places=await store.places(),
-            version=version("pixi-persona"),
-        )
-        house.engine = Engine(
+
+        def role(conversation: str) -> "Role":
+            return house.role(conversation)
+
+        # The house comes after: who can answer follows from the commands and tools of the engine.
+        engine = Engine(
             model=models.default,
             persona=cast.personas[cast.default],
             store=store,
@@ -135,11 +131,23 @@ async def open_household(
             pace=settings.reply.pace,
             gather_seconds=settings.reply.gather_seconds,
             finish_seconds=settings.discord.catch_up_minutes * 60,
-            cast=house.role,
+            cast=role,
             on_turn=log_turn,
         )
-        _load_addons(settings, addons, house.engine, report)
-        await stack.enter_async_context(house.engine)
+        _load_addons(settings, addons, engine, report)
+        cast = fitting(cast, engine.check)
+        for fault in cast.faults:
+            report(fault)
+        house = Household(
+            settings,
+            cast,
+            models=models,
+            store=store,
+            places=await store.places(),
+            version=version("pixi-persona"),
+        )
+        house.engine = engine
+        await stack.enter_async_context(engine)
         progress("")
         gc.freeze()
         yield house

@@ -1,6 +1,6 @@
 """The personas that a bot can be: by the names of their files, read again while it runs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +80,34 @@ def read_cast(settings: Settings, before: Cast | None = None) -> Cast:
         name = Path(settings.persona.default).stem
         personas[name] = default
     return Cast(personas, name, tuple(faults))
+
+
+def fitting(cast: Cast, check: Callable[[Persona], None], before: Cast | None = None) -> Cast:
+    """Those of a cast who could answer.
+
+    Args:
+        cast: as it was read.
+        check: raises `ConfigError` for a persona that asks for what there is not.
+        before: who there was until now: a persona that could not answer stays as it was.
+
+    Raises:
+        ConfigError: the default persona could not answer, and was not there before.
+    """
+    known = before.personas if before else {}
+    personas: dict[str, Persona] = {}
+    faults = list(cast.faults)
+    for name, persona in cast.personas.items():
+        try:
+            check(persona)
+        except ConfigError as error:
+            if name in known:
+                personas[name] = known[name]
+            elif name == cast.default:
+                raise
+            faults.append(str(error))
+        else:
+            personas[name] = persona
+    return Cast(personas, cast.default, tuple(dict.fromkeys(faults)))
 
 
 def _name_among(known: Mapping[str, Persona], wanted: str) -> str:

@@ -18,6 +18,7 @@ from pixi.core.report import TurnReport
 from pixi.engine.casting import Cast, Casting
 from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
+from pixi.engine.repertoire import repertoire_of
 from pixi.engine.resuming import resume_all
 from pixi.engine.stage import Conduct, Role, Shared, local_now
 from pixi.models.model import Model
@@ -103,6 +104,14 @@ class Engine:
     def persona(self) -> Persona:
         """Who answers, where nobody else was cast."""
         return self._role.persona
+
+    def check(self, persona: Persona) -> None:
+        """See whether a persona could answer here.
+
+        Raises:
+            ConfigError: it names a command or a tool that is not registered.
+        """
+        repertoire_of(persona, self.commands, self.tools, small=False)
 
     @property
     def talking(self) -> int:

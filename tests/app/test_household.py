@@ -159,3 +159,21 @@ async def test_a_broken_persona_is_told_and_left_out(tmp_path: Path) -> None:
             assert "wren" not in house.personas
     assert len(told) == 1
     assert "wren.md:2: unknown key `nmae`" in told[0]
+
+
+async def test_a_persona_that_names_a_command_that_is_not_there_is_told_and_left_out(tmp_path: Path) -> None:
+    from pixi.app import open_household
+    from tests.app.scene import reading
+
+    persona_file(tmp_path, "wren", "---\nname: Wren\ncommands: [send, dance]\n---\nHello.")
+    told: list[str] = []
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with open_household(reading(tmp_path)(), report=told.append) as house:
+            assert "wren" not in house.personas
+        settings_file(tmp_path, server, '[persona]\ndefault = "wren"\n')
+        with pytest.raises(ConfigError, match="no command 'dance'"):
+            async with house_in(tmp_path):
+                pass
+    assert len(told) == 1
+    assert "no command 'dance'" in told[0]

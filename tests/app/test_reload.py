@@ -202,6 +202,19 @@ async def test_a_broken_persona_stays_as_it_was_and_the_others_change(scene: Sce
     assert await scene.look() == [], "it is told once"
 
 
+async def test_a_persona_that_names_a_tool_that_is_not_there_stays_as_it_was(scene: Scene) -> None:
+    persona_file(scene.folder, "wren", "---\nname: Wren\ntools: [sing]\n---\n\nYou sing.\n")
+    (line,) = await scene.look()
+    assert line.startswith("WARNING: persona 'Wren' (")
+    assert "no tool 'sing'; remove it, or load the addon that brings it." in line
+    await scene.said("wren")
+    assert "You are Wren." in scene.prompt
+    assert await scene.look() == [], "it is told once"
+    scene.settings('[persona]\ndefault = "wren"\n')
+    await scene.look()
+    assert scene.house.personas[scene.house.default_persona].tools == ()
+
+
 async def test_the_default_persona_stays_when_its_file_breaks(scene: Scene) -> None:
     scene.settings('[persona]\ndefault = "wren"\n')
     await scene.look()
