@@ -4,7 +4,6 @@ import asyncio
 import time
 from pathlib import Path
 
-from pixi.toolbox.context import Context
 from tests.end_to_end.bot import PERSONA, Script, scene
 from tests.servers.scripted_openai import Tell, Until, Wait, call, chunk, finish, stream, usage
 
@@ -37,25 +36,33 @@ async def test_typing_is_shown_while_a_message_is_written_and_at_no_other_time(t
         assert len(here.room.typings) == 1
 
 
+OVEN = """\
+import asyncio
+from pathlib import Path
+
+
+def setup(addon):
+    @addon.tool
+    async def oven(context) -> str:
+        \"\"\"Look into the oven.\"\"\"
+        while not Path(__file__).with_name("baked").exists():
+            await asyncio.sleep(0.005)
+        return "golden pancakes"
+"""
+
+
 async def test_typing_is_shown_while_a_tool_runs(tmp_path: Path) -> None:
     calls = stream(call("oven", "{}", index=0, call_id="call_1"), finish("tool_calls"), usage(10, 5))
     persona = PERSONA.replace("pace: off", "pace: off\ntools: [oven]")
-    baked = asyncio.Event()
+    (tmp_path / "oven.py").write_text(OVEN, encoding="utf-8")
     async with (
         scene(tmp_path, calls, "[SEND: they are done]", personas={"pixi": persona}) as here,
-        here.bot() as house,
+        here.bot(addons=[str(tmp_path / "oven.py")]),
     ):
-
-        @house.engine.tool
-        async def oven(context: Context) -> str:
-            """Look into the oven."""
-            await baked.wait()
-            return "golden pancakes"
-
         await here.ask("are they done?")
         await here.discord.wait_for(lambda: here.room.typings)
         assert here.posts() == []
-        baked.set()
+        (tmp_path / "baked").touch()
         await here.said("they are done")
         assert "golden pancakes" in here.whole()
 
