@@ -158,7 +158,8 @@ class Acts:
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
-        self._typing.begin(_COMMAND)
+        if not self._dropped:
+            self._typing.begin(_COMMAND)
 
     # What the turn tells.
 
@@ -198,7 +199,8 @@ class Acts:
         self._typing.end(_COMMAND)
 
     async def close(self) -> None:
-        """End what was begun beside the acts."""
+        """End what was begun beside the acts. What is left of a command or a tool can do nothing any more."""
+        self.drop()
         await self._typing.close()
 
     def _counted(self, count: int, limit: int) -> int:

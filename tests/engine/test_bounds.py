@@ -90,6 +90,31 @@ async def test_a_tool_that_hangs_is_answered_for(stubborn: bool) -> None:
         await let_go(work)
 
 
+async def test_what_is_left_of_a_tool_can_do_nothing_once_the_turn_is_over() -> None:
+    work, ended = Stubborn(), asyncio.Event()
+
+    def setup(addon: Addon) -> None:
+        @addon.tool
+        async def hang(context: Context) -> None:
+            """hang"""
+            try:
+                await work()
+                await context.typing()
+                await context.send("late")
+            finally:
+                ended.set()
+
+    model = ScriptedModel([ToolCall("1", "hang", "{}")], "[SEND: a]")
+    persona = Persona("Pixi", "x", tools=("hang",))
+    async with scene(model, persona=persona, addons=[setup], limits=Limits(tool_seconds=0.03)) as here:
+        await here.talk("hello")
+        asked = here.channel.typed
+        work.go.set()
+        await ended.wait()
+        assert here.channel.sent == ["a"]
+        assert here.channel.typed == asked
+
+
 @pytest.mark.parametrize("how", ["stop", "close", "wind down", "deadline"])
 async def test_work_that_will_not_end_does_not_hold_up_the_end(
     how: str, caplog: pytest.LogCaptureFixture
