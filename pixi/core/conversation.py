@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pixi.core.deltas import Request, ToolSchema
+from pixi.core.deltas import ToolSchema
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
 
 _ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
@@ -73,12 +73,15 @@ class Conversation:
         self._make_room(estimate(said))
         return said
 
-    def counted(self, request: Request, prompt_tokens: int) -> None:
+    def guess(self, said: UserLine) -> int:
+        """Tokens of a request with this line behind the window, estimated."""
+        return self._prefix + self._total + estimate(said)
+
+    def counted(self, guess: int, prompt_tokens: int) -> None:
         """Learn from the server's own count of a request's tokens; 0 where it did not say.
 
         Only upwards: to be told that there was more room than thought would move the window.
         """
-        guess = estimate_all(request.lines) + estimate_tools(request.tools)
         # In steps of an eighth, so that the noise of small prompts does not move the window.
         measured = -(-8 * prompt_tokens // max(guess, 1)) / 8
         if measured > self._factor and prompt_tokens > 200:

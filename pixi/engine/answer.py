@@ -197,8 +197,8 @@ class Answer:
             self.outdated = True
             return
         window.append(lines)
-        if turn.steps == 1 and attempt.reply.last_request is not None:
-            window.counted(attempt.reply.last_request, turn.usage.prompt_tokens)
+        if turn.steps == 1:
+            window.counted(attempt.guess, turn.usage.prompt_tokens)
 
     def _cost(self, usage: Usage) -> float | None:
         prices = self._stage.role.model.traits.prices

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
+from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
@@ -14,10 +15,11 @@ from pixi.engine.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A turn on record, and what writes it."""
+    """A turn on record, and what writes it. `guess` are the tokens of its first request, estimated."""
 
     id: int
     answered: Message
+    guess: int
     turn: Turn
     acts: Acts
     reply: Reply
@@ -37,7 +39,8 @@ def attempt_at(number: int, stage: Stage, window: Conversation, channel: Channel
         pace=stage.pace,
         ids=_numbered(heard),
     )
-    turn = _turn(stage, window, heard, answered, key=f"{number:x}")
+    said = window.fit(stage.stamp(heard.messages))  # before the history is taken: it may cut it
+    turn = _turn(stage, window, heard, said, key=f"{number:x}")
     sorry = role.persona.when_broken
     reply = Reply(
         turn=turn,
@@ -49,7 +52,7 @@ def attempt_at(number: int, stage: Stage, window: Conversation, channel: Channel
         spare_tokens=window.spare_tokens,
         when_broken=sorry[number % len(sorry)] if sorry else "",
     )
-    return Attempt(number, answered, turn, acts, reply)
+    return Attempt(number, answered, window.guess(said), turn, acts, reply)
 
 
 def _numbered(heard: Heard) -> dict[int, str]:
@@ -58,11 +61,10 @@ def _numbered(heard: Heard) -> dict[int, str]:
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 
 
-def _turn(stage: Stage, window: Conversation, heard: Heard, answered: Message, *, key: str) -> Turn:
-    said = window.fit(stage.stamp(heard.messages))  # before the history is taken: it may cut it
+def _turn(stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, key: str) -> Turn:
     conduct = stage.shared.conduct
     return Turn(
-        prefix=stage.prefix(answered),
+        prefix=stage.prefix(heard.answered),
         history=window.lines,
         said=said,
         names=stage.repertoire.names,

@@ -81,10 +81,11 @@ class Performer:
         """Take what the turn read. Never waits."""
         if self._deaf:
             return
-        if self._growing:
-            self._queue.extend(events)
-        else:
-            self._queue.extend([event for event in events if type(event) is not CommandText])
+        if not self._growing:
+            events = [event for event in events if type(event) is not CommandText]
+            if not events:  # as with most chunks
+                return
+        self._queue.extend(events)
         self._work_if_needed()
 
     def show(self, event: TurnEvent) -> None:

@@ -60,11 +60,9 @@ class Reply:
         "_turn",
         "_when_broken",
         "halted",
-        "last_request",
     )
 
     halted: Halt | None
-    last_request: Request | None
 
     def __init__(
         self,
@@ -98,7 +96,6 @@ class Reply:
         self._over = False  # written; what was put is still being performed
         self._failed = False
         self.halted = None
-        self.last_request = None
 
     @property
     def over(self) -> bool:
@@ -220,8 +217,7 @@ class Reply:
     async def _converse(self) -> None:
         turn, performer = self._turn, self._performer
         while turn.wants_model and self.halted is None:
-            self.last_request = turn.request()
-            await self._listen(self.last_request)
+            await self._listen(turn.request())
             if self.halted is not None:
                 performer.put(turn.break_off())
                 return

@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pixi.core.conversation import Conversation, estimate, estimate_all, turns_of
-from pixi.core.deltas import Request
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
 
 CALL = ToolCall("c", "weather", "{}")
@@ -98,17 +97,25 @@ def test_a_server_that_counts_more_tokens_makes_the_window_narrower() -> None:
     for number in range(20):
         window.append((UserLine(f"Mo: {number} " + "x" * 200), AssistantLine("[SEND: ok]")))
     before = estimate_all(window.lines)
-    window.counted(Request(window.lines), 3 * before)
+    window.counted(before, 3 * before)
     assert estimate_all(window.lines) * 3 <= 1_500
     after = window.spare_tokens
     for fewer in (10, 201):
-        window.counted(Request(window.lines), fewer)
+        window.counted(estimate_all(window.lines), fewer)
         assert window.spare_tokens == after
+
+
+def test_the_guess_of_a_request_is_that_of_all_its_lines() -> None:
+    said, prefix = UserLine("Mo: and now? 🥞"), (SystemLine("You are Pixi."),)
+    window = Conversation(context_tokens=4_000, prefix_tokens=estimate_all(prefix))
+    for number in range(200):
+        window.append((UserLine(f"Mo: {number} " + "x" * 200), AssistantLine("[SEND: ok]")))
+        assert window.guess(said) == estimate_all((*prefix, *window.lines, said))
 
 
 def test_a_server_that_does_not_count_changes_nothing() -> None:
     window = Conversation([UserLine("hi"), AssistantLine("[SEND: hi]")], context_tokens=2_000)
     before = window.spare_tokens
-    window.counted(Request(window.lines), 0)
+    window.counted(before, 0)
     assert window.spare_tokens == before
     assert 0 < before < 2_000
