@@ -11,6 +11,10 @@ _CONTROL_TOKEN = re.compile(
 )
 
 
+# What a model may take for the end of a name that stands in quotation marks.
+_QUOTATION_MARKS = str.maketrans(dict.fromkeys('"＂“”„‟〝〞″', "'"))
+
+
 def quoted(text: str) -> str:
     """Each line behind `> `; "" for a text that is blank."""
     # `splitlines` knows every character that some model or server takes for the end of a line.
@@ -30,5 +34,5 @@ def clipped(text: str, longest: int) -> str:
 
 def one_line(name: str) -> str:
     """A name without line breaks, invisible characters and quotation marks, cut where it is long."""
-    visible = "".join(c if c.isprintable() else " " for c in name.replace('"', "'"))
+    visible = "".join(c if c.isprintable() else " " for c in name.translate(_QUOTATION_MARKS))
     return harmless(" ".join(visible.split())[:_LONGEST_NAME].strip())
