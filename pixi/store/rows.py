@@ -71,7 +71,6 @@ def without_quotes(body: bytes, person: str) -> bytes:
         ValueError: the row is damaged.
     """
     fields = json.loads(unpack_text(body))
-    fields = json.loads(unpack_text(body))
     quoted = msgspec.convert(fields.get("quoted", ()), tuple[Quoted, ...])
     kept = [one for one in quoted if one.author is None or one.author.id != person]
     return _packed({**fields, "quoted": msgspec.to_builtins(kept)})
