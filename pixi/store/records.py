@@ -38,7 +38,8 @@ def tally(db: sqlite3.Connection, prefix: str, since: float) -> Tally:
     count, prompt, cached, completion, cost = db.execute(
         f"SELECT total({_ANSWERED}), total(prompt_tokens), total(cached_tokens),"
         " total(completion_tokens), total(cost)"
-        " FROM turns WHERE began >= ? AND conversation >= ? AND conversation < ?",
+        # The plus keeps it from reading through all turns that there ever were, by their conversations.
+        " FROM turns WHERE began >= ? AND +conversation >= ? AND +conversation < ?",
         (since, *under(prefix)),
     ).fetchone()
     return Tally(int(count), Usage(int(prompt), int(cached), int(completion)), cost)

@@ -89,3 +89,24 @@ def test_a_message_finds_its_number_by_one_look(db: sqlite3.Connection) -> None:
     for count in range(10, 3_000):
         inbox.receive(db, Message(str(count), "room", Author("1", "mo"), "x", 1.0))
     assert steps(3_000) <= few + 5
+
+
+def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_ones(
+    db: sqlite3.Connection,
+) -> None:
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    for count in range(1_000):
+        room = f"discord:1:{count}:pixi"
+        inbox.receive(db, Message("1", room, Author("1", "mo"), "x", 1.0))
+        journal.begin_turn(db, room, 0, "pixi", ("1",), model="")
+    db.execute("UPDATE turns SET began = id")
+    db.set_progress_handler(step, 1)
+    assert records.tally(db, "discord:", 999.0).turns == 2
+    db.set_progress_handler(None, 0)
+    assert steps < 200
