@@ -195,7 +195,7 @@ class FarEnds:
         if stage.chunks:
             await self._write_paced(response, stage, marks[-1])
         else:
-            text = "".join(f"[SEND: mark{mark}]\n" for mark in marks)
+            text = f"[SEND: {' '.join(f'mark{mark}' for mark in marks)}]"  # one, however many came together
             await response.write(_event({"content": text}))
         await response.write(_event({}, finish="stop") + b"data: [DONE]\n\n")
         await response.write_eof()
