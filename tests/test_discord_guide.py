@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pixi.app.turn_log import log_turn
-from pixi.channels.discord.slash import COMMANDS
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.commands import COMMANDS
+from pixi.channels.discord.slash.words import Words
 from pixi.cli.doctor_discord import NOT_SET_UP
 from pixi.core.deltas import Usage
 from pixi.core.report import TurnReport
@@ -49,7 +49,7 @@ def test_the_table_of_commands_is_all_of_them() -> None:
 def test_the_languages_are_those_of_the_words() -> None:
     told = section(GUIDE, "Commands")
     languages = re.findall(r"English|German|Spanish|French|Japanese|Portuguese|Chinese", told)
-    files = list((Path(ROOT) / "pixi" / "channels" / "discord" / "words").glob("*.toml"))
+    files = list((Path(ROOT) / "pixi" / "channels" / "discord" / "slash" / "words").glob("*.toml"))
     assert len(set(languages)) == len(files)
     assert Words().of("en-US").say("menus.why.name") in told
 

@@ -11,14 +11,14 @@ import discord
 from pixi.channels.discord.address import prefix_of
 from pixi.channels.discord.client import Client, Shards, quiet_logs
 from pixi.channels.discord.completing import complete_sessions
-from pixi.channels.discord.events import Events
+from pixi.channels.discord.hearing.events import Events
+from pixi.channels.discord.hearing.recent import Recent
 from pixi.channels.discord.house import House
-from pixi.channels.discord.recent import Recent
 from pixi.channels.discord.reconnecting import patient_gateway
 from pixi.channels.discord.residents import residents
 from pixi.channels.discord.server import Server, find_server, pointed_at
-from pixi.channels.discord.slash import Slash
-from pixi.channels.discord.speakers import Speakers
+from pixi.channels.discord.slash.commands import Slash
+from pixi.channels.discord.speaking.speakers import Speakers
 from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ConfigError, PixiError
 

@@ -13,8 +13,8 @@ from aiohttp import web
 from pixi.channels.channel import Channel
 from pixi.channels.discord.asking import Askers
 from pixi.channels.discord.client import Client
-from pixi.channels.discord.hearing import Hearing
-from pixi.channels.discord.recent import Recent
+from pixi.channels.discord.hearing.ears import Hearing
+from pixi.channels.discord.hearing.recent import Recent
 from pixi.channels.discord.server import Server, pointed_at
 from pixi.core.message import Message
 from pixi.core.persona import Persona

@@ -10,7 +10,7 @@ import discord
 
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.client import Client
-from pixi.channels.discord.slash import Slash
+from pixi.channels.discord.slash.commands import Slash
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse
 from tests.servers.clients import pointed_at

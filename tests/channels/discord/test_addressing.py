@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from pixi.channels.discord.addressing import Resident, Said, Why, fold, stands_in, who_is_meant
+from pixi.channels.discord.hearing.addressing import Resident, Said, Why, fold, stands_in, who_is_meant
 
 PIXI = Resident("pixi", ("Pixi", "pancake fox"))
 EDDA = Resident("edda", ("Edda",))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pixi.channels.discord.emoji import EmojiNames, find, written
+from pixi.channels.discord.speaking.emoji import EmojiNames, find, written
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import discord
 import pytest
 
-from pixi.channels.discord import delivery, webhooks
-from pixi.channels.discord.faces import webhook_marked
+from pixi.channels.discord.speaking import delivery, webhooks
+from pixi.channels.discord.speaking.faces import webhook_marked
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (

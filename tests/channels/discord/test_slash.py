@@ -8,10 +8,10 @@ from typing import Any
 import discord
 import pytest
 
-from pixi.channels.discord import invocation
 from pixi.channels.discord.client import quiet_logs
 from pixi.channels.discord.house import Status
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash import invocation
+from pixi.channels.discord.slash.words import Words
 from pixi.core.errors import ChannelError, StoreError
 from pixi.store.store import Place
 from tests.channels.discord.house import RecordingHouse

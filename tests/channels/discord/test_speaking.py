@@ -9,8 +9,8 @@ from datetime import timedelta
 import discord
 import pytest
 
-from pixi.channels.discord import delivery
-from pixi.channels.discord.channel import NOTICE
+from pixi.channels.discord.speaking import delivery
+from pixi.channels.discord.speaking.channel import NOTICE
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Reacted, Sent, TurnEnded
 from pixi.core.persona import Persona

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord import delivery
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.channel import NOTICE, DiscordChannel
+from pixi.channels.discord.speaking import delivery
+from pixi.channels.discord.speaking.channel import NOTICE, DiscordChannel
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.persona import Persona

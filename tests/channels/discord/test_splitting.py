@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from pixi.channels.discord.splitting import LIMIT, clean, split, units
+from pixi.channels.discord.speaking.splitting import LIMIT, clean, split, units
 
 FAMILY = "👩‍👩‍👧"
 FLAG = "🇩🇪"

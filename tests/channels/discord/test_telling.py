@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixi.channels.discord.inert import block, clipped, inert, inert_line
-from pixi.channels.discord.splitting import units
-from pixi.channels.discord.telling import Field, Told, dollars, notes_in, number, tell_notes, tell_why
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.inert import block, clipped, inert, inert_line
+from pixi.channels.discord.slash.telling import Field, Told, dollars, notes_in, number, tell_notes, tell_why
+from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.speaking.splitting import units
 from pixi.core.deltas import Usage
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine

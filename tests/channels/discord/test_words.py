@@ -9,7 +9,7 @@ import discord
 import pytest
 
 import pixi.channels.discord as room
-from pixi.channels.discord.words import Language, Words
+from pixi.channels.discord.slash.words import Language, Words
 
 WORDS = Words()
 ENGLISH = WORDS.english
@@ -136,7 +136,7 @@ def test_labels_of_buttons_and_headings_are_short(language: Language) -> None:
 @pytest.mark.parametrize("prefix", ["says.", "menus."])
 def test_every_text_is_used(prefix: str) -> None:
     folder = Path(room.__file__).parent
-    code = "\n".join(path.read_text("utf-8").replace("'", '"') for path in folder.glob("*.py"))
+    code = "\n".join(path.read_text("utf-8").replace("'", '"') for path in folder.rglob("*.py"))
     built = "says.why."  # put together from a part and a name
     unused = [
         key

@@ -7,9 +7,9 @@ import discord
 from pixi.channels.discord.access import is_admin
 from pixi.channels.discord.address import parse_address
 from pixi.channels.discord.house import House
-from pixi.channels.discord.invocation import Invocation
-from pixi.channels.discord.telling import tell_notes, tell_why
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.invocation import Invocation
+from pixi.channels.discord.slash.telling import tell_notes, tell_why
+from pixi.channels.discord.slash.words import Words
 from pixi.core.errors import PixiError
 from pixi.store.store import TurnRecord
 

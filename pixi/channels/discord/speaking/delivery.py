@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord import rest
-from pixi.channels.discord.mentions import may_be
 from pixi.channels.discord.refusals import (
     INVALID_WEBHOOK_TOKEN,
     NO_HISTORY_NO_REPLY,
@@ -19,9 +17,11 @@ from pixi.channels.discord.refusals import (
     Refused,
     asked,
 )
-from pixi.channels.discord.shared import Shared
-from pixi.channels.discord.splitting import LIMIT, units
-from pixi.channels.discord.webhooks import Mask
+from pixi.channels.discord.speaking import rest
+from pixi.channels.discord.speaking.mentions import may_be
+from pixi.channels.discord.speaking.shared import Shared
+from pixi.channels.discord.speaking.splitting import LIMIT, units
+from pixi.channels.discord.speaking.webhooks import Mask
 from pixi.core.errors import ChannelError, ChannelLost
 
 if TYPE_CHECKING:

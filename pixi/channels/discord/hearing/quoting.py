@@ -7,9 +7,9 @@ import discord
 
 from pixi.channels.discord.access import is_blocked
 from pixi.channels.discord.asking import Askers
-from pixi.channels.discord.recent import Recent, Remark
+from pixi.channels.discord.hearing.recent import Recent, Remark
+from pixi.channels.discord.hearing.remarks import author_of, is_written, referenced, remark_of
 from pixi.channels.discord.refusals import asked
-from pixi.channels.discord.remarks import author_of, is_written, referenced, remark_of
 from pixi.channels.discord.rules import Rules
 from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ChannelError

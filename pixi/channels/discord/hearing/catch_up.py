@@ -10,10 +10,10 @@ import discord
 
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import Askers, chosen_for
+from pixi.channels.discord.hearing.watermarks import Watermarks
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, asked, own_member, where
 from pixi.channels.discord.residents import residents
-from pixi.channels.discord.watermarks import Watermarks
 from pixi.core.errors import ChannelError, StoreError
 
 _log = logging.getLogger("pixi.discord")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import discord
 
-from pixi.channels.discord.recent import Remark
+from pixi.channels.discord.hearing.recent import Remark
 from pixi.channels.discord.wording import Names, one_line, worded
 from pixi.core.message import Author
 

@@ -9,13 +9,12 @@ import discord
 
 from pixi.channels.discord.access import Asker, is_blocked, may_talk
 from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.addressing import Resident, Said, who_is_meant
 from pixi.channels.discord.asking import Askers, chosen_for
-from pixi.channels.discord.bot_turns import BotTurns
-from pixi.channels.discord.handing import Handing, Speaking
-from pixi.channels.discord.house import House
-from pixi.channels.discord.recent import Recent
-from pixi.channels.discord.remarks import (
+from pixi.channels.discord.hearing.addressing import Resident, Said, who_is_meant
+from pixi.channels.discord.hearing.bot_turns import BotTurns
+from pixi.channels.discord.hearing.handing import Handing, Speaking
+from pixi.channels.discord.hearing.recent import Recent
+from pixi.channels.discord.hearing.remarks import (
     is_for_others,
     is_written,
     mentions_bot,
@@ -23,6 +22,7 @@ from pixi.channels.discord.remarks import (
     remark_of,
     replied_to,
 )
+from pixi.channels.discord.house import House
 from pixi.channels.discord.residents import place_of, residents
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError

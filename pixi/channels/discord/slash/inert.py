@@ -2,7 +2,7 @@
 
 import re
 
-from pixi.channels.discord.splitting import units
+from pixi.channels.discord.speaking.splitting import units
 
 _TICK = "ˋ"  # looks like a backtick
 _MARK = re.compile(r"(?P<link>https?://[^\s<>\[\]()`|\\]+)|(?P<mark>[\\`*_~|<>\[\]#])")

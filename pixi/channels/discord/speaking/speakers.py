@@ -8,12 +8,12 @@ import discord
 
 from pixi.channels.discord.address import parse_address
 from pixi.channels.discord.asking import guild_of
-from pixi.channels.discord.channel import DiscordChannel
 from pixi.channels.discord.house import House
-from pixi.channels.discord.profile import Profiles
 from pixi.channels.discord.refusals import UNKNOWN_CHANNEL, Refused, asked
-from pixi.channels.discord.shared import Recent, Shared
-from pixi.channels.discord.webhooks import Webhooks
+from pixi.channels.discord.speaking.channel import DiscordChannel
+from pixi.channels.discord.speaking.profile import Profiles
+from pixi.channels.discord.speaking.shared import Recent, Shared
+from pixi.channels.discord.speaking.webhooks import Webhooks
 from pixi.core.errors import ChannelElsewhere, ChannelError, PixiError
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ import discord
 from discord import app_commands
 
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.choosing import Choice, find, nearest, suggest
 from pixi.channels.discord.house import House
-from pixi.channels.discord.inert import clipped, inert_line
-from pixi.channels.discord.invocation import NAME, Invocation
-from pixi.channels.discord.permitting import may_govern
 from pixi.channels.discord.residents import place_of
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.choosing import Choice, find, nearest, suggest
+from pixi.channels.discord.slash.inert import clipped, inert_line
+from pixi.channels.discord.slash.invocation import NAME, Invocation
+from pixi.channels.discord.slash.permitting import may_govern
+from pixi.channels.discord.slash.words import Words
 from pixi.store.store import Place
 
 NEEDS = {

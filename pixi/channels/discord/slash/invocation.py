@@ -13,12 +13,12 @@ from pixi.channels.discord.access import Asker, is_admin
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import asker_of_interaction, chosen_for
 from pixi.channels.discord.house import House
-from pixi.channels.discord.inert import clipped, inert_line
 from pixi.channels.discord.refusals import FAULTS
 from pixi.channels.discord.residents import residents
-from pixi.channels.discord.splitting import LIMIT
-from pixi.channels.discord.telling import Told
-from pixi.channels.discord.words import Language, Words
+from pixi.channels.discord.slash.inert import clipped, inert_line
+from pixi.channels.discord.slash.telling import Told
+from pixi.channels.discord.slash.words import Language, Words
+from pixi.channels.discord.speaking.splitting import LIMIT
 from pixi.core.errors import PixiError
 
 T = TypeVar("T")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord import rest
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.delivery import Delivery
-from pixi.channels.discord.emoji import OwnEmoji, find
-from pixi.channels.discord.mentions import with_mention, with_own_emoji
 from pixi.channels.discord.refusals import Refused, asked, own_member, where
-from pixi.channels.discord.shared import Shared
-from pixi.channels.discord.splitting import LIMIT, split, units
+from pixi.channels.discord.speaking import rest
+from pixi.channels.discord.speaking.delivery import Delivery
+from pixi.channels.discord.speaking.emoji import OwnEmoji, find
+from pixi.channels.discord.speaking.mentions import with_mention, with_own_emoji
+from pixi.channels.discord.speaking.shared import Shared
+from pixi.channels.discord.speaking.splitting import LIMIT, split, units
 from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Performed, Reacted, Sent, TurnEnded, TurnEvent

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import discord
 
-from pixi.channels.discord.emoji import EmojiNames
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, missing, timed_out, where
-from pixi.channels.discord.webhooks import Webhooks
+from pixi.channels.discord.speaking.emoji import EmojiNames
+from pixi.channels.discord.speaking.webhooks import Webhooks
 from pixi.core.message import Author
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import discord
 
-from pixi.channels.discord.governing import NEEDS, Governing, is_home
 from pixi.channels.discord.house import House, Status
-from pixi.channels.discord.inert import clipped, inert_line
-from pixi.channels.discord.invocation import NAME, Invocation
-from pixi.channels.discord.splitting import units
-from pixi.channels.discord.telling import Field, Told, dollars, number
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.governing import NEEDS, Governing, is_home
+from pixi.channels.discord.slash.inert import clipped, inert_line
+from pixi.channels.discord.slash.invocation import NAME, Invocation
+from pixi.channels.discord.slash.telling import Field, Told, dollars, number
+from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.speaking.splitting import units
 
 _FIELD = 1_024
 _WORD = 40

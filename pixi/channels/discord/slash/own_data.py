@@ -9,11 +9,11 @@ from typing import Any
 
 import discord
 
-from pixi.channels.discord.failing import Failing
 from pixi.channels.discord.house import House
-from pixi.channels.discord.invocation import Invocation
-from pixi.channels.discord.telling import number
-from pixi.channels.discord.words import Words
+from pixi.channels.discord.slash.failing import Failing
+from pixi.channels.discord.slash.invocation import Invocation
+from pixi.channels.discord.slash.telling import number
+from pixi.channels.discord.slash.words import Words
 
 _FILE = "pixi.json"
 

@@ -6,7 +6,7 @@ import logging
 import re
 from pathlib import Path
 
-from pixi.channels.discord.splitting import units
+from pixi.channels.discord.speaking.splitting import units
 from pixi.channels.discord.wording import one_line
 from pixi.core.persona import Persona
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from pixi.channels.discord.inert import block, inert, inert_line
-from pixi.channels.discord.splitting import units
+from pixi.channels.discord.slash.inert import block, inert, inert_line
+from pixi.channels.discord.speaking.splitting import units
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.written import read_again

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import discord
 
 from pixi.channels.discord.asking import Askers, guild_of
-from pixi.channels.discord.catch_up import CatchingUp
 from pixi.channels.discord.client import Client
-from pixi.channels.discord.handing import Speaking
-from pixi.channels.discord.hearing import Hearing
+from pixi.channels.discord.hearing.catch_up import CatchingUp
+from pixi.channels.discord.hearing.ears import Hearing
+from pixi.channels.discord.hearing.handing import Speaking
+from pixi.channels.discord.hearing.lanes import Lanes
+from pixi.channels.discord.hearing.recent import Recent
+from pixi.channels.discord.hearing.watermarks import Watermarks
 from pixi.channels.discord.house import House
-from pixi.channels.discord.lanes import Lanes
-from pixi.channels.discord.recent import Recent
-from pixi.channels.discord.watermarks import Watermarks
 from pixi.core.errors import PixiError
 
 if TYPE_CHECKING:

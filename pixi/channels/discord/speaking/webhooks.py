@@ -8,14 +8,6 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord import rest
-from pixi.channels.discord.faces import (
-    is_marked_for,
-    name_for_webhook,
-    picture_address,
-    picture_file,
-    webhook_marked,
-)
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import (
     FAULTS,
@@ -25,6 +17,14 @@ from pixi.channels.discord.refusals import (
     missing,
     refusal,
     where,
+)
+from pixi.channels.discord.speaking import rest
+from pixi.channels.discord.speaking.faces import (
+    is_marked_for,
+    name_for_webhook,
+    picture_address,
+    picture_file,
+    webhook_marked,
 )
 from pixi.core.errors import ChannelError
 

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from pixi.channels.discord.emoji import OwnEmoji, written
+from pixi.channels.discord.speaking.emoji import OwnEmoji, written
 
 _LEFT_ALONE = (
     r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"

@@ -11,12 +11,10 @@ from pixi.channels.channel import Channel
 from pixi.channels.discord.access import is_blocked
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import Askers, guild_of
-from pixi.channels.discord.attachments import AttachmentReader, Carried
-from pixi.channels.discord.house import House
-from pixi.channels.discord.quoting import Quoting, title_of
-from pixi.channels.discord.recent import Recent, Remark
-from pixi.channels.discord.refusals import asked, where
-from pixi.channels.discord.remarks import (
+from pixi.channels.discord.hearing.attachments import AttachmentReader, Carried
+from pixi.channels.discord.hearing.quoting import Quoting, title_of
+from pixi.channels.discord.hearing.recent import Recent, Remark
+from pixi.channels.discord.hearing.remarks import (
     author_of,
     carried_by,
     is_written,
@@ -25,6 +23,8 @@ from pixi.channels.discord.remarks import (
     replied_to,
     text_of,
 )
+from pixi.channels.discord.house import House
+from pixi.channels.discord.refusals import asked, where
 from pixi.channels.discord.rules import Rules
 from pixi.channels.discord.wording import NO_WORDS
 from pixi.core.errors import ChannelError

@@ -4,9 +4,9 @@ import logging
 
 import discord
 
-from pixi.channels.discord.faces import nickname, picture_address, picture_file
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.speaking.faces import nickname, picture_address, picture_file
 from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ChannelError
 

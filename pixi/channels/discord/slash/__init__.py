@@ -1,0 +1,1 @@
+"""The slash commands, in seven languages."""
