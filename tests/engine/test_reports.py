@@ -34,7 +34,7 @@ async def test_a_turn_is_told_of_once_with_all_that_it_came_to() -> None:
         assert report.cost == pytest.approx(COST)
         assert report.effects == {"send": 2, "react": 1}
         assert report.first_visible is not None
-        assert 0 < report.first_visible < report.first_visible + 0.05 <= report.seconds < 5
+        assert 0 < report.first_visible < report.first_visible + 0.03 < report.seconds < 5
         (record,) = await store.turns(message.conversation, 9)
         assert (record.id, record.model) == (report.turn, "scripted")
         assert record.cost == pytest.approx(COST)
