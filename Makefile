@@ -5,7 +5,7 @@ VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
-EXTRAS ?= local,speed
+EXTRAS ?= local,speed,docs,embeddings
 
 .DELETE_ON_ERROR:
 .SUFFIXES:

@@ -1,10 +1,35 @@
 """The protocol of a place where a persona can act."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
+from pixi.core.card import Card
 from pixi.core.events import TurnEvent
 from pixi.core.message import Message
+from pixi.core.venue import Rights, Venue
+
+Verdict = Literal["yes", "no", "nobody"]
+"""What came of a question to a person; `nobody`: they did not answer in time, or cannot be asked here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked before a tool does something.
+
+    Attributes:
+        person: id of the author who must say yes; nobody else's answer counts.
+        tool: what would run.
+        does: what it would do, one line from the tool's description.
+        arguments: what it would be given, as readable lines; strangers' words.
+        nonce: of the question, see `Channel`.
+    """
+
+    person: str
+    tool: str
+    does: str
+    arguments: str
+    nonce: str
 
 
 class Channel(Protocol):
@@ -22,6 +47,26 @@ class Channel(Protocol):
     @property
     def paced(self) -> bool:
         """Whether messages come at the pace of somebody who types them, rather than at once."""
+        ...
+
+    @property
+    def venue(self) -> Venue:
+        """Where this is, and who reads it."""
+        ...
+
+    async def rights(self, person: str) -> Rights:
+        """What a person may do here, by the id of the author, as it is now. None for whom nobody knows."""
+        ...
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Ask a person whether a tool may do something, and wait that long for the answer.
+
+        Only that person's answer counts. What was asked does not stay answerable after the call returned.
+        """
+        ...
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Deliver a card; gives the platform's id of it, where there is one. As `send`, it pings nobody."""
         ...
 
     def parts(self, text: str) -> Sequence[str]:

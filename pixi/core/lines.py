@@ -39,11 +39,12 @@ class AssistantLine:
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """The answer to one call."""
+    """The answer to one call. `images` are pictures that the tool brought, for models that see."""
 
     call_id: str
     name: str
     text: str
+    images: tuple[Image, ...] = ()
 
 
 Line = SystemLine | UserLine | AssistantLine | ToolLine

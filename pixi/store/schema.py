@@ -112,6 +112,40 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID""",
         "CREATE TABLE watermarks (address TEXT PRIMARY KEY, last INTEGER NOT NULL) WITHOUT ROWID",
     ),
+    (
+        # What a persona remembers of a person. `audience` is that of the place where it was told, and
+        # `conversation` that place: what was told in private does not come back in public.
+        """CREATE TABLE memories (
+            id INTEGER PRIMARY KEY,
+            persona TEXT NOT NULL,
+            person TEXT NOT NULL,
+            guild TEXT NOT NULL,
+            conversation TEXT NOT NULL,
+            audience TEXT NOT NULL,
+            text TEXT NOT NULL,
+            told REAL NOT NULL
+        )""",
+        "CREATE INDEX memories_of_a_person ON memories (person, persona)",
+        "CREATE INDEX memories_of_a_guild ON memories (guild)",
+        # What tools changed in the world, on whose behalf. A row stays when its person is forgotten, without
+        # them and without the arguments.
+        """CREATE TABLE audit (
+            id INTEGER PRIMARY KEY,
+            began REAL NOT NULL,
+            seconds REAL,
+            conversation TEXT NOT NULL,
+            guild TEXT NOT NULL,
+            turn INTEGER NOT NULL,
+            persona TEXT NOT NULL,
+            person TEXT NOT NULL,
+            tool TEXT NOT NULL,
+            arguments TEXT NOT NULL,
+            approved_by TEXT NOT NULL,
+            outcome TEXT
+        )""",
+        "CREATE INDEX audit_of_a_person ON audit (person)",
+        "CREATE INDEX audit_by_time ON audit (began)",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

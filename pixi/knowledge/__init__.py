@@ -1,0 +1,1 @@
+"""Folders of documents as knowledge: read, indexed, searched, and read out for a question."""
