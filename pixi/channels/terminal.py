@@ -9,11 +9,17 @@ from collections.abc import AsyncIterable, Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
-from pixi.channels.channel import Channel
+from pixi.channels.channel import Channel, Question, Verdict
+from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_text import one_line, printable
+from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
+from pixi.core.venue import Rights, Venue
+
+_SITS_HERE = "terminal:"
+"""Begins the id of whoever sits at a terminal."""
 
 
 class Answering(Protocol):
@@ -56,7 +62,7 @@ class Seat:
 
 def seat(persona: str, user: str) -> Seat:
     """The place of `user` at a terminal where `persona` answers."""
-    return Seat(f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"terminal:{user}", name=user))
+    return Seat(f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"{_SITS_HERE}{user}", name=user))
 
 
 def _plain(name: str) -> str:
@@ -94,6 +100,30 @@ class LinesChannel:
     def paced(self) -> bool:
         """Who reads from a pipe does not want to wait."""
         return False
+
+    @property
+    def venue(self) -> Venue:
+        """Whoever started the program reads what it writes, and nobody else."""
+        return Venue()
+
+    async def rights(self, person: str) -> Rights:
+        """Whoever started the program governs it."""
+        here = person.startswith(_SITS_HERE)
+        return Rights(manager=here, operator=here)
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Nobody can be asked through a pipe; what would have been asked is told."""
+        tool = one_line(question.tool)
+        self._tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
+        return "nobody"
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Print the card as lines. Raises `ChannelError` when that is not possible any more."""
+        if not self.as_json:
+            self._write("\n".join(card_lines(card)))
+        if self.fault:
+            raise ChannelError("The output cannot be written any more.")
+        return None
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""
@@ -136,17 +166,18 @@ class LinesChannel:
             return
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for
-                print(f"pixi-persona: {one_line(text)}", file=self.err, flush=True)
+                self._tell(one_line(text))
             case TurnEnded("limit") if not self.fault:
-                print(
-                    "pixi-persona: the reply was closed at a limit; see [limits].", file=self.err, flush=True
-                )
+                self._tell("the reply was closed at a limit; see [limits].")
             case Noted(text) if self.notes:
                 self._write(f"(note: {one_line(text)})")
             case Reacted(emoji) if self.notes:
                 self._write(f"(reaction: {one_line(emoji)})")
             case _:
                 pass
+
+    def _tell(self, line: str) -> None:
+        print(f"pixi-persona: {line}", file=self.err, flush=True)
 
     def _write(self, line: str) -> None:
         if self.fault:

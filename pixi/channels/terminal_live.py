@@ -8,13 +8,17 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from pixi.channels.channel import Question, Verdict
 from pixi.channels.terminal import Answering, Seat
+from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
+from pixi.core.card import Card
 from pixi.core.errors import ChannelLost
 from pixi.core.events import Opened, TurnEvent
 from pixi.core.message import Message
+from pixi.core.venue import Rights, Venue
 
 HELP = """\
 Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote.
@@ -104,6 +108,26 @@ class LiveTerminal:
     def paced(self) -> bool:
         """One sees the words come: they need no other pace."""
         return False
+
+    @property
+    def venue(self) -> Venue:
+        """Whoever sits here reads it, and nobody else."""
+        return Venue()
+
+    async def rights(self, person: str) -> Rights:
+        """Whoever sits here governs the program."""
+        here = person == self._seat.author.id
+        return Rights(manager=here, operator=here)
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Nobody can be asked."""
+        return "nobody"
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show the card."""
+        self._transcript.tell("\n".join(card_lines(card)))
+        self._screen.changed()
+        return None
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""

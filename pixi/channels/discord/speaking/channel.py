@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import discord
 
+from pixi.channels.channel import Question, Verdict
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.refusals import Refused, asked, own_member, where
 from pixi.channels.discord.speaking import rest
@@ -16,9 +17,12 @@ from pixi.channels.discord.speaking.emoji import OwnEmoji, find
 from pixi.channels.discord.speaking.mentions import with_mention, with_own_emoji
 from pixi.channels.discord.speaking.shared import Shared
 from pixi.channels.discord.speaking.splitting import LIMIT, split, units
+from pixi.channels.discord.speaking.standing import venue_of
 from pixi.channels.discord.wording import one_line
+from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Performed, Reacted, Sent, TurnEnded, TurnEvent
+from pixi.core.venue import Rights, Venue
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -79,6 +83,23 @@ class DiscordChannel:
         """By which `Speakers.open` opens it again."""
         me = self._shared.client.user
         return str(Address(me.id if me else 0, self.target.id, self._persona))
+
+    @property
+    def venue(self) -> Venue:
+        """Where it is, and who reads it."""
+        return venue_of(self.target)
+
+    async def rights(self, person: str) -> Rights:
+        """What a person may do here, as Discord and the rules have it now."""
+        return await self._shared.standing.rights(self.target, person, self._shared.house.rules)
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Nobody can be asked."""
+        return "nobody"
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Post a card; gives its id. It pings nobody."""
+        return await self.send(card.plain, nonce=nonce, answers=answers)
 
     def parts(self, text: str) -> Sequence[str]:
         """The messages that a text needs, with the server's own emoji in place of their names."""

@@ -11,6 +11,7 @@ import discord
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, missing, timed_out, where
 from pixi.channels.discord.speaking.emoji import EmojiNames
+from pixi.channels.discord.speaking.standing import Standing
 from pixi.channels.discord.speaking.webhooks import Webhooks
 from pixi.core.message import Author
 
@@ -49,6 +50,7 @@ class Shared:
     house: House
     recent: Recent
     webhooks: Webhooks
+    standing: Standing = field(default_factory=Standing)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
