@@ -114,7 +114,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     (
         # What a persona remembers of a person. `audience` is that of the place where it was told, and
-        # `conversation` that place: what was told in private does not come back in public.
+        # `conversation` that place: what was told in private does not come back in public. `uses` counts how
+        # often it did come back: what never does goes first.
         """CREATE TABLE memories (
             id INTEGER PRIMARY KEY,
             persona TEXT NOT NULL,
@@ -123,7 +124,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             conversation TEXT NOT NULL,
             audience TEXT NOT NULL,
             text TEXT NOT NULL,
-            told REAL NOT NULL
+            told REAL NOT NULL,
+            uses INTEGER NOT NULL DEFAULT 0
         )""",
         "CREATE INDEX memories_of_a_person ON memories (person, persona)",
         "CREATE INDEX memories_of_a_guild ON memories (guild)",

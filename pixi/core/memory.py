@@ -1,0 +1,111 @@
+"""What a persona remembers of a person: where it may be told again, and when two facts are one."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rapidfuzz.distance import OSA
+
+from pixi.core.venue import Audience, Venue
+
+LONGEST_FACT = 300
+"""Characters of one fact."""
+
+_WIDTH = {"one": 0, "some": 1, "all": 2}
+_MORE = 2  # words that the fuller of two facts may have, and still be the same
+_SLIPS = 3  # words in which a typing mistake may stand
+
+_JOINERS = "\u200c\u200d"  # unseen, and part of how Persian, Hindi and emoji are written
+
+# Words of letters and digits; where a script parts no words, each of its characters.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]|[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A fact that a persona was told by a person about themselves.
+
+    Attributes:
+        id: its number, unique in a store; 0: not kept yet.
+        persona: the name of who remembers.
+        person: the id of the author who told it.
+        guild: where it was told, see `Venue`.
+        conversation: the address of the talk in which it was told.
+        audience: who could read that talk then.
+        text: one line, a stranger's words.
+        told: when, in seconds since the epoch.
+    """
+
+    id: int
+    persona: str
+    person: str
+    guild: str
+    conversation: str
+    audience: Audience
+    text: str
+    told: float
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        """The circle that it was told to: what is equal here may be heard in the same places."""
+        return self.audience, self.guild, self.conversation if self.audience == "some" else ""
+
+
+def may_be_told(memory: Memory, venue: Venue, conversation: str, present: Collection[str]) -> bool:
+    """Whether a memory may be told in a place.
+
+    A DM with the person hears all. What was told to a whole guild is told again anywhere in that guild;
+    what was told to some, in that same talk while it is no more public than it was; nothing else is.
+
+    Args:
+        conversation: the address of the talk in that place.
+        present: ids of those whose messages are answered or overheard there.
+    """
+    if venue.audience == "one":
+        return set(present) == {memory.person}
+    if not _WIDTH[venue.audience] <= _WIDTH[memory.audience] or venue.guild != memory.guild:
+        return False
+    if memory.audience == "all" and venue.guild:
+        return True
+    return memory.conversation == conversation
+
+
+def one_fact(text: str) -> str:
+    """A fact as it is kept: one line, without what cannot be seen, cut where it is long."""
+    line = " ".join("".join(c if c.isprintable() or c in _JOINERS else " " for c in text).split())
+    return line if len(line) <= LONGEST_FACT else f"{line[: LONGEST_FACT - 1].rstrip()}…"
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Whether two facts are the same but for order, typing mistakes, and a word or two more in one of them.
+
+    A word that is another one makes another fact, and so does another number.
+    """
+    ours, theirs = Counter(_words(one)), Counter(_words(other))
+    common = (ours & theirs).total()
+    left, right = list((ours - theirs).elements()), list((theirs - ours).elements())
+    if min(len(left), len(right)) > _SLIPS:
+        return False
+    for word in list(left):
+        twin = next((each for each in right if _is_a_slip(word, each)), None)
+        if twin is not None:
+            left.remove(word)
+            right.remove(twin)
+            common += 1
+    more = left or right
+    return not (left and right) and len(more) <= _MORE and common >= 2 * len(more)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def _is_a_slip(word: str, other: str) -> bool:
+    """Whether one is the other with a typing mistake."""
+    shorter = min(len(word), len(other))
+    if shorter < 5 or any(c.isdigit() for c in word + other):
+        return False
+    most = 1 if shorter < 8 else 2
+    return OSA.distance(word, other, score_cutoff=most) <= most
