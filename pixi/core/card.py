@@ -1,8 +1,13 @@
 """A card: a small composed thing to look at, which each platform draws in its own way."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from pixi.core.message import Image
+
+_LONGEST_TITLE, _LONGEST_TEXT = 256, 4_000
+_MOST_FIELDS, _LONGEST_NAME, _LONGEST_VALUE = 25, 256, 1_000
+_ADDRESS = re.compile(r"https?://[^\s<>\"\x00-\x20]{1,2000}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +43,31 @@ class Card:
         """The card as text, for models, logs and places that draw nothing."""
         parts = [self.title, self.text, *(f"{field.name}: {field.value}" for field in self.fields), self.link]
         return "\n".join(part for part in parts if part)
+
+    def fitted(self) -> "Card":
+        """The card as every place can draw it: what is too long is cut, what is no address left out."""
+        picture = self.picture
+        if isinstance(picture, str) and not (
+            _ADDRESS.fullmatch(picture) and picture.lower().startswith("https")
+        ):
+            picture = None
+        fields = [
+            Field(_cut(_joined(field.name), _LONGEST_NAME), _cut(field.value.strip(), _LONGEST_VALUE))
+            for field in self.fields[:_MOST_FIELDS]
+        ]
+        return replace(
+            self,
+            title=_cut(_joined(self.title), _LONGEST_TITLE),
+            text=_cut(self.text.strip(), _LONGEST_TEXT),
+            fields=tuple(field for field in fields if field.name or field.value),
+            picture=picture,
+            link=self.link if _ADDRESS.fullmatch(self.link) else "",
+        )
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"

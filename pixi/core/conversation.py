@@ -128,11 +128,11 @@ def estimate(line: Line) -> int:
     """Tokens of a line, estimated from its characters."""
     tokens = _TOKENS_PER_LINE + _text_tokens(line.text)
     match line:
-        case UserLine(images=images):
+        case UserLine(images=images) | ToolLine(images=images):
             tokens += _TOKENS_PER_IMAGE * len(images)
         case AssistantLine(calls=calls):
             tokens += sum(_TOKENS_PER_LINE + _text_tokens(call.name + call.arguments) for call in calls)
-        case SystemLine() | ToolLine():
+        case SystemLine():
             pass
     return tokens
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
+from pixi.core.card import Card
 from pixi.core.deltas import Usage
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
@@ -42,6 +43,13 @@ class Reacted:
     """A reaction was put on the message being answered."""
 
     emoji: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A card was delivered."""
+
+    card: Card
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +96,17 @@ class TurnEnded:
 
 
 TurnEvent = (
-    Opened | Grew | Noted | Sent | Reacted | Performed | ToolCalled | ToolAnswered | Failed | TurnEnded
+    Opened
+    | Grew
+    | Noted
+    | Sent
+    | Reacted
+    | Shown
+    | Performed
+    | ToolCalled
+    | ToolAnswered
+    | Failed
+    | TurnEnded
 )
 
 
@@ -105,6 +123,15 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
             return {"event": "send", "text": text}
         case Reacted(emoji):
             return {"event": "react", "emoji": emoji}
+        case Shown(card):
+            return {
+                "event": "card",
+                "title": card.title,
+                "text": card.text,
+                "fields": [{"name": field.name, "value": field.value} for field in card.fields],
+                "link": card.link,
+                "picture": card.picture if isinstance(card.picture, str) else None,
+            }
         case Performed(name, argument):
             return {"event": "command", "name": name, "argument": argument}
         case ToolCalled(id, name, arguments):

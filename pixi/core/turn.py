@@ -7,6 +7,7 @@ from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Request, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.message import Image
 from pixi.core.reading import Act, CommandEvent, ProsePolicy, Reading
 from pixi.core.written import SILENCE, joined, written
 
@@ -24,7 +25,7 @@ class _Round:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.calls: list[ToolCall] = []
-        self.answers: list[str | None] = []
+        self.answers: list[tuple[str, tuple[Image, ...]] | None] = []
         self.refused = False  # calls came though no more may be made
 
     def take_call(self, call: ToolCall) -> None:
@@ -191,10 +192,10 @@ class Turn:
         """A message said in the model's place; it is one of the turn's commands."""
         return self._reading.message(text) if self._rounds else []
 
-    def answer(self, call: ToolCall, text: str) -> None:
+    def answer(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result. When all are answered, the turn wants the model again."""
         last = self._rounds[-1]
-        last.answers[next(n for n, asked in enumerate(last.calls) if asked is call)] = text
+        last.answers[next(n for n, asked in enumerate(last.calls) if asked is call)] = (text, images)
         if self._state == "calls" and None not in last.answers:
             self._state = "ask"
 
@@ -254,12 +255,12 @@ class Turn:
         text = joined(clean)
         if all(answer is None for answer in reply.answers):  # calls that nobody began are not history
             return [AssistantLine(text)] if text else []
-        answers = [UNANSWERED if answer is None else answer for answer in reply.answers]
+        answers = [(UNANSWERED, ()) if answer is None else answer for answer in reply.answers]
         return [
             AssistantLine(text, tuple(reply.calls)),
             *(
-                ToolLine(call.id, call.name, answer)
-                for call, answer in zip(reply.calls, answers, strict=True)
+                ToolLine(call.id, call.name, text, images)
+                for call, (text, images) in zip(reply.calls, answers, strict=True)
             ),
         ]
 

@@ -20,7 +20,7 @@ _KINDS: dict[str, type[Line]] = {
     "assistant": AssistantLine,
     "tool": ToolLine,
 }
-_Pictured = TypeVar("_Pictured", Message, UserLine)
+_Pictured = TypeVar("_Pictured", Message, UserLine, ToolLine)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def kind_of(line: Line) -> str:
 
 def pack_line(line: Line) -> Row:
     """The row of a line."""
-    if isinstance(line, UserLine):
+    if isinstance(line, UserLine | ToolLine):
         return _pack(replace(line, images=()) if line.images else line, line.images)
     return _pack(line, ())
 
@@ -119,6 +119,8 @@ def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
         raise ValueError(f"a row of the unknown kind {kind!r}")
     if kind == "user":
         return _with_pictures(body, UserLine, fetch)
+    if kind == "tool":
+        return _with_pictures(body, ToolLine, fetch)
     return msgspec.convert(json.loads(unpack_text(body)), _KINDS[kind])
 
 

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from pixi.channels.channel import Question, Verdict
+from pixi.core.card import Card
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, TurnEnded, TurnEvent
 from pixi.core.message import Author, Image, Message
+from pixi.core.venue import Rights, Venue
 
 _SOMEBODY = Author("1", "Mo")
+_ANYWHERE = Venue()
 _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each message comes a second later
 
 
@@ -32,14 +36,19 @@ class RecordingChannel:
         growing: whether it shows messages while they are written.
         paced: whether messages come at the pace of somebody who types them.
         part_length: how many characters fit in one message; 0: any number.
+        venue: where it is, and who reads it.
 
     Attributes:
         posts: the messages, in order, with all that was told of them; `sent` has their texts alone.
+        cards: in order.
         reactions: (message id, emoji), in order.
+        powers: what people may do here, by their ids; who is not among them may nothing.
+        questions: what people were asked, in order.
+        verdicts: what they answer, in order; an event is waited for first; without any, nobody.
         events: all that was shown, in order.
         nonces: those of the acts that were carried out, in order.
         typed: how often the typing indicator was asked for.
-        refuse: kinds of acts that are refused for good: `send`, `react`, `typing`.
+        refuse: kinds of acts that are refused for good: `send`, `react`, `card`, `typing`.
         hold: where set to an event, acts wait for it.
     """
 
@@ -50,10 +59,15 @@ class RecordingChannel:
         growing: bool = False,
         paced: bool = False,
         part_length: int = 0,
+        venue: Venue = _ANYWHERE,
     ) -> None:
         self.conversation = conversation
         self.posts: list[Post] = []
+        self.cards: list[Card] = []
         self.reactions: list[tuple[str, str]] = []
+        self.powers: dict[str, Rights] = {}
+        self.questions: list[Question] = []
+        self.verdicts: list[Verdict | asyncio.Event] = []
         self.events: list[TurnEvent] = []
         self.nonces: list[str] = []
         self.typed = 0
@@ -62,6 +76,7 @@ class RecordingChannel:
         self._growing = growing
         self._paced = paced
         self._part_length = part_length
+        self.venue = venue
         self._numbers = count(1)
 
     @property
@@ -145,6 +160,36 @@ class RecordingChannel:
         if nonce not in self.nonces:
             self.nonces.append(nonce)
             self.reactions.append((message_id, emoji))
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Remember a card, once for a nonce; gives an id for it.
+
+        Raises:
+            ChannelError: it is told to refuse.
+        """
+        await self._act("card")
+        if nonce not in self.nonces:
+            self.nonces.append(nonce)
+            self.cards.append(card)
+        return f"card:{nonce}"
+
+    async def rights(self, person: str) -> Rights:
+        """What `powers` says."""
+        return self.powers.get(person, Rights())
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Remember the question; gives the next verdict."""
+        self.questions.append(question)
+        try:
+            async with asyncio.timeout(seconds):
+                while self.verdicts:
+                    verdict = self.verdicts.pop(0)
+                    if isinstance(verdict, str):
+                        return verdict
+                    await verdict.wait()
+        except TimeoutError:
+            pass
+        return "nobody"
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """The id of the message that was posted with this nonce."""
