@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from pixi.core.lines import UserLine
 from pixi.core.stamps import told_id
@@ -14,6 +15,7 @@ _HEAD = re.compile(
     rf"(?:#\d+)?(?: ?(?:overheard, )?(?P<who>{_WHO})(?:, a bot)?)?(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
     rf"(?P<answers>(?:^|, )replying to (?:#\d+|your message|(?P<whom>{_WHO})(?:, a bot)?))?:"
 )
+_REMINDER = re.compile(rf"you remember of (?P<who>{_WHO}):")
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
 
 
@@ -28,17 +30,20 @@ class _Said:
 
 
 def without(line: UserLine, person: str) -> UserLine | None:
-    """A stamped line without the words, the name and the pictures of a person, by their id.
+    """A stamped line without the words, the name and the pictures of a person, and reminders of them.
 
     None where nothing is left of it, or where it does not tell whose words it holds.
     """
     time, *rest = line.text.split("\n")
     name = f'" {told_id(person)}'
-    said = _said(rest, name)
+    blocks = list(_blocks(rest))
+    reminders = list(takewhile(_is_reminder, blocks))
+    said = _said(blocks[len(reminders) :], name)
     kept = [each for each in said or () if not each.who.endswith(name)]
     if said is None or not kept:
         return None
-    blocks = [block for each in kept for block in (*each.earlier, each.lines)]
+    blocks = [block for block in reminders if not block[0].endswith(f"{name}:")]
+    blocks += [block for each in kept for block in (*each.earlier, each.lines)]
     text = "\n".join([time, *(row for block in blocks for row in block)])
     if len(kept) == len(said):
         return line if text == line.text else UserLine(text, line.images)
@@ -69,11 +74,15 @@ def _is_named(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name.strip())}(?!\w)", text) is not None
 
 
-def _said(rows: Iterable[str], name: str) -> list[_Said] | None:
+def _is_reminder(block: list[str]) -> bool:
+    return _REMINDER.fullmatch(block[0]) is not None
+
+
+def _said(blocks: Iterable[list[str]], name: str) -> list[_Said] | None:
     """The messages of a line, without what is quoted of a person; None where it does not tell whose."""
     said: list[_Said] = []
     earlier: list[list[str]] = []
-    for head, *words in _blocks(rows):
+    for head, *words in blocks:
         if quotation := _EARLIER.fullmatch(head):
             if not (quotation["who"] or "").endswith(name):
                 earlier.append([head, *words])

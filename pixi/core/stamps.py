@@ -5,6 +5,7 @@ quotation marks. So no text and no name can pass for the stamp of somebody else.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pixi.core.lines import UserLine
@@ -22,7 +23,22 @@ _MONTHS = (
 )  # fmt: skip
 
 
-def stamp(messages: Sequence[Message], *, local_time: datetime, small: bool, group: bool) -> UserLine:
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """What a persona remembers of a person and is reminded of now: facts of one line, a stranger's words."""
+
+    person: Author
+    facts: tuple[str, ...]
+
+
+def stamp(
+    messages: Sequence[Message],
+    *,
+    local_time: datetime,
+    small: bool,
+    group: bool,
+    reminders: Sequence[Reminder] = (),
+) -> UserLine:
     """The new user line: what was written since the last reply, with who and when, and the pictures.
 
     Args:
@@ -30,12 +46,14 @@ def stamp(messages: Sequence[Message], *, local_time: datetime, small: bool, gro
         local_time: when the line is made, in the time zone to be told.
         small: only the texts, of those messages that are meant for the persona where any is.
         group: several people may talk here: each message gets its author's name and id.
+        reminders: of those who wrote the messages; left out where `small`.
     """
     if small:
         messages = [m for m in messages if m.addressed] or messages
         text = "\n".join(harmless(m.text).strip() for m in messages)
     else:
-        text = "\n".join((_told_time(local_time), *_Stamp(messages, group=group).lines()))
+        reminded = _reminding(reminders)
+        text = "\n".join((_told_time(local_time), *reminded, *_Stamp(messages, group=group).lines()))
     return UserLine(text, tuple(image for m in messages for image in m.images))
 
 
@@ -103,6 +121,14 @@ class _Stamp:
         if last is None or last.id != message.reply_to:
             return ""
         return f"#{last.number}" if self._is_known(last) else _whose(last.author)
+
+
+def _reminding(reminders: Sequence[Reminder]) -> Iterator[str]:
+    """The blocks of what is remembered, one for each person: `pixi.core.forgetting` reads them again."""
+    for reminder in reminders:
+        person = reminder.person
+        yield f'you remember of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
+        yield from filter(None, (quoted(harmless(fact)) for fact in reminder.facts))
 
 
 def told_id(person: str) -> str:

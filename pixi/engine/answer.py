@@ -9,6 +9,7 @@ from pixi.core.events import Finish, TurnEnded
 from pixi.core.report import TurnReport
 from pixi.engine.attempt import Attempt, attempt_at
 from pixi.engine.heard import Heard
+from pixi.engine.reminding import reminders_for
 from pixi.engine.reply import Halt
 from pixi.engine.stage import Stage
 
@@ -160,6 +161,7 @@ class Answer:
     async def _begin(self, window: Conversation, channel: Channel, generation: int) -> Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         stage, heard = self._stage, self.heard
+        reminders = await reminders_for(stage, heard.messages, channel.venue, window.lines)
         if not self._is_wanted():
             return None
         store, role = stage.shared.store, stage.role
@@ -170,7 +172,7 @@ class Answer:
         if not self._is_wanted():
             await store.end_turn(number, (), "cancelled", 0, Usage())
             return None
-        attempt = self._attempt = attempt_at(number, stage, window, channel, heard)
+        attempt = self._attempt = attempt_at(number, stage, window, channel, heard, reminders=reminders)
         if self._stopping:
             attempt.reply.stop()
         elif self._pending.wants_answer:  # it came while the turn was put on record

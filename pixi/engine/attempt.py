@@ -1,11 +1,13 @@
 """One attempt at a turn: all that it takes to write it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
+from pixi.core.stamps import Reminder
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
 from pixi.engine.heard import Heard
@@ -25,7 +27,15 @@ class Attempt:
     reply: Reply
 
 
-def attempt_at(number: int, stage: Stage, window: Conversation, channel: Channel, heard: Heard) -> Attempt:
+def attempt_at(
+    number: int,
+    stage: Stage,
+    window: Conversation,
+    channel: Channel,
+    heard: Heard,
+    *,
+    reminders: Sequence[Reminder] = (),
+) -> Attempt:
     """Make ready to write the turn of this number, which answers what was heard."""
     answered = heard.answered
     limits, role = stage.shared.conduct.limits, stage.role
@@ -39,7 +49,7 @@ def attempt_at(number: int, stage: Stage, window: Conversation, channel: Channel
         pace=stage.pace,
         ids=_numbered(heard),
     )
-    said = window.fit(stage.stamp(heard.messages))  # before the history is taken: it may cut it
+    said = window.fit(stage.stamp(heard.messages, reminders))  # before the history is taken: it may cut it
     turn = _turn(stage, window, heard, said, key=f"{number:x}")
     sorry = role.persona.when_broken
     reply = Reply(

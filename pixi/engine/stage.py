@@ -12,6 +12,7 @@ from pixi.core.persona import Pace, Persona
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
+from pixi.core.stamps import Reminder
 from pixi.engine.pace import PaceSetting
 from pixi.engine.repertoire import Repertoire, repertoire_of
 from pixi.engine.templates import template
@@ -131,9 +132,19 @@ class Stage:
             )
         return self._prefixes[person]
 
-    def stamp(self, messages: Sequence[Message]) -> UserLine:
-        """The user line of messages that are to be answered now."""
+    def stamp(self, messages: Sequence[Message], reminders: Sequence[Reminder] = ()) -> UserLine:
+        """The user line of messages that are to be answered now.
+
+        Of the reminders those are in it whose people are answered.
+        """
         several = len({message.author.id for message in messages}) > 1
         group = several or any(message.group or not message.addressed for message in messages)
         small = self.role.model.traits.small
-        return stamp(messages, local_time=self.shared.clock(), small=small, group=group)
+        answered = {message.author.id for message in messages if message.addressed}
+        return stamp(
+            messages,
+            local_time=self.shared.clock(),
+            small=small,
+            group=group,
+            reminders=[one for one in reminders if one.person.id in answered],
+        )

@@ -1,0 +1,106 @@
+"""What comes back to a persona by itself: a few facts of those whom it answers, where they may be heard."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+
+from pixi.core.errors import StoreError
+from pixi.core.lines import AssistantLine, Line
+from pixi.core.memory import Memory, may_be_told
+from pixi.core.message import Author, Message
+from pixi.core.stamps import Reminder
+from pixi.core.venue import Venue
+from pixi.engine.stage import Stage
+
+_log = logging.getLogger("pixi.engine")
+
+RECALL = "recall"
+"""The tool that a persona must have to be reminded."""
+
+_MOST_FACTS = 3
+_MOST_CHARACTERS = 400  # of all facts together
+_MOST_PEOPLE = 8
+_LEAST_SCORE = 0.6  # one telling word, even if it is mistyped or a few facts share it
+
+
+async def reminders_for(
+    stage: Stage, messages: Sequence[Message], venue: Venue, history: Sequence[Line]
+) -> tuple[Reminder, ...]:
+    """What bears on messages that are to be answered, of what their authors told.
+
+    It is found without the model, off the loop. Nothing where the persona cannot recall, the model is
+    small, or the store fails: then the answer goes without.
+
+    Args:
+        venue: where it would be heard.
+        history: what the model is shown anyway; what stands there is left out.
+    """
+    if stage.role.model.traits.small or RECALL not in stage.repertoire.tools:
+        return ()
+    asked: dict[str, list[Message]] = {}
+    for message in reversed(messages):
+        if message.addressed:
+            asked.setdefault(message.author.id, []).append(message)
+    present = {message.author.id for message in messages}
+    store, persona = stage.shared.store, stage.role.persona.name
+    try:
+        known: dict[str, list[Memory]] = {}
+        for person in list(asked)[:_MOST_PEOPLE]:
+            told = await store.memories(person, persona)
+            known[person] = [m for m in told if may_be_told(m, venue, messages[0].conversation, present)]
+        if not any(known.values()):
+            return ()
+        chosen = await asyncio.to_thread(_chosen, known, asked, history)
+        if chosen:
+            await store.count_uses([memory.id for memory in chosen])
+    except StoreError as error:
+        _log.warning("nothing is remembered in conversation %s: %s", messages[0].conversation, error)
+        return ()
+    return _by_person(chosen, {person: theirs[0].author for person, theirs in asked.items()})
+
+
+def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple[Reminder, ...]:
+    facts: dict[str, list[str]] = {}
+    for memory in chosen:
+        facts.setdefault(memory.person, []).append(memory.text)
+    return tuple(Reminder(authors[person], tuple(texts)) for person, texts in facts.items())
+
+
+def _chosen(
+    known: Mapping[str, Sequence[Memory]], asked: Mapping[str, Sequence[Message]], history: Sequence[Line]
+) -> list[Memory]:
+    """The facts that fit what their own person says, best first, within the limits."""
+    from pixi.knowledge.relevance import most_relevant
+
+    found: list[tuple[float, Memory]] = []
+    for person, memories in known.items():
+        if memories:
+            said = "\n".join(message.text for message in asked[person])
+            relevant = most_relevant(said, [memory.text for memory in memories])
+            found += [(one.score, memories[one.place]) for one in relevant if one.score >= _LEAST_SCORE]
+    found.sort(key=lambda one: one[0], reverse=True)
+    chosen: list[Memory] = []
+    left = _MOST_CHARACTERS
+    for _, memory in found:
+        if len(chosen) == _MOST_FACTS:
+            break
+        if len(memory.text) > left or any(memory.text == other.text for other in chosen):
+            continue
+        if not _stands_in(memory.text, history, asked[memory.person]):
+            chosen.append(memory)
+            left -= len(memory.text)
+    return chosen
+
+
+def _stands_in(fact: str, history: Sequence[Line], messages: Sequence[Message]) -> bool:
+    """Whether the model reads the fact anyway: in somebody's words, a result, or a call of its own."""
+    escaped = json.dumps(fact)[1:-1]
+    for line in history:
+        if fact in line.text:
+            return True
+        if isinstance(line, AssistantLine) and any(
+            fact in call.arguments or escaped in call.arguments for call in line.calls
+        ):
+            return True
+    return any(fact in message.text for message in messages)
