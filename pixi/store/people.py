@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pixi.core.forgetting import tells_of, without
-from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
-from pixi.store import pictures
+from pixi.store import memories, pictures
+from pixi.store.auditing import forget_in_audit, told_of_audit
 from pixi.store.journal import OVERTAKEN, effects_of
 from pixi.store.rows import pack_line, unpack_line, unpack_message, without_quotes
 
+_REMEMBERING = frozenset({"remember", "recall", "forget"})  # tools whose results may tell of anybody
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,8 +35,10 @@ def forget(db: sqlite3.Connection, person: str) -> tuple[str, ...]:
     """Forget a person; gives the addresses of the conversations that changed."""
     gone: _Gone = defaultdict(list)
     parts: defaultdict[int, _Part] = defaultdict(_Part)
+    memories.forget(db, person)
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
+    forget_in_audit(db, person)
     for turn, part in parts.items():
         conversation, finish = db.execute(
             "SELECT conversation, finish FROM turns WHERE id = ?", (turn,)
@@ -77,6 +81,7 @@ def _forget_quotes(db: sqlite3.Connection, person: str, gone: _Gone, parts: defa
     for position, conversation, turn, body in found:
         gone[conversation] += ()
         if turn is not None:
+            _ = parts[turn]  # also where only an answer tells of them
             for quoted in _message(body).quoted:
                 if quoted.author is not None and quoted.author.id == person:
                     parts[turn].names.add(quoted.author.name)
@@ -91,8 +96,8 @@ def _forget_part(db: sqlite3.Connection, turn: int, person: str, part: _Part) ->
     """Forget a person's part in a turn that has ended; gives the bodies of lines that went.
 
     What answered nobody else goes as a whole. Otherwise the words of others stay; what the persona said
-    stays where the person was only overheard or quoted, unless it names them or repeats what they said:
-    then silence stands in its place.
+    stays where the person was only overheard or quoted, unless it names them, repeats what they said, or
+    rests on what is remembered: then silence stands in its place.
     """
     rows = db.execute(
         "SELECT position, kind, conversation, body FROM lines WHERE turn = ? ORDER BY position", (turn,)
@@ -103,9 +108,11 @@ def _forget_part(db: sqlite3.Connection, turn: int, person: str, part: _Part) ->
     heard: list[str] = []
     said = [effect.payload for effect in effects_of(db, turn)]
     gone: list[bytes] = []
+    remembered = False
     for position, kind, conversation, body in rows:
         line = unpack_line(kind, body, pictures.fetching(db, conversation))
         if not isinstance(line, UserLine):
+            remembered |= isinstance(line, ToolLine) and line.name in _REMEMBERING
             said += [line.text, *(call.arguments for call in _calls(line))]
             continue
         left = without(line, person) if others else None
@@ -117,8 +124,12 @@ def _forget_part(db: sqlite3.Connection, turn: int, person: str, part: _Part) ->
         if left != line:
             gone.append(body)
             db.execute("UPDATE lines SET body = ? WHERE position = ?", (pack_line(left).body, position))
-    if part.asked or tells_of("\n".join(said), part.names, part.words, besides="\n".join(heard)):
-        _forget_reply(db, turn)
+    if (
+        part.asked
+        or remembered
+        or tells_of("\n".join(said), part.names, part.words, besides="\n".join(heard))
+    ):
+        gone += _forget_reply(db, turn)
     return gone
 
 
@@ -126,8 +137,9 @@ def _calls(line: Line) -> tuple[ToolCall, ...]:
     return line.calls if isinstance(line, AssistantLine) else ()
 
 
-def _forget_reply(db: sqlite3.Connection, turn: int) -> None:
-    """Let silence stand for what the persona said and did in a turn."""
+def _forget_reply(db: sqlite3.Connection, turn: int) -> list[bytes]:
+    """Let silence stand for what the persona said and did in a turn; gives the bodies of lines that went."""
+    gone = db.execute("SELECT body FROM lines WHERE turn = ? AND kind = 'tool'", (turn,)).fetchall()
     db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
     (position,) = db.execute(
         "SELECT min(position) FROM lines WHERE turn = ? AND kind <> 'user'", (turn,)
@@ -137,6 +149,7 @@ def _forget_reply(db: sqlite3.Connection, turn: int) -> None:
         "UPDATE lines SET kind = 'assistant', body = ? WHERE position = ?",
         (pack_line(AssistantLine(SILENCE)).body, position),
     )
+    return [body for (body,) in gone]
 
 
 def _message(body: bytes) -> Message:
@@ -187,6 +200,8 @@ def export(db: sqlite3.Connection, person: str) -> dict[str, Any]:
     return {
         "person": person,
         "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
+        "done_for_you": told_of_audit(db, person),
+        "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
     }
 
 

@@ -1,6 +1,6 @@
 """The store in an SQLite file, which is the default."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,21 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
+from pixi.core.memory import Memory
 from pixi.core.message import Message
-from pixi.store import chosen, inbox, journal, people, records
+from pixi.store import auditing, chosen, inbox, journal, memories, people, records
 from pixi.store.journal import Intent, Settlement, record
 from pixi.store.schema import connect, empty_wal
-from pixi.store.store import Outcome, Place, SavedConversation, Tally, TurnRecord
+from pixi.store.store import (
+    AuditOutcome,
+    AuditRecord,
+    Deed,
+    Outcome,
+    Place,
+    SavedConversation,
+    Tally,
+    TurnRecord,
+)
 from pixi.store.writer import Row, Writer
 
 MEMORY = ":memory:"
@@ -127,6 +137,18 @@ class SqliteStore:
         """See `Store.tally`."""
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
 
+    async def audit_begin(self, deed: Deed) -> int:
+        """See `Store.audit_begin`."""
+        return await self._writer.ask(lambda db: auditing.begin(db, deed))
+
+    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
+        """See `Store.audit_end`."""
+        await self._writer.ask(lambda db: auditing.end(db, number, outcome, seconds))
+
+    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+        """See `Store.audit`."""
+        return await self._writer.ask(lambda db: auditing.latest(db, limit, prefix), writes=False)
+
     async def places(self) -> dict[str, Place]:
         """See `Store.places`."""
         return await self._writer.ask(chosen.places, writes=False)
@@ -143,6 +165,38 @@ class SqliteStore:
         """See `Store.mark`."""
         news = dict(watermarks)  # whoever asks may go on counting in it
         await self._writer.ask(lambda db: chosen.mark(db, news))
+
+    async def remember(self, memory: Memory) -> tuple[Memory, tuple[Memory, ...]]:
+        """See `Store.remember`."""
+        return await self._writer.ask(lambda db: memories.remember(db, memory))
+
+    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
+        """See `Store.memories`."""
+        return await self._writer.ask(lambda db: memories.memories(db, person, persona), writes=False)
+
+    async def memories_of_guild(
+        self, guild: str, persona: str, person: str | None = None
+    ) -> tuple[Memory, ...]:
+        """See `Store.memories_of_guild`."""
+        return await self._writer.ask(
+            lambda db: memories.memories_of_guild(db, guild, persona, person), writes=False
+        )
+
+    async def count_uses(self, ids: Iterable[int]) -> None:
+        """See `Store.count_uses`."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.count_uses(db, numbers))
+
+    async def drop_memories(self, ids: Iterable[int]) -> None:
+        """See `Store.drop_memories`."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.drop(db, numbers))
+        await self._writer.ask(empty_wal, alone=True)
+
+    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
+        """See `Store.memories_shown`."""
+        persons = tuple(people)
+        await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
 
     async def check(self) -> None:
         """Read through the whole file, which takes a while for a large one.

@@ -1,15 +1,18 @@
 """The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
 from pixi.core.lines import Line
+from pixi.core.memory import Memory
 from pixi.core.message import Message
 
 Outcome = Literal["done", "refused", "unknown"]
+AuditOutcome = Literal["done", "failed", "denied", "unknown"]
+"""What came of a deed; `denied`: a person who was asked did not say yes, `unknown`: it may have happened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,46 @@ class Tally:
     turns: int
     usage: Usage
     cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What a tool is about to change in the world.
+
+    Attributes:
+        guild: the community that the conversation belongs to; "" for none.
+        turn: in which it is done.
+        persona: who does it.
+        person: id of the author on whose behalf; "" where they were forgotten.
+        arguments: as JSON.
+        approved_by: id of the person who was asked and said yes; "" where nobody was.
+    """
+
+    conversation: str
+    guild: str
+    turn: int
+    persona: str
+    person: str
+    tool: str
+    arguments: str
+    approved_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """A deed on record.
+
+    Attributes:
+        began: seconds since the epoch.
+        seconds: how long it took; None where that is not known.
+        outcome: None while it is under way, and for good where the process ended in its midst.
+    """
+
+    id: int
+    began: float
+    seconds: float | None
+    outcome: AuditOutcome | None
+    deed: Deed
 
 
 class Store(Protocol):
@@ -207,6 +250,18 @@ class Store(Protocol):
         """What the turns came to that began at `since` or later, in conversations under `prefix`."""
         ...
 
+    async def audit_begin(self, deed: Deed) -> int:
+        """Record what a tool is about to do; gives the number for `audit_end`."""
+        ...
+
+    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
+        """Record what came of it, and how long it took. The first outcome stands."""
+        ...
+
+    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+        """The last deeds in conversations whose address begins with `prefix`, oldest first."""
+        ...
+
     async def places(self) -> dict[str, Place]:
         """What people chose, by the channel's address."""
         ...
@@ -223,9 +278,42 @@ class Store(Protocol):
         """Raise watermarks; a lower one than is kept changes nothing."""
         ...
 
+    async def remember(self, memory: Memory) -> tuple[Memory, tuple[Memory, ...]]:
+        """Keep a fact; gives it with its number, and those that it took the place of.
+
+        It takes the place of what says the same and was told to the same circle. Of each person a persona
+        keeps `pixi.store.memories.MOST`; then the one goes that came back least often.
+        """
+        ...
+
+    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
+        """What a persona remembers of a person, wherever it was told, oldest first."""
+        ...
+
+    async def memories_of_guild(
+        self, guild: str, persona: str, person: str | None = None
+    ) -> tuple[Memory, ...]:
+        """What a persona was told in a guild, by this person or by anybody, oldest first."""
+        ...
+
+    async def count_uses(self, ids: Iterable[int]) -> None:
+        """Note that these memories came back."""
+        ...
+
+    async def drop_memories(self, ids: Iterable[int]) -> None:
+        """Forget these memories."""
+        ...
+
+    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
+        """Note that the answer to a message tells of memories of people who did not write it.
+
+        When one of them is forgotten, that answer is.
+        """
+        ...
+
     async def forget(self, person: str) -> tuple[str, ...]:
         """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
-        and all that was answered to them alone, with its acts.
+        what is remembered of them, and all that was answered to them alone, with its acts.
 
         Of a turn that answered others too, the others' words stay; the persona's stay where the person was
         only overheard or quoted and they neither name nor repeat them. A turn under way in which the person
@@ -235,7 +323,7 @@ class Store(Protocol):
         ...
 
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data: messages by conversation, and the answers to them."""
+        """All that is kept of a person, as plain data: messages with the answers to them, and memories."""
         ...
 
     async def close(self) -> None:

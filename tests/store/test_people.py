@@ -366,4 +366,9 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(
     await talk.answered(await talk.heard(MO, "hello"))
     await store.forget(MO.id)
     for person in (MO.id, "99"):
-        assert await store.export(person) == {"person": person, "conversations": []}
+        assert await store.export(person) == {
+            "person": person,
+            "conversations": [],
+            "done_for_you": [],
+            "memories": [],
+        }

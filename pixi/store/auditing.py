@@ -1,0 +1,96 @@
+"""The record of what tools changed in the world: for whom, when, and what came of it."""
+
+import sqlite3
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from pixi.core.errors import StoreError
+from pixi.store.inbox import under
+from pixi.store.journal import OVERTAKEN
+from pixi.store.store import AuditOutcome, AuditRecord, Deed
+
+_LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and that is
+
+
+def begin(db: sqlite3.Connection, deed: Deed) -> int:
+    """Record what is about to be done; gives the number under which its outcome is recorded."""
+    person, arguments = deed.person, deed.arguments
+    if len(arguments) > _LONGEST_ARGUMENTS:
+        more = len(arguments) - _LONGEST_ARGUMENTS
+        arguments = f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
+    turn = db.execute("SELECT generation FROM turns WHERE id = ?", (deed.turn,)).fetchone()
+    if turn is not None and turn[0] == OVERTAKEN:  # somebody in it was forgotten while it is under way
+        person = arguments = ""
+    done = db.execute(
+        "INSERT INTO audit"
+        " (began, conversation, guild, turn, persona, person, tool, arguments, approved_by)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            time.time(),
+            deed.conversation,
+            deed.guild,
+            deed.turn,
+            deed.persona,
+            _text(person),
+            deed.tool,
+            _text(arguments),
+            _text(deed.approved_by),
+        ),
+    )
+    if done.lastrowid is None:
+        raise StoreError("The database gave the new record no number.")
+    return done.lastrowid
+
+
+def end(db: sqlite3.Connection, number: int, outcome: AuditOutcome, seconds: float) -> None:
+    """Record what came of it. The first outcome stands."""
+    db.execute(
+        "UPDATE audit SET outcome = ?, seconds = ? WHERE id = ? AND outcome IS NULL",
+        (outcome, seconds, number),
+    )
+
+
+def latest(db: sqlite3.Connection, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+    """The last ones in conversations under a prefix, oldest first."""
+    found = db.execute(
+        "SELECT id, began, seconds, outcome,"
+        " conversation, guild, turn, persona, person, tool, arguments, approved_by FROM audit"
+        " WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
+        (*under(prefix), max(0, limit)),
+    ).fetchall()
+    return tuple(
+        AuditRecord(number, began, seconds, outcome, Deed(*rest))
+        for number, began, seconds, outcome, *rest in reversed(found)
+    )
+
+
+def forget_in_audit(db: sqlite3.Connection, person: str) -> None:
+    """Of what was done on a person's behalf, keep that it was done: not for whom, nor the arguments."""
+    db.execute("UPDATE audit SET person = '', arguments = '' WHERE person = ?", (person,))
+    db.execute("UPDATE audit SET approved_by = '' WHERE approved_by = ?", (person,))
+
+
+def told_of_audit(db: sqlite3.Connection, person: str) -> list[dict[str, Any]]:
+    """What was done on a person's behalf, as plain data."""
+    found = db.execute(
+        "SELECT began, conversation, persona, tool, arguments, outcome FROM audit"
+        " WHERE person = ? ORDER BY id",
+        (person,),
+    )
+    return [
+        {
+            "time": datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds"),
+            "conversation": conversation,
+            "persona": persona,
+            "tool": tool,
+            "arguments": arguments,
+            "outcome": outcome or "unknown",
+        }
+        for began, conversation, persona, tool, arguments, outcome in found
+    ]
+
+
+def _text(text: str) -> str:
+    """Text that the database can hold: half a surrogate pair is none."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,102 @@
+"""What tools changed in the world stays on record; a forgotten person does not."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pixi.core.deltas import Usage
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.message import Author, Image, Message
+from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Deed
+
+ROOM = "discord:1:7:pixi"
+DEED = Deed(ROOM, "discord:1", 1, "Pixi", "11", "ban", '{"who": "canary"}', "11")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    yield store
+    await store.close()
+
+
+async def test_a_deed_is_on_record_before_and_after(store: SqliteStore) -> None:
+    number = await store.audit_begin(DEED)
+    (record,) = await store.audit(9)
+    assert (record.id, record.deed, record.outcome, record.seconds) == (number, DEED, None, None)
+    await store.audit_end(number, "done", 1.5)
+    await store.audit_end(number, "unknown", 9.0)
+    (record,) = await store.audit(9)
+    assert (record.outcome, record.seconds) == ("done", 1.5)
+
+
+async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqliteStore) -> None:
+    for number in range(5):
+        room = f"{'terminal' if number % 2 else 'discord'}:{number}"
+        await store.audit_begin(replace(DEED, conversation=room))
+    assert [record.deed.conversation for record in await store.audit(2)] == ["terminal:3", "discord:4"]
+    assert [record.deed.conversation for record in await store.audit(9, "terminal:")] == [
+        "terminal:1",
+        "terminal:3",
+    ]
+    assert await store.audit(-1) == ()
+
+
+async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: SqliteStore) -> None:
+    await store.audit_begin(replace(DEED, arguments="x" * 10_000))
+    await store.audit_begin(replace(DEED, arguments="\ud800 ' ; DROP TABLE audit"))
+    long, strange = (record.deed.arguments for record in await store.audit(9))
+    assert len(long) < 4_100
+    assert long.endswith("[6000 characters more]")
+    assert strange == "? ' ; DROP TABLE audit"
+
+
+async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqliteStore, tmp_path: Path) -> None:
+    await store.audit_end(await store.audit_begin(DEED), "done", 1.0)
+    await store.audit_begin(replace(DEED, person="12", arguments="{}", approved_by="11"))
+    assert [told["tool"] for told in (await store.export("11"))["done_for_you"]] == ["ban"]
+    await store.forget("11")
+    first, second = await store.audit(9)
+    assert first.deed == replace(DEED, person="", arguments="", approved_by="")
+    assert first.outcome == "done"
+    assert (second.deed.person, second.deed.arguments, second.deed.approved_by) == ("12", "{}", "")
+    assert (await store.export("11"))["done_for_you"] == []
+    await store.close()
+    assert b"canary" not in (tmp_path / "pixi.db").read_bytes()
+
+
+async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: SqliteStore) -> None:
+    said = Message("m1", ROOM, Author("11", "Mo"), "ban canary", 100.0)
+    await store.receive(said)
+    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m1",))
+    await store.forget("11")
+    await store.audit_begin(replace(DEED, turn=turn))
+    (record,) = await store.audit(1)
+    assert (record.deed.person, record.deed.arguments) == ("", "")
+
+
+async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_turn(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    picture = Image("image/png", b"canary" * 500)
+    calls = (ToolCall("1", "draw", "{}"), ToolCall("2", "draw", "{}"))
+    lines = (
+        UserLine("Mo: draw"),
+        AssistantLine("", calls),
+        ToolLine("1", "draw", "here", (picture,)),
+        ToolLine("2", "draw", "here", (picture, picture)),
+        AssistantLine("[SEND: ok]"),
+    )
+    await store.receive(Message("m1", ROOM, Author("11", "Mo"), "draw", 100.0))
+    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m1",))
+    await store.end_turn(turn, lines, "stop", 2, Usage())
+    assert (await store.load(ROOM)).lines == lines
+    with closing(sqlite3.connect(tmp_path / "pixi.db")) as db:
+        assert db.execute("SELECT count(*) FROM pictures").fetchone() == (1,)
+        await store.forget("11")
+        assert db.execute("SELECT count(*) FROM pictures").fetchone() == (0,)
