@@ -1,0 +1,21 @@
+"""Files of every kind read into documents, by processes that cannot harm this one."""
+
+from typing import TYPE_CHECKING
+
+from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.suffixes import SUFFIXES, suffix_of
+
+if TYPE_CHECKING:
+    from pixi.knowledge.reading.readers import Readers
+
+__all__ = ["SUFFIXES", "Documents", "Limits", "Readers", "SetAside", "suffix_of"]
+
+
+def __getattr__(name: str) -> object:
+    # Looked up when first used: the processes that read need what is in this room, but not what starts them.
+    if name == "Readers":
+        from pixi.knowledge.reading.readers import Readers
+
+        return Readers
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

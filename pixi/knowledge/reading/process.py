@@ -1,0 +1,250 @@
+"""One process that reads, as seen from here: started, asked, watched, ended."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.outcome import Documents, SetAside
+from pixi.knowledge.reading.wire import (
+    LENGTH,
+    LONGEST_FRAME,
+    MESSAGES,
+    Assembly,
+    Message,
+    Piece,
+    Ready,
+    Refused,
+    Spent,
+    framed,
+)
+
+_SCRIPT = Path(__file__).with_name("worker.py")
+_START_SECONDS = 60.0
+_PIPE_BYTES = 1024 * 1024
+_SLACK = 1.05  # what may come is counted here as there, but for rounding
+_OUT_OF_TIME = getattr(signal, "SIGXCPU", None)
+
+_ENVIRONMENT = frozenset(
+    {
+        "APPDATA",
+        "DYLD_LIBRARY_PATH",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PYTHONUSERBASE",
+        "SYSTEMROOT",
+        "USERPROFILE",
+    }
+)
+"""What Python needs to find its libraries. No key or token goes to where strangers' files are read."""
+
+
+class Lost(Exception):
+    """The process ended, or had to be ended, with files unanswered.
+
+    Attributes:
+        verdict: on the first of these, where it is to blame beyond doubt; else None.
+        spent: the process had used what it may, and none of these is to blame.
+    """
+
+    def __init__(self, verdict: SetAside | None = None, *, spent: bool = False) -> None:
+        super().__init__()
+        self.verdict = verdict
+        self.spent = spent
+
+
+class ReadingProcess:
+    """A process that reads. Made by `start`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, limits: Limits) -> None:
+        self._process = process
+        self._limits = limits
+        self._spent = False
+
+    @classmethod
+    async def start(cls, limits: Limits) -> "ReadingProcess":
+        """Start one, and wait until it is up.
+
+        Raises:
+            ConfigError: it does not come up.
+        """
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-B", str(_SCRIPT)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            limit=_PIPE_BYTES,
+            env={name: value for name, value in os.environ.items() if name.upper() in _ENVIRONMENT},
+            # Ctrl-C in the terminal is this process's business; that one ends when it is told to.
+            start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+        )
+        started = cls(process, limits)
+        try:
+            await started._greet()
+        except BaseException:
+            await started.close()
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked."""
+        return not self._spent and self._process.returncode is None
+
+    def kill(self) -> None:
+        """End it by force. Calling it twice does no harm."""
+        self._spent = True
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def close(self) -> None:
+        """End it and wait until it is gone."""
+        self.kill()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        await self._process.wait()
+
+    async def ask(
+        self, paths: Sequence[bytes]
+    ) -> AsyncGenerator[Sequence[tuple[int, Documents | SetAside]], None]:
+        """Have these files read. What comes of each is given with its number, in order, in handfuls.
+
+        Raises:
+            Lost: the files that were not answered yet have to be asked for anew, of another process.
+        """
+        answered = 0
+        loop = asyncio.get_running_loop()
+        answers = _Answers(len(paths), self._limits)
+        deadline = loop.time() + self._limits.seconds
+        try:
+            await self._send(framed(list(paths)), deadline)
+            while answered < len(paths):
+                handful = answers.take(await self._receive(deadline))
+                answered += len(handful)
+                if answers.spent:
+                    self.kill()
+                if handful:
+                    yield handful
+                    deadline = loop.time() + self._limits.seconds
+                if answers.spent and answered < len(paths):
+                    raise Lost(spent=True)
+        except TimeoutError:
+            raise Lost(
+                SetAside(f"takes longer than {self._limits.seconds:g} s to read; split it, or take it out")
+            ) from None
+        except (msgspec.MsgspecError, _Nonsense):
+            raise Lost(SetAside("confuses what reads it; save it anew, or take it out")) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            await self.close()
+            raise Lost(_ended(self._process.returncode, self._limits)) from None
+
+    async def _greet(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _START_SECONDS
+        try:
+            await self._send(framed(self._limits), deadline)
+            if await self._receive(deadline) == [Ready()]:
+                return
+        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, _Nonsense):
+            pass
+        raise ConfigError(
+            "Documents cannot be read: the process that reads them does not start.\n"
+            f"Install pixi-persona anew, or free memory: it may use {self._limits.megabytes} MiB."
+        )
+
+    async def _send(self, frame: bytes, deadline: float) -> None:
+        assert self._process.stdin is not None
+        async with asyncio.timeout_at(deadline):
+            self._process.stdin.write(frame)
+            await self._process.stdin.drain()
+
+    async def _receive(self, deadline: float) -> list[Message]:
+        assert self._process.stdout is not None
+        async with asyncio.timeout_at(deadline):
+            length: int = LENGTH.unpack(await self._process.stdout.readexactly(LENGTH.size))[0]
+            if length > LONGEST_FRAME:
+                raise _Nonsense
+            return MESSAGES.decode(await self._process.stdout.readexactly(length))
+
+
+class _Nonsense(Exception):
+    """What a process said is not what one of ours would say."""
+
+
+class _Answers:
+    """Makes outcomes of messages, and believes nothing that goes beyond what was asked and allowed.
+
+    Attributes:
+        spent: the process said that it ends.
+    """
+
+    def __init__(self, files: int, limits: Limits) -> None:
+        self.spent = False
+        self._files = files
+        self._limits = limits
+        self._at = 0
+        self._assembly: Assembly | None = None
+
+    def take(self, messages: Sequence[Message]) -> list[tuple[int, Documents | SetAside]]:
+        """The outcomes that these complete."""
+        done: list[tuple[int, Documents | SetAside]] = []
+        for message in messages:
+            match message:
+                case Piece():
+                    self._check(message.file)
+                    documents = self._add(message)
+                    if documents is not None:
+                        done.append(self._next(documents))
+                case Refused(reason=reason, again=again):
+                    self._check(message.file)
+                    done.append(self._next(SetAside(reason, again=again)))
+                case Spent():
+                    self.spent = True
+                case Ready():
+                    raise _Nonsense
+        return done
+
+    def _check(self, file: int) -> None:
+        if file != self._at or file >= self._files:
+            raise _Nonsense
+
+    def _next(self, outcome: Documents | SetAside) -> tuple[int, Documents | SetAside]:
+        self._assembly = None
+        self._at += 1
+        return self._at - 1, outcome
+
+    def _add(self, piece: Piece) -> Documents | None:
+        if self._assembly is None:
+            if piece.last:  # all of it at once, as nearly always
+                return Documents(piece.documents, piece.note)
+            self._assembly = Assembly()
+        self._assembly.add(piece)
+        if (
+            self._assembly.weight > self._limits.characters * _SLACK + _PIPE_BYTES
+            or self._assembly.records > self._limits.records
+        ):
+            raise _Nonsense
+        return self._assembly.finish(piece.note) if piece.last else None
+
+
+def _ended(code: int | None, limits: Limits) -> SetAside | None:
+    """What the end of a process says of the file that it was reading."""
+    if code is not None and -code == _OUT_OF_TIME:
+        return SetAside(f"takes longer than {limits.seconds:g} s to read; split it, or take it out")
+    return None

@@ -1,0 +1,176 @@
+"""What goes through the pipes to and from a process that reads: frames of typed messages, never pickles.
+
+A frame is four bytes of length, the highest first, and so many bytes of MessagePack.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.outcome import Documents
+
+LENGTH = struct.Struct(">I")
+LONGEST_FRAME = 8 * 1024 * 1024
+PIECE_CHARACTERS = 131_072
+_OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
+
+
+class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
+    """The process is up and confined, and waits for paths."""
+
+
+class Piece(msgspec.Struct, array_like=True, frozen=True, tag="piece"):
+    """Some of the documents of a file, or all.
+
+    Attributes:
+        file: which of those asked for, from 0.
+        documents: in order.
+        joins: 0: they begin anew; 1: the first one's sections belong to the last document before; 2: and
+            its first section's text belongs to the last section before.
+        last: nothing more comes of this file.
+        note: see `Documents`.
+    """
+
+    file: int
+    documents: tuple[Document, ...]
+    joins: int = 0
+    last: bool = True
+    note: str = ""
+
+
+class Refused(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
+    """A file is set aside, whatever came of it before."""
+
+    file: int
+    reason: str
+    again: bool = False
+
+
+class Spent(msgspec.Struct, array_like=True, frozen=True, tag="spent"):
+    """The process ends: it has used too much to go on."""
+
+
+Message = Ready | Piece | Refused | Spent
+
+MESSAGES: msgspec.msgpack.Decoder[list[Message]] = msgspec.msgpack.Decoder(list[Message])
+PATHS: msgspec.msgpack.Decoder[list[bytes]] = msgspec.msgpack.Decoder(list[bytes])
+LIMITS: msgspec.msgpack.Decoder[Limits] = msgspec.msgpack.Decoder(Limits)
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+def framed(content: list[Message] | list[bytes] | Limits) -> bytes:
+    """A frame that holds it."""
+    body = _ENCODER.encode(content)
+    return LENGTH.pack(len(body)) + body
+
+
+def weight(document: Document) -> int:
+    """Characters of a document, and a little for each of its parts."""
+    total = _OVERHEAD + len(document.key) + len(document.title)
+    for section in document.sections:
+        total += _OVERHEAD + len(section.text) + len(section.heading)
+    return total
+
+
+def pieces(file: int, documents: Iterable[Document]) -> Iterator[Piece]:
+    """The documents in pieces that are small enough to send. The one that ends them is not among them."""
+    waiting: list[Document] = []
+    total = 0
+    for document in documents:
+        size = weight(document)
+        if waiting and total + size > PIECE_CHARACTERS:
+            yield Piece(file, tuple(waiting), last=False)
+            waiting, total = [], 0
+        if size > PIECE_CHARACTERS:
+            yield from _cut(file, document)
+        else:
+            waiting.append(document)
+            total += size
+    if waiting:
+        yield Piece(file, tuple(waiting), last=False)
+
+
+def _cut(file: int, document: Document) -> Iterator[Piece]:
+    """One long document, in pieces."""
+    joins = 0
+    waiting: list[Section] = []
+    total = 0
+    for section in document.sections:
+        for start in range(0, max(len(section.text), 1), PIECE_CHARACTERS):
+            part = Section(
+                section.text[start : start + PIECE_CHARACTERS],
+                section.heading,
+                section.line,
+                section.page,
+                section.on_one_line,
+            )
+            size = _OVERHEAD + len(part.text) + len(part.heading)
+            if waiting and (start or total + size > PIECE_CHARACTERS):
+                yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
+                waiting, total = [], 0
+                joins = 1
+            if start:
+                joins = 2
+            waiting.append(part)
+            total += size
+    yield Piece(file, (Document(document.key, document.title, tuple(waiting)),), joins, False)
+
+
+class Assembly:
+    """The documents of one file, put together again from its pieces.
+
+    Attributes:
+        weight: of all that has come, as `weight` counts.
+        records: documents that have come.
+    """
+
+    def __init__(self) -> None:
+        self.weight = 0
+        self.records = 0
+        self._done: list[Document] = []
+        self._open: Document | None = None
+        self._sections: list[Section] = []
+        self._texts: list[str] = []
+
+    def add(self, piece: Piece) -> None:
+        """Take the next piece."""
+        for at, document in enumerate(piece.documents):
+            self.weight += weight(document)
+            self._begin(document, piece.joins if at == 0 and self._open is not None else 0)
+
+    def finish(self, note: str) -> Documents:
+        """All of them."""
+        self._close_document()
+        return Documents(self._done, note)
+
+    def _begin(self, document: Document, joins: int) -> None:
+        sections = document.sections
+        if not joins:
+            self._close_document()
+            self.records += 1
+            self._open = document
+        elif joins == 2 and self._sections and sections:
+            self._texts.append(sections[0].text)
+            sections = sections[1:]
+        if sections:
+            self._close_section()
+            self._sections.extend(sections)
+            self._texts = [sections[-1].text]
+
+    def _close_section(self) -> None:
+        if len(self._texts) > 1:
+            last = self._sections[-1]
+            self._sections[-1] = Section(
+                "".join(self._texts), last.heading, last.line, last.page, last.on_one_line
+            )
+        self._texts = []
+
+    def _close_document(self) -> None:
+        if self._open is None:
+            return
+        self._close_section()
+        self._done.append(Document(self._open.key, self._open.title, tuple(self._sections)))
+        self._open, self._sections = None, []

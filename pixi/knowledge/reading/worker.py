@@ -1,0 +1,215 @@
+"""The process that reads: takes paths at its standard input, and answers with documents at its output.
+
+Started by its file, in the room of `process.py`. It imports no more of the package than it needs.
+"""
+
+import contextlib
+import gc
+import importlib.util
+import os
+import queue
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+_IDLE_SECONDS = 60.0  # unasked for so long, it ends and gives its memory back; a new one starts quickly
+
+
+def _find_package() -> None:
+    """Let `import pixi` give the package that this file is of, whatever else is installed.
+
+    The folder that holds the package does not go on the path: what stands beside it is not ours.
+    """
+    home = Path(__file__).resolve().parents[2]
+    spec = importlib.util.spec_from_file_location(
+        "pixi", home / "__init__.py", submodule_search_locations=[str(home)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["pixi"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["pixi"])
+
+
+if __name__ == "__main__":
+    _find_package()
+
+from pixi.knowledge.reading.confinement import allow_computing, confine, grown_past  # noqa: E402
+from pixi.knowledge.reading.formats import is_slow, read_documents  # noqa: E402
+from pixi.knowledge.reading.limits import Limits  # noqa: E402
+from pixi.knowledge.reading.opening import open_original  # noqa: E402
+from pixi.knowledge.reading.outcome import SetAside  # noqa: E402
+from pixi.knowledge.reading.tidying import Tidier, one_line  # noqa: E402
+from pixi.knowledge.reading.wire import (  # noqa: E402
+    LENGTH,
+    LIMITS,
+    PATHS,
+    Message,
+    Piece,
+    Ready,
+    Refused,
+    Spent,
+    framed,
+    pieces,
+)
+
+_BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""What libraries raise over a file that is not what it says it is. Anything else ends the process."""
+
+_FRAME_WEIGHT = 131_072
+_UNSENT_SECONDS = 0.02
+_SMALL_FILE = 32_768
+
+
+class Outbox:
+    """Answers on their way out: gathered while they are small and quick, so that one write carries many.
+
+    Attributes:
+        file: which of the files asked for is being read.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.file = 0
+        self._descriptor = descriptor
+        self._waiting: list[Message] = []
+        self._weight = 0
+        self._sent = time.monotonic()
+
+    def put(self, message: Message, size: int = 0) -> None:
+        """Send it, soon."""
+        self._waiting.append(message)
+        self._weight += size
+        if self._weight > _FRAME_WEIGHT:
+            self.flush()
+
+    def flush_if_late(self) -> None:
+        """Send what waits, if anything has waited for long."""
+        if time.monotonic() - self._sent > _UNSENT_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        self._sent = time.monotonic()
+        if not self._waiting:
+            return
+        left = memoryview(framed(self._waiting))
+        self._waiting, self._weight = [], 0
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError:
+            os._exit(0)  # nobody listens any more
+
+
+def main() -> None:
+    """Read what is asked for, until nobody asks."""
+    # The libraries may print what they like: the pipe is kept apart from what they know as output.
+    pipe = os.dup(1)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+    asking = os.fdopen(os.dup(0), "rb")
+    limits = LIMITS.decode(_next_frame(asking))
+    confine(limits)
+    gc.freeze()
+    outbox = Outbox(pipe)
+    sys.excepthook = _LastWords(outbox)
+    asked: queue.SimpleQueue[list[bytes]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(asking, asked), daemon=True).start()
+    outbox.put(Ready())
+    outbox.flush()
+    with contextlib.suppress(queue.Empty):
+        while True:
+            if not _answer(asked.get(timeout=_IDLE_SECONDS), limits, outbox):
+                return
+
+
+def _next_frame(asking: BinaryIO) -> bytes:
+    """What is asked next; ends the process where the one that asked is gone."""
+    head = asking.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        os._exit(0)
+    return asking.read(LENGTH.unpack(head)[0])
+
+
+def _listen(asking: BinaryIO, asked: "queue.SimpleQueue[list[bytes]]") -> None:
+    """In a thread of its own: while a file is read, the end of the one who asked ends this process too."""
+    while True:
+        asked.put(PATHS.decode(_next_frame(asking)))
+
+
+def _answer(paths: list[bytes], limits: Limits, outbox: Outbox) -> bool:
+    """Read these files; False: this process has used up what it may."""
+    for file, path in enumerate(paths):
+        outbox.file = file
+        outbox.flush_if_late()
+        allow_computing(limits.seconds)
+        try:
+            _read(file, path, limits, outbox)
+        except SetAside as fault:
+            outbox.put(Refused(file, one_line(fault.reason), fault.again))
+        except MemoryError:
+            outbox.put(Refused(file, f"needs more than {limits.megabytes} MiB of memory to read; split it"))
+            outbox.put(Spent())
+            outbox.flush()
+            return False
+        except _BROKEN as error:
+            outbox.put(Refused(file, _broken(error)))
+    spent = grown_past(limits.megabytes / 2)
+    if spent:
+        outbox.put(Spent())
+    outbox.flush()
+    return not spent
+
+
+def _read(file: int, path: bytes, limits: Limits, outbox: Outbox) -> None:
+    original = open_original(path, limits)
+    with original.file:
+        if original.size > _SMALL_FILE or is_slow(original.name):
+            outbox.flush()  # what is done is told first: should this one take all the time, it alone is late
+        notes: list[str] = []
+        tidier = Tidier(limits)
+        held: Piece | None = None
+        for piece in pieces(file, tidier.tidied(read_documents(original, notes.append))):
+            if held is not None:
+                outbox.put(held, _FRAME_WEIGHT)
+            held = piece
+    documents = held.documents if held is not None else ()
+    joins = held.joins if held is not None else 0
+    outbox.put(Piece(file, documents, joins, True, one_line("; ".join(notes))), tidier.unsent())
+
+
+def _broken(error: BaseException) -> str:
+    return f"is broken, or not what its name says ({type(error).__name__}); save it anew, or take it out"
+
+
+class _LastWords:
+    """Called with what nobody caught, just before the process ends of it: it still tells of which file."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def __call__(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None, /
+    ) -> None:
+        """Tell."""
+        self._outbox.put(Refused(self._outbox.file, _broken(error)))
+        self._outbox.put(Spent())
+        self._outbox.flush()
+
+
+if __name__ == "__main__":
+    main()
