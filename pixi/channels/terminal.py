@@ -191,7 +191,7 @@ class LinesChannel:
             self.broken.set()
 
 
-_RAW_CONTROLS = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_RAW_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def _json_line(value: dict[str, object]) -> str:

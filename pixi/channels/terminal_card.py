@@ -1,4 +1,4 @@
-"""A card on a terminal: tidy lines for a pipe."""
+"""A card as tidy lines, for a pipe and for logs."""
 
 from collections.abc import Iterator
 

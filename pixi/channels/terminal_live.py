@@ -3,21 +3,24 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from pixi.channels.channel import Question, Verdict
+from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
-from pixi.channels.terminal_card import card_lines
+from pixi.channels.terminal_asking import Asking
+from pixi.channels.terminal_picture import drawn
+from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
 from pixi.core.errors import ChannelLost
 from pixi.core.events import Opened, TurnEvent
-from pixi.core.message import Message
+from pixi.core.message import Image, Message
 from pixi.core.venue import Rights, Venue
 
 HELP = """\
@@ -67,6 +70,7 @@ class LiveTerminal:
         self._greeting = one_line(greeting)
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
+        self._asking = Asking(self._transcript, self._screen, persona)
         self._inbox: asyncio.Queue[Message] = asyncio.Queue()
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -120,12 +124,18 @@ class LiveTerminal:
         return Rights(manager=here, operator=here)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        """Nobody can be asked."""
-        return "nobody"
+        """Ask whoever sits here; about others nobody knows anything."""
+        return (
+            await self._asking.ask(question, seconds) if question.person == self._seat.author.id else "nobody"
+        )
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        """Show the card."""
-        self._transcript.tell("\n".join(card_lines(card)))
+        """Show the card in a frame; its picture too, where it is one and the terminal has the colours."""
+        picture: list[Line] = []
+        if isinstance(card.picture, Image) and self._screen.colours:
+            with suppress(PictureError):
+                picture = await asyncio.to_thread(drawn, card.picture.data)
+        self._transcript.put(card, picture)
         self._screen.changed()
         return None
 
@@ -236,9 +246,17 @@ class LiveTerminal:
             self._inbox.put_nowait(message)
         self._screen.changed()
 
+    def answered(self, text: str) -> None:
+        """The person wrote this where they were asked for a yes or a no."""
+        self._asking.answered(text)
+        self._screen.redraw()
+
     def interrupted(self) -> None:
-        """Ctrl-C stops the reply, else empties the line, else says how to leave, then leaves."""
-        if self._busy and self._answering:
+        """Ctrl-C says no where something is asked, stops the reply, else empties the line, else says how to
+        leave, then leaves."""
+        if self._asking.open:
+            self._asking.refuse()
+        elif self._busy and self._answering:
             self._spawn(self._answering.stop(self._seat.conversation))
         elif self._screen.line:
             self._screen.empty_line()
@@ -273,6 +291,8 @@ class LiveTerminal:
     def status(self) -> str:
         """What is being waited for."""
         turn = SPINNER[int(time.monotonic() / TICK_SECONDS) % len(SPINNER)]
+        if self._asking.open:
+            return self._asking.status()
         if self._leaving:
             return "Ctrl-C again, or Ctrl-D, leaves."
         if self._loading:

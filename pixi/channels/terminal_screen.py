@@ -20,12 +20,14 @@ from prompt_toolkit.layout import (
     Window,
 )
 from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 
+from pixi.channels.terminal_rows import Line, tail
 from pixi.channels.terminal_text import one_line
-from pixi.channels.terminal_transcript import Line, Transcript, tail
+from pixi.channels.terminal_transcript import Transcript
 
 STYLE = Style.from_dict(
     {
@@ -36,6 +38,11 @@ STYLE = Style.from_dict(
         "stopped": "ansibrightblack",
         "cursor": "ansibrightblack",
         "error": "ansired",
+        "question": "ansiyellow",
+        "frame": "ansibrightblack",
+        "title": "bold",
+        "name": "ansicyan",
+        "link": "ansiblue underline",
     }
 )
 
@@ -57,6 +64,10 @@ class Sitter(Protocol):
 
     def entered(self, text: str) -> None:
         """The person sent this. It is not blank."""
+        ...
+
+    def answered(self, text: str) -> None:
+        """The person wrote this where they were asked for a yes or a no."""
         ...
 
     def interrupted(self) -> None:
@@ -84,6 +95,12 @@ class Screen:
         self._sitter = sitter
         self._buffer = Buffer(history=history, multiline=True, accept_handler=self._accept)
         self._buffer.on_text_changed += lambda _: sitter.typed()
+        self._answer = Buffer(multiline=False, accept_handler=self._accept_answer)
+        self._asking = ""
+        self._line_control = BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)])
+        self._answer_control = BufferControl(
+            self._answer, input_processors=[BeforeInput(lambda: [("class:question", self._asking)])]
+        )
         self._app = self._application()
 
     async def run(self, begin: Callable[[], None]) -> None:
@@ -129,9 +146,28 @@ class Screen:
         """Forget what was typed."""
         self._buffer.reset()
 
+    def ask(self, prompt: str) -> None:
+        """Let the person write an answer in place of their line, which comes back with `end_asking`."""
+        self._asking = f"{one_line(prompt)} "
+        self._answer.reset()
+        self._app.layout.focus(self._answer_control)
+        self.redraw()
+
+    def end_asking(self) -> None:
+        """Give the person their line back as they left it."""
+        self._asking = ""
+        self._answer.reset()
+        self._app.layout.focus(self._line_control)
+        self.redraw()
+
+    @property
+    def colours(self) -> bool:
+        """Whether the terminal has colours enough for a picture."""
+        return self._app.color_depth not in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT)
+
     def _application(self) -> Application[None]:
         live = FormattedTextControl(self._live)
-        line = BufferControl(self._buffer, input_processors=[BeforeInput(lambda: self._prompt)])
+        asking = Condition(lambda: bool(self._asking))
         status = FormattedTextControl(lambda: FormattedText([("class:aside", self._sitter.status())]))
         body = HSplit(
             [
@@ -139,7 +175,12 @@ class Screen:
                     Window(live, wrap_lines=True, dont_extend_height=True),
                     Condition(lambda: not self._transcript.empty),
                 ),
-                Window(line, wrap_lines=True, dont_extend_height=True),
+                ConditionalContainer(
+                    Window(self._line_control, wrap_lines=True, dont_extend_height=True), ~asking
+                ),
+                ConditionalContainer(
+                    Window(self._answer_control, wrap_lines=True, dont_extend_height=True), asking
+                ),
                 ConditionalContainer(
                     Window(status, height=1), Condition(lambda: bool(self._sitter.status()))
                 ),
@@ -147,7 +188,10 @@ class Screen:
             align=VerticalAlign.TOP,
         )
         app: Application[None] = Application(
-            layout=Layout(body), key_bindings=self._keys(), style=STYLE, erase_when_done=True
+            layout=Layout(body, focused_element=self._line_control),
+            key_bindings=self._keys(),
+            style=STYLE,
+            erase_when_done=True,
         )
         if isinstance(app.output, Vt100_Output):
             # Asking the terminal where its cursor is gains nothing here, and some terminals never answer.
@@ -161,7 +205,7 @@ class Screen:
         def send(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
 
-        @keys.add("escape", "enter")
+        @keys.add("escape", "enter", filter=Condition(lambda: not self._asking))
         def break_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
@@ -170,7 +214,7 @@ class Screen:
         def interrupt(event: KeyPressEvent) -> None:
             self._sitter.interrupted()
 
-        @keys.add("c-d", filter=Condition(lambda: not self._buffer.text))
+        @keys.add("c-d", filter=Condition(lambda: not (self._answer if self._asking else self._buffer).text))
         def leave(event: KeyPressEvent) -> None:
             self.leave()
 
@@ -185,6 +229,10 @@ class Screen:
         if text:
             self._sitter.entered(text)
         return False  # the line is to be emptied
+
+    def _accept_answer(self, buffer: Buffer) -> bool:
+        self._sitter.answered(buffer.text)
+        return False
 
     def _live(self) -> FormattedText:
         return _joined(tail(self._transcript.lines(self._columns), self._columns, self._room))

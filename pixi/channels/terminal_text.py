@@ -2,12 +2,13 @@
 
 import re
 
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """The text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves.
+    """The text without control characters (C0, DEL, C1; line breaks and tabs stay) and broken halves, and
+    without those that turn the direction of all that follows.
 
     Without its escape character an escape sequence is plain text. Each character is judged alone, so
     that a message shown piece by piece ends up the same as one shown whole.

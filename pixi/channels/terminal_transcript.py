@@ -1,14 +1,16 @@
 """What a talk looks like on a terminal: events in, styled lines out; no terminal needed."""
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
 from prompt_toolkit.utils import get_cwidth
 
+from pixi.channels.terminal_frame import framed
+from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
 from pixi.channels.terminal_text import one_line, printable
+from pixi.core.card import Card
 from pixi.core.events import (
     Failed,
     Grew,
@@ -17,16 +19,12 @@ from pixi.core.events import (
     Performed,
     Reacted,
     Sent,
+    Shown,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
     TurnEvent,
 )
-
-Fragment = tuple[str, str]
-"""A style class such as `class:note`, and text. As prompt_toolkit wants them."""
-
-Line = list[Fragment]
 
 CURSOR = "▌"
 
@@ -67,13 +65,29 @@ class Note:
 
 @dataclass(slots=True)
 class Aside:
-    """A line of the terminal's own: a tool call, an error, help. `style` is `aside` or `error`."""
+    """A line of the terminal's own: a tool call, an error, help. `style`: `aside`, `error`, `question`."""
 
     text: str
     style: str = "aside"
 
 
-Entry = Said | Draft | Delivered | Note | Aside
+@dataclass(slots=True)
+class Framed:
+    """A card, and its picture as lines where it could be drawn. Kept as it was drawn for `columns`."""
+
+    card: Card
+    picture: Sequence[Line]
+    columns: int = 0
+    lines: Sequence[Line] = ()
+
+    def drawn(self, columns: int) -> Sequence[Line]:
+        """It, for a terminal of so many columns."""
+        if columns != self.columns:
+            self.columns, self.lines = columns, framed(self.card, columns, self.picture)
+        return self.lines
+
+
+Entry = Said | Draft | Delivered | Note | Aside | Framed
 
 
 class Transcript:
@@ -100,6 +114,10 @@ class Transcript:
         """The terminal itself has something to say."""
         self._entries.append(Aside(printable(text), style))
 
+    def put(self, card: Card, picture: Sequence[Line] = ()) -> None:
+        """A card was shown, with its picture if it could be drawn."""
+        self._entries.append(Framed(card, picture))
+
     def react(self, message_id: str, emoji: str) -> None:
         """A reaction was put on a message: on its line if that can still change, else below."""
         for entry in self._entries:
@@ -123,6 +141,8 @@ class Transcript:
                 self._perform("note", Note(text), text)
             case Reacted(emoji):  # `react` knows which message it is on
                 self._perform("react", None, printable(emoji).strip())
+            case Shown():  # `put` knows what its picture looks like
+                pass
             case Performed(name, argument):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
                 self._perform(name, Aside(shown), printable(argument).strip())
@@ -210,6 +230,9 @@ class Transcript:
                 head, style = ("class:note", "  · "), "class:note"
             case Aside(text, look):
                 head, style = ("", "  "), f"class:{look}"
+            case Framed():
+                yield from entry.drawn(columns)
+                return
             case Draft() | Note():
                 return
             case _:
@@ -221,46 +244,6 @@ class Transcript:
             yield [*line, end] if end and number == len(rows) - 1 else line
 
 
-def wrapped(text: str, columns: int) -> list[str]:
-    """The text in rows of at most so many columns, broken between words where that is possible.
-
-    Space at a break is dropped; at the end of the text it stays, since more may be written there.
-    """
-    rows = [""]
-    room = columns = max(columns, 2)  # two: any character fits then
-    for word in re.findall(r"\S+\s*|\s+", text):
-        wide = get_cwidth(word.rstrip())
-        for piece in [word] if wide <= columns else word:
-            if get_cwidth(piece.rstrip()) > room:
-                rows[-1] = rows[-1].rstrip()
-                rows += [""] if rows[-1] else []
-                room = columns
-            rows[-1] += piece
-            room -= get_cwidth(piece)
-    return rows
-
-
 def _same(written: str, performed: str) -> bool:
     """Whether this was performed of that: a broken command is performed with a bracket more or less."""
     return written == performed or bool(written and performed and performed.startswith(written))
-
-
-def height(lines: Iterable[Line], columns: int) -> int:
-    """How many rows of a terminal the lines take."""
-    return sum(_rows(line, columns) for line in lines)
-
-
-def tail(lines: Sequence[Line], columns: int, room: int) -> list[Line]:
-    """The last lines that fit into `room` rows; at least the last one."""
-    kept: list[Line] = []
-    for line in reversed(lines):
-        room -= _rows(line, columns)
-        if room < 0 and kept:
-            break
-        kept.append(line)
-    return kept[::-1]
-
-
-def _rows(line: Line, columns: int) -> int:
-    cells = sum(get_cwidth(text) for _, text in line)
-    return max(1, -(-cells // max(1, columns)))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.terminal_transcript import CURSOR, Line, Transcript, height, tail, wrapped
+from pixi.channels.terminal_rows import Line, height, tail, wrapped
+from pixi.channels.terminal_transcript import CURSOR, Transcript
 from pixi.core.events import (
     Failed,
     Grew,

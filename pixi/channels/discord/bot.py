@@ -9,6 +9,7 @@ import aiohttp
 import discord
 
 from pixi.channels.discord.address import prefix_of
+from pixi.channels.discord.approving import Approvals
 from pixi.channels.discord.client import Client, Shards, quiet_logs
 from pixi.channels.discord.completing import complete_sessions
 from pixi.channels.discord.hearing.events import Events
@@ -18,6 +19,7 @@ from pixi.channels.discord.reconnecting import patient_gateway
 from pixi.channels.discord.residents import residents
 from pixi.channels.discord.server import Server, find_server, pointed_at
 from pixi.channels.discord.slash.commands import Slash
+from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.speakers import Speakers
 from pixi.channels.discord.wording import one_line
 from pixi.core.errors import ConfigError, PixiError
@@ -78,8 +80,11 @@ class Bot:
     async def _run(self, token: str, server: Server | None) -> None:
         client = await self._logged_in(token, server)
         recent = Recent(lambda: self._house.rules.overhear)
-        speakers = Speakers(client, self._house, recent)
-        slash = Slash(client, self._house, speakers, forgotten=recent.forget)
+        words = Words()
+        approvals = Approvals(client, self._house, words)
+        approvals.install()
+        speakers = Speakers(client, self._house, recent, approvals)
+        slash = Slash(client, self._house, speakers, words=words, forgotten=recent.forget)
         slash.install()
 
         async def ready() -> None:
@@ -100,7 +105,7 @@ class Bot:
         except discord.PrivilegedIntentsRequired:
             _refused(4014, client)
         finally:
-            await self._leave(client, events, speakers)
+            await self._leave(client, events, speakers, approvals)
 
     # Coming.
 
@@ -159,13 +164,14 @@ class Bot:
 
     # Going.
 
-    async def _leave(self, client: Client, events: Events, speakers: Speakers) -> None:
+    async def _leave(self, client: Client, events: Events, speakers: Speakers, approvals: Approvals) -> None:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
             await events.stop(_FOR_LANES)
             wind_down = self._house.wind_down(_FOR_WINDING_DOWN)
             await _within(_FOR_WINDING_DOWN + 1.0, wind_down, "replies could not be finished")
             await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
+            await approvals.close()
             await speakers.close()
         finally:
             await _closed(client)

@@ -30,6 +30,7 @@ UNKNOWN_WEBHOOK = 10015
 TOO_MANY_WEBHOOKS = 30007
 INVALID_WEBHOOK_TOKEN = 50027
 INVALID_FORM = 50035
+TOO_LARGE = 40005
 MISSING_PERMISSIONS = 50013
 NO_HISTORY_NO_REPLY = 160002
 
@@ -50,7 +51,7 @@ _LINES = {
     40001: "the token is not valid any more",
     40002: "the bot's account must be verified",
     40003: "too many direct messages were opened",
-    40005: "it is too large",
+    TOO_LARGE: "it is too large",
     40058: "in a forum one writes in its posts",
     MISSING_ACCESS: "the bot cannot see the channel",
     50006: "there is nothing in it",
@@ -85,6 +86,9 @@ _NEEDED = {
     "reaction": ("view_channel", "read_message_history", "add_reactions"),
     "typing": ("view_channel", "send_messages"),
     "webhook": ("view_channel", "manage_webhooks"),
+    "card": ("view_channel", "send_messages"),
+    "box": ("embed_links",),
+    "file": ("attach_files",),
 }
 _LONGEST_WAIT = 60.0  # seconds that a server may make us wait before we give up
 _SECONDS = 90.0  # for one request, what discord.py waits and tries again by itself included

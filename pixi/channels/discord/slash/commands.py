@@ -48,6 +48,7 @@ class Slash:
         client: the bot.
         house: what it talks for.
         speakers: lets it show as a persona.
+        words: the languages it speaks; None: all there are.
         forgotten: is told the id of a person whom the house forgot.
     """
 
@@ -57,11 +58,12 @@ class Slash:
         house: House,
         speakers: Wardrobe,
         *,
+        words: Words | None = None,
         forgotten: Callable[[str], None] = _nothing,
     ) -> None:
         self._client = client
         self._house = house
-        self._words = Words()
+        self._words = words or Words()
         self._failing = Failing(house, self._words)
         self._governing = Governing(house, self._words, speakers)
         self._recalling = Recalling(house, self._words)

@@ -6,7 +6,7 @@ from pixi.channels.discord.speaking.splitting import units
 
 _TICK = "ˋ"  # looks like a backtick
 _MARK = re.compile(r"(?P<link>https?://[^\s<>\[\]()`|\\]+)|(?P<mark>[\\`*_~|<>\[\]#])")
-_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e\ud800-\udfff]")
+_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, and those that turn the direction of all that follows."""
 
 

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from pixi.channels.discord.slash.inert import block, inert, inert_line
+from pixi.channels.discord.slash.sources import Say, documents_in
 from pixi.channels.discord.speaking.splitting import units
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
@@ -30,14 +30,6 @@ _SHOWN_NOTES = 10
 _NOTE = 900
 _NOTE_LIST = 4_000  # a description alone may have 4,096
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
-
-
-class Say(Protocol):
-    """Gives a text in somebody's language."""
-
-    def __call__(self, key: str, **values: object) -> str:
-        """The text of a key, with these values in its placeholders."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +132,8 @@ def _use(call: ToolCall, result: str, room: int) -> str:
 
 
 def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
-    """Addresses that tools gave. Nobody needs a password to be shown."""
+    """Documents that were read, and addresses that tools gave. Nobody needs a password to be shown."""
+    documents = documents_in(record.lines, say)
     found: dict[str, None] = {}
     for line in record.lines:
         if isinstance(line, ToolLine):
@@ -149,10 +142,10 @@ def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
                 if len(address) <= _LONGEST_SOURCE and _is_public(address):
                     found[address] = None
     told, room = [], _SOURCES
-    for address in [*found][:_SHOWN_SOURCES]:
-        room -= units(address) + 5
+    for source in [*documents, *(f"<{address}>" for address in found)][:_SHOWN_SOURCES]:
+        room -= units(source) + 3
         if room >= 0:
-            told.append(f"- <{address}>")
+            told.append(f"- {source}")
     if told:
         yield Field(say("says.why.sources"), "\n".join(told))
 

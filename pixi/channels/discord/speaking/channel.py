@@ -3,15 +3,16 @@
 import logging
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import discord
 
 from pixi.channels.channel import Question, Verdict
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.refusals import Refused, asked, own_member, where
+from pixi.channels.discord.refusals import Refused, asked, missing, own_member, where
 from pixi.channels.discord.speaking import rest
+from pixi.channels.discord.speaking.cards import post_card
 from pixi.channels.discord.speaking.delivery import Delivery
 from pixi.channels.discord.speaking.emoji import OwnEmoji, find
 from pixi.channels.discord.speaking.mentions import with_mention, with_own_emoji
@@ -21,7 +22,7 @@ from pixi.channels.discord.speaking.standing import venue_of
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Performed, Reacted, Sent, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Performed, Reacted, Sent, Shown, TurnEnded, TurnEvent
 from pixi.core.venue import Rights, Venue
 
 if TYPE_CHECKING:
@@ -94,12 +95,24 @@ class DiscordChannel:
         return await self._shared.standing.rights(self.target, person, self._shared.house.rules)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        """Nobody can be asked."""
-        return "nobody"
+        """Ask a person by a message with two buttons; `nobody` too where it cannot be posted."""
+        approvals = self._shared.approvals
+        if approvals is None or self._closed is not None:
+            return "nobody"
 
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        """Post a card; gives its id. It pings nobody."""
-        return await self.send(card.plain, nonce=nonce, answers=answers)
+        async def post(content: rest.Content, mentions: discord.AllowedMentions) -> int:
+            posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
+            self._remember(posted)
+            return posted
+
+        return await approvals.ask(
+            question,
+            post,
+            channel=self.target.id,
+            guild=self._guild(),
+            persona=self._persona,
+            seconds=seconds,
+        )
 
     def parts(self, text: str) -> Sequence[str]:
         """The messages that a text needs, with the server's own emoji in place of their names."""
@@ -114,20 +127,40 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it; what closes the channel is not tried again in this turn.
         """
-        if self._closed is not None:
-            raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
         answered = _number(answers)
         after = max(answered, self._posted[-1] if self._posted else 0) if answered else None
         delivery = self._delivery(text, nonce, answered, after=after, point=_number(reply_to))
+        return await self._post(delivery.post, "message")
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Post a card; gives its id. It pings nobody. Where Discord takes no box there, it comes as text.
+
+        Raises:
+            ChannelLost: nobody knows whether it was posted.
+            ChannelError: Discord refused it.
+        """
+        masked = self._shared.house.rules.faces == "webhook"  # which needs none of the bot's permissions
+        nobody, point = discord.AllowedMentions.none(), self._worth_pointing_at(_number(answers))
+
+        async def post(content: rest.Content) -> int:
+            return await self._parcel(content, nonce, nobody, point=point).post()
+
+        boxes = masked or not missing(self.target, "box")
+        files = masked or not missing(self.target, "file")
+        return await self._post(lambda: post_card(card, post, boxes=boxes, files=files), "card")
+
+    async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
+        if self._closed is not None:
+            raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
         try:
-            posted = await delivery.post()
+            posted = await post()
         except Refused as error:
             if error.closed:
                 self._closed = error
             self._told = str(error)
-            self._shared.refused(self.target, "message", error)
+            self._shared.refused(self.target, what, error)
             raise
-        self._shared.accepted(self.target.id, "message")
+        self._shared.accepted(self.target.id, what)
         if not posted:
             return None
         self._remember(posted)
@@ -199,7 +232,7 @@ class DiscordChannel:
         """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen, and
         the persona has no words for it."""
         match event:
-            case Sent() | Reacted() | Performed():
+            case Sent() | Reacted() | Shown() | Performed():
                 self._seen = True
             case Failed(text):
                 self._failed = True
@@ -218,15 +251,28 @@ class DiscordChannel:
         self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
     ) -> Delivery:
         person = self._author(answered)
+        content = rest.Content(self._addressed(text, answered, person))
+        point = point or self._worth_pointing_at(answered)
+        return self._parcel(content, nonce, self._pings(person), after=after, point=point)
+
+    def _parcel(
+        self,
+        content: rest.Content,
+        nonce: str,
+        mentions: discord.AllowedMentions,
+        *,
+        after: int | None = None,
+        point: int | None = None,
+    ) -> Delivery:
         return Delivery(
             shared=self._shared,
             target=self.target,
             persona=self._persona,
-            text=self._addressed(text, answered, person),
+            content=content,
             nonce=nonce,
-            mentions=self._pings(person),
+            mentions=mentions,
             after=after,
-            point=point or self._worth_pointing_at(answered),
+            point=point,
             taken=self._posted,
         )
 
@@ -296,8 +342,9 @@ class DiscordChannel:
     async def _post_notice(self) -> None:
         http, channel_id, nonce = self._shared.client.http, self.target.id, secrets.token_hex(8)
         nobody = discord.AllowedMentions.none()
+        content = rest.Content(NOTICE)
         try:
-            await asked(lambda: rest.post(http, channel_id, NOTICE, nonce=nonce, mentions=nobody), "message")
+            await asked(lambda: rest.post(http, channel_id, content, nonce=nonce, mentions=nobody), "message")
         except ChannelError as error:
             _log.info("no notice in channel %s: %s", channel_id, error)
 

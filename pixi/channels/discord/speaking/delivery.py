@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import discord
@@ -42,7 +42,7 @@ class Delivery:
     """A message of a persona for a channel.
 
     Attributes:
-        text: as it is posted.
+        content: as it is posted.
         nonce: the same whenever it is tried again.
         mentions: whom it may ping.
         after: id of a message that came before it; None: unknown.
@@ -53,7 +53,7 @@ class Delivery:
     shared: Shared
     target: "MessageableChannel"
     persona: str
-    text: str
+    content: rest.Content
     nonce: str
     mentions: discord.AllowedMentions
     after: int | None = None
@@ -78,6 +78,15 @@ class Delivery:
                     if error.code not in (UNKNOWN_WEBHOOK, INVALID_WEBHOOK_TOKEN):
                         raise
                     self.shared.webhooks.lost(mask)
+        return await self.post_as_bot()
+
+    async def post_as_bot(self) -> int:
+        """Post it as the bot itself, whatever the rules want.
+
+        Raises:
+            Refused: Discord did not take it.
+            ChannelLost: nobody knows whether it was posted.
+        """
         try:
             return await self._by_bot(self.point)
         except Refused as error:
@@ -100,29 +109,31 @@ class Delivery:
         for message in ours:
             if message.nonce == self.nonce:
                 return message.id, True
+        if not self.content.is_text:
+            return None, False  # nothing else tells which one it is
         for message in ours if self.after else ():  # among older ones it may be another that says the same
-            if not message.nonce and may_be(_without_pointer(message.text), self.text):
+            if not message.nonce and may_be(_without_pointer(message.text), self.content.text):
                 return message.id, True
         return None, True
 
     async def _by_bot(self, point: int | None) -> int:
-        http, channel, text = self.shared.client.http, self.target.id, self.text
+        http, channel, content = self.shared.client.http, self.target.id, self.content
 
         async def post() -> int:
             return await rest.post(
-                http, channel, text, nonce=self.nonce, mentions=self.mentions, reply_to=point
+                http, channel, content, nonce=self.nonce, mentions=self.mentions, reply_to=point
             )
 
         return await self._until_known(post, knows_nonces=True)
 
     async def _by_webhook(self, mask: Mask) -> int:
-        text = self.text
+        content = self.content
         if self.point is not None:
             guild = getattr(self.target, "guild", None)
             place = f"{guild.id if guild else '@me'}/{self.target.id}/{self.point}"
-            pointed = f"{POINTER}https://discord.com/channels/{place}\n{text}"
-            text = pointed if units(pointed) <= LIMIT else text
-        return await self._until_known(lambda: mask.post(text, self.mentions), knows_nonces=False)
+            pointed = f"{POINTER}https://discord.com/channels/{place}\n{content.text}".rstrip()
+            content = replace(content, text=pointed) if units(pointed) <= LIMIT else content
+        return await self._until_known(lambda: mask.post(content, self.mentions), knows_nonces=False)
 
     async def _until_known(self, post: Callable[[], Awaitable[int]], *, knows_nonces: bool) -> int:
         """Post; where the connection breaks, look whether it is there, and post again where it is not.

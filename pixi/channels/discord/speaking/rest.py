@@ -1,18 +1,62 @@
 """The requests that speaking makes: by ids alone, so that nothing need have been announced before."""
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
+import aiohttp
 import discord
 import discord.http
-from discord.http import HTTPClient, Route, handle_message_parameters
+from discord.http import HTTPClient, MultipartParameters, Route, handle_message_parameters
 
 if TYPE_CHECKING:
     from discord.types.message import Message as Payload
 
 HISTORY = 100
 """How many messages one question to a channel's history gives."""
+
+
+class _Parts(TypedDict, total=False):
+    """What a message holds, as discord.py wants to be given it."""
+
+    content: str
+    embed: discord.Embed
+    file: discord.File
+    view: discord.ui.View
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a message holds; of text, box, and file at least one.
+
+    Attributes:
+        embed: a box below the text.
+        file: its name, and what is in it; a box can show it as `attachment://NAME`.
+        view: buttons. Whoever posts them hears of clicks in another way.
+    """
+
+    text: str = ""
+    embed: discord.Embed | None = None
+    file: tuple[str, bytes] | None = None
+    view: discord.ui.View | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the text is all that there is, so that the message can be known by it."""
+        return self.embed is None and self.file is None and self.view is None
+
+    def parts(self) -> _Parts:
+        """It, for one request: a file can be sent once."""
+        parts: _Parts = {"content": self.text} if self.text else {}
+        if self.embed is not None:
+            parts["embed"] = self.embed
+        if self.file is not None:
+            name, data = self.file
+            parts["file"] = discord.File(io.BytesIO(data), name)
+        if self.view is not None:
+            parts["view"] = self.view
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +75,7 @@ class Posted:
 async def post(
     http: HTTPClient,
     channel_id: int,
-    text: str,
+    content: Content,
     *,
     nonce: str,
     mentions: discord.AllowedMentions,
@@ -49,15 +93,26 @@ async def post(
             message_id=reply_to, channel_id=channel_id, fail_if_not_exists=False
         ).to_message_reference_dict()
     with handle_message_parameters(
-        text, nonce=nonce, allowed_mentions=mentions, mention_author=False, message_reference=reference
+        **content.parts(),
+        nonce=nonce,
+        allowed_mentions=mentions,
+        mention_author=False,
+        message_reference=reference,
     ) as parameters:
         message = await http.send_message(channel_id, params=parameters)
     return id_in(message)
 
 
+async def edit(http: HTTPClient, channel_id: int, message_id: int, text: str) -> None:
+    """Give a message of ours another text, and take its buttons away. It pings nobody."""
+    nobody = discord.AllowedMentions.none()
+    with handle_message_parameters(text, view=None, allowed_mentions=nobody) as parameters:
+        await http.edit_message(channel_id, message_id, params=parameters)
+
+
 async def post_by_webhook(
     webhook: discord.Webhook,
-    text: str,
+    content: Content,
     *,
     name: str,
     picture: str,
@@ -72,23 +127,36 @@ async def post_by_webhook(
     route = Route(
         "POST", "/webhooks/{webhook_id}/{webhook_token}", webhook_id=webhook.id, webhook_token=webhook.token
     )
-    with handle_message_parameters(
-        text, username=name, avatar_url=picture or discord.utils.MISSING, allowed_mentions=mentions
-    ) as parameters:
-        body = parameters.payload
     query = {"wait": "true"} | ({"thread_id": str(thread)} if thread else {})
-    async with webhook.session.post(
-        route.url,
-        json=body,
-        params=query,
-        allow_redirects=False,  # aiohttp's errors tell of addresses, and this one holds a secret
-        proxy=webhook.proxy,
-        proxy_auth=webhook.proxy_auth,
-    ) as response:
-        answer = await discord.http.json_or_text(response)
-        if response.status >= 300:
-            raise discord.HTTPException(response, answer)
+    with handle_message_parameters(
+        **content.parts(),
+        username=name,
+        avatar_url=picture or discord.utils.MISSING,
+        allowed_mentions=mentions,
+    ) as parameters:
+        async with webhook.session.post(
+            route.url,
+            json=parameters.payload,
+            data=_form(parameters),
+            params=query,
+            allow_redirects=False,  # aiohttp's errors tell of addresses, and this one holds a secret
+            proxy=webhook.proxy,
+            proxy_auth=webhook.proxy_auth,
+        ) as response:
+            answer = await discord.http.json_or_text(response)
+            if response.status >= 300:
+                raise discord.HTTPException(response, answer)
     return id_in(answer)
+
+
+def _form(parameters: MultipartParameters) -> aiohttp.FormData | None:
+    """The body of a request that carries a file; None where it carries none."""
+    if not parameters.multipart:
+        return None
+    form = aiohttp.FormData(quote_fields=False)
+    for part in parameters.multipart:
+        form.add_field(**part)
+    return form
 
 
 async def react(http: HTTPClient, channel_id: int, message_id: int, emoji: str) -> None:

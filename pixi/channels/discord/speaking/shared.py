@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import discord
 
+from pixi.channels.channel import Question, Verdict
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, missing, timed_out, where
 from pixi.channels.discord.speaking.emoji import EmojiNames
+from pixi.channels.discord.speaking.rest import Content
 from pixi.channels.discord.speaking.standing import Standing
 from pixi.channels.discord.speaking.webhooks import Webhooks
 from pixi.core.message import Author
@@ -42,6 +44,23 @@ class Recent(Protocol):
         ...
 
 
+class Approvals(Protocol):
+    """Asks people for their yes."""
+
+    async def ask(
+        self,
+        question: Question,
+        post: Callable[[Content, discord.AllowedMentions], Awaitable[int]],
+        *,
+        channel: int,
+        guild: discord.Guild | None,
+        persona: str,
+        seconds: float,
+    ) -> Verdict:
+        """Ask by a message that `post` posts, which gives its id, and wait so long for the answer."""
+        ...
+
+
 @dataclass(slots=True)
 class Shared:
     """One for a bot."""
@@ -50,6 +69,7 @@ class Shared:
     house: House
     recent: Recent
     webhooks: Webhooks
+    approvals: Approvals | None = None
     standing: Standing = field(default_factory=Standing)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)

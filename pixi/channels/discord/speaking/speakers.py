@@ -12,7 +12,7 @@ from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import UNKNOWN_CHANNEL, Refused, asked
 from pixi.channels.discord.speaking.channel import DiscordChannel
 from pixi.channels.discord.speaking.profile import Profiles
-from pixi.channels.discord.speaking.shared import Recent, Shared
+from pixi.channels.discord.speaking.shared import Approvals, Recent, Shared
 from pixi.channels.discord.speaking.webhooks import Webhooks
 from pixi.core.errors import ChannelElsewhere, ChannelError, PixiError
 
@@ -39,12 +39,15 @@ class Speakers:
         client: the bot; its requests are all that is needed of it.
         house: rules and personas.
         recent: what was heard lately.
+        approvals: asks people for their yes; None: nobody can be asked.
     """
 
-    def __init__(self, client: discord.Client, house: House, recent: Recent) -> None:
+    def __init__(
+        self, client: discord.Client, house: House, recent: Recent, approvals: Approvals | None = None
+    ) -> None:
         self._webhooks = Webhooks(client, house)
         self._profiles = Profiles(client, house)
-        self._shared = Shared(client, house, recent, self._webhooks)
+        self._shared = Shared(client, house, recent, self._webhooks, approvals)
         self._alive: WeakValueDictionary[tuple[int, str], DiscordChannel] = WeakValueDictionary()
 
     def channel(self, target: "MessageableChannel", persona: str) -> DiscordChannel:

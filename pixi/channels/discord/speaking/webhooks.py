@@ -53,7 +53,7 @@ class Mask:
     picture: str
     thread: int | None
 
-    async def post(self, text: str, mentions: discord.AllowedMentions) -> int:
+    async def post(self, content: rest.Content, mentions: discord.AllowedMentions) -> int:
         """Post a message; gives its id, 0 where nobody tells. Webhooks know neither nonces nor replies.
 
         Raises:
@@ -61,7 +61,7 @@ class Mask:
         """
         return await rest.post_by_webhook(
             self.webhook,
-            text,
+            content,
             name=self.name,
             picture=self.picture,
             mentions=mentions,

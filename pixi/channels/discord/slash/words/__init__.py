@@ -55,6 +55,14 @@ class Words:
         """The language of one of Discord's locales; English where it is not there."""
         return self._by_locale.get(locale, self.english)
 
+    def like(self, code: str) -> Language:
+        """The language of a code such as `de` or `zh`; English where it is not there."""
+        wanted = code.casefold().split("-")[0]
+        return next(
+            (each for name, each in self._languages.items() if name.casefold().split("-")[0] == wanted),
+            self.english,
+        )
+
 
 def _read_all() -> Iterator[Language]:
     for file in sorted(resources.files(__name__).iterdir(), key=lambda each: each.name):
