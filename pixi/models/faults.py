@@ -44,12 +44,14 @@ class Server:
         base_url: as it was set.
         model: the model that was asked for.
         api_key: never shown; None where none was set.
+        serves: what is asked of it.
     """
 
     place: str
     base_url: str
     model: str
     api_key: str | None = field(default=None, repr=False)
+    serves: str = "chat completions"
 
     @property
     def sent_key(self) -> str:
@@ -120,7 +122,7 @@ def _permanent_fault(server: Server, complaint: Complaint) -> str | None:
         return f"{place} has no model {server.model!r}: check the model's name.{_said(complaint)}"
     if status == 404:
         hint = "check base_url" if server.base_url.endswith("/v1") else "base_url usually ends in /v1"
-        return f"{place} has no chat completions under {server.base_url}: {hint}.{_said(complaint)}"
+        return f"{place} has no {server.serves} under {server.base_url}: {hint}.{_said(complaint)}"
     if status == 403:
         return f"{place} does not let this key use the model {server.model!r}.{_said(complaint)}"
     if 300 <= status < 400:

@@ -6,26 +6,22 @@ half a second and some 50 MB to import; it serves what is not hot (see `listing`
 """
 
 import asyncio
-import ipaddress
-import urllib.request
 from collections.abc import AsyncGenerator, Mapping
 
 import aiohttp
-import yarl
 
 from pixi.core.deltas import Delta, Request
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.errors import ModelError
 from pixi.models import faults
-from pixi.models.complaint import Complaint, complaint_in
+from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
 from pixi.models.deadlines import Deadlines, Overdue
-from pixi.models.faults import Refusal, Retries, Server
+from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
 from pixi.models.model import Traits
 from pixi.models.render import GrammarField, Quirk, Style, ToolMode, body
 from pixi.models.reply import Reply
 
 _CONNECT_SECONDS = 10.0
-_LONGEST_ERROR = 64 * 1024
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -74,7 +70,7 @@ class OpenAIChat:
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
-        base = _checked_address(base_url)
+        base = checked_address(base_url)
         self._traits = traits or Traits()
         self._style = Style(
             model=name,
@@ -87,9 +83,9 @@ class OpenAIChat:
         )
         self._deadlines = deadlines or Deadlines()
         self._retries = retries or Retries()
-        self._server = Server(f"{base.host}:{base.port}", str(base), name, _checked_key(api_key))
+        self._server = Server(f"{base.host}:{base.port}", str(base), name, checked_key(api_key))
         self._url = base / "chat" / "completions"
-        self._proxy = _proxy_for(base)
+        self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
         self._session = session
         self._owns_session = session is None
@@ -176,25 +172,13 @@ class OpenAIChat:
                 if response.status == 200 and response.content_type != "text/html":
                     return Reply(response, self._server, self._deadlines, asked_at)
                 async with response:
-                    raise await self._refusal_in(response)
+                    raise await refusal_in(response, self._server)
         except aiohttp.ConnectionTimeoutError as error:
             raise faults.unreachable(self._server, error) from error
         except TimeoutError:
             raise faults.overdue(self._server, Overdue("first", self._deadlines.first)) from None
         except (aiohttp.ClientError, OSError) as error:
             raise faults.unreachable(self._server, error) from error
-
-    async def _refusal_in(self, response: aiohttp.ClientResponse) -> Refusal:
-        content = bytearray()
-        while len(content) < _LONGEST_ERROR and (data := await response.content.readany()):
-            content += data
-        if response.content_type == "text/html":
-            complaint = Complaint(response.status, is_page=True)
-        else:
-            complaint = complaint_in(bytes(content), response.status)
-        if 300 <= response.status < 400:
-            complaint = Complaint(response.status, response.headers.get("location", ""))
-        return faults.refusal(self._server, complaint, faults.retry_after(response.headers))
 
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """What a refusal teaches beyond what was minded already: it makes the next request another one."""
@@ -215,45 +199,3 @@ class OpenAIChat:
         pause = self._retries.backoff(attempt) if fault.retry_after is None else fault.retry_after
         left = asked_at + self._deadlines.first - asyncio.get_running_loop().time()
         return pause if pause < left else None
-
-
-def _checked_address(base_url: str) -> yarl.URL:
-    """The address, if it can be asked."""
-    try:
-        url = yarl.URL(base_url.strip().rstrip("/"))
-        (url.host or "").encode("idna")  # as the look-up will, in a thread, where it would be nobody's error
-        usable = url.scheme in ("http", "https") and url.host and url.port and not url.query_string
-    except ValueError:
-        usable = False
-        url = yarl.URL()
-    if url.user is not None or url.password is not None:
-        raise ConfigError("base_url holds a user or a password: put the key into OPENAI_API_KEY instead.")
-    if not usable:
-        raise ConfigError(f"base_url is {base_url!r}: write it like https://api.openai.com/v1")
-    return url
-
-
-def _checked_key(api_key: str | None) -> str | None:
-    """The key without the line break that came with copying it."""
-    key = (api_key or "").strip()
-    if not key.isascii() or not key.isprintable():
-        raise ConfigError("OPENAI_API_KEY holds characters that no key has: copy it again.")
-    return key or None
-
-
-def _proxy_for(url: yarl.URL) -> str | None:
-    """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too."""
-    # No proxy reaches what runs on this machine, such as the bundled model.
-    if _is_loopback(url.host or "") or urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
-        return None
-    proxy = urllib.request.getproxies().get(url.scheme)
-    if proxy is not None and not proxy.startswith(("http://", "https://")):
-        raise ConfigError(f"{url.scheme}_proxy names no http:// proxy: only such can be used.")
-    return proxy
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -1,0 +1,81 @@
+"""What each door to an OpenAI-compatible server needs: its address, its key, the way there, its refusals."""
+
+import ipaddress
+import urllib.request
+
+import aiohttp
+import yarl
+
+from pixi.core.errors import ConfigError
+from pixi.models.complaint import Complaint, complaint_in
+from pixi.models.faults import Refusal, Server, refusal, retry_after
+
+_LONGEST_ERROR = 64 * 1024
+
+
+async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusal:
+    """The error that a response other than what was asked for amounts to."""
+    content = bytearray()
+    while len(content) < _LONGEST_ERROR and (data := await response.content.readany()):
+        content += data
+    if response.content_type == "text/html":
+        complaint = Complaint(response.status, is_page=True)
+    else:
+        complaint = complaint_in(bytes(content), response.status)
+    if 300 <= response.status < 400:
+        complaint = Complaint(response.status, response.headers.get("location", ""))
+    return refusal(server, complaint, retry_after(response.headers))
+
+
+def checked_address(base_url: str) -> yarl.URL:
+    """The address, if it can be asked.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    try:
+        url = yarl.URL(base_url.strip().rstrip("/"))
+        (url.host or "").encode("idna")  # as the look-up will, in a thread, where it would be nobody's error
+        usable = url.scheme in ("http", "https") and url.host and url.port and not url.query_string
+    except ValueError:
+        usable = False
+        url = yarl.URL()
+    if url.user is not None or url.password is not None:
+        raise ConfigError("base_url holds a user or a password: put the key into OPENAI_API_KEY instead.")
+    if not usable:
+        raise ConfigError(f"base_url is {base_url!r}: write it like https://api.openai.com/v1")
+    return url
+
+
+def checked_key(api_key: str | None) -> str | None:
+    """The key without the line break that came with copying it; None for none.
+
+    Raises:
+        ConfigError: it holds what no header can carry.
+    """
+    key = (api_key or "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise ConfigError("OPENAI_API_KEY holds characters that no key has: copy it again.")
+    return key or None
+
+
+def proxy_for(url: yarl.URL) -> str | None:
+    """The proxy that the environment names for an address. aiohttp's own look-up would read `.netrc` too.
+
+    Raises:
+        ConfigError: it is of a kind that cannot be used.
+    """
+    # No proxy reaches what runs on this machine, such as the bundled model.
+    if _is_loopback(url.host or "") or urllib.request.proxy_bypass(f"{url.host}:{url.port}"):
+        return None
+    proxy = urllib.request.getproxies().get(url.scheme)
+    if proxy is not None and not proxy.startswith(("http://", "https://")):
+        raise ConfigError(f"{url.scheme}_proxy names no http:// proxy: only such can be used.")
+    return proxy
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

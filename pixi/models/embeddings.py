@@ -1,0 +1,246 @@
+"""The door to every OpenAI-compatible server that turns text into vectors."""
+
+import asyncio
+import base64
+import binascii
+import json
+import math
+import sys
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+import aiohttp
+import msgspec
+
+from pixi.core.errors import ModelError
+from pixi.models import faults
+from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
+from pixi.models.faults import Refusal, Retries, Server
+from pixi.models.openai_chat import open_session
+
+_MOST_TEXTS = 256  # in one request; what servers of one's own often take at most
+_MOST_BYTES = 128 * 1024  # of text in one request, unless it is a single one
+_LONGEST_TEXT = 6_000  # characters: models read some 8,000 tokens at most, and refuse what is longer
+_MOST_REPLY = 64 * 1024 * 1024
+_SHORTEST = 1e-9  # a vector that is shorter points nowhere
+
+
+class _Item(msgspec.Struct, gc=False):
+    embedding: str | list[float]
+    index: int | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    data: list[_Item]
+
+
+class OpenAIEmbeddings:
+    """A model of meanings behind the embeddings API of some server: an `Embedder`.
+
+    Args:
+        name: the model's id at the server.
+        base_url: the address that `/embeddings` follows.
+        api_key: None where the server is one's own and wants none; then any key is sent.
+        extra_body: fields merged into each request's body, last.
+        seconds: how long one request may take, attempts and pauses between them included.
+        at_once: requests under way side by side.
+        retries: how often to ask.
+        session: shared with others and closed by its owner; None: one is opened at the first request.
+
+    Raises:
+        ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        base_url: str,
+        api_key: str | None = None,
+        extra_body: Mapping[str, object] | None = None,
+        seconds: float = 30.0,
+        at_once: int = 4,
+        retries: Retries | None = None,
+        session: aiohttp.ClientSession | None = None,
+    ) -> None:
+        base = checked_address(base_url)
+        self._model = name
+        self._extra = dict(extra_body or {})
+        self._server = Server(
+            f"{base.host}:{base.port}", str(base), name, checked_key(api_key), serves="embeddings"
+        )
+        self._url = base / "embeddings"
+        self._proxy = proxy_for(base)
+        self._seconds = seconds
+        self._gate = asyncio.Semaphore(at_once)
+        self._retries = retries or Retries()
+        self._takes_base64 = True  # until the server refuses it
+        self._dimensions = 0  # of its vectors; 0: not known yet
+        self._session = session
+        self._owns_session = session is None
+
+    def __repr__(self) -> str:
+        return f"OpenAIEmbeddings({self._model!r}, base_url={self._server.base_url!r})"
+
+    @property
+    def name(self) -> str:
+        """Names model and server, and what is asked beside: vectors of one name can be compared."""
+        beside = f" {json.dumps(self._extra, sort_keys=True, default=str)}" if self._extra else ""
+        return f"{self._model} at {self._server.base_url}{beside}"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """A vector of length 1 for each text, in order. Of a very long text only the beginning is read.
+
+        Raises:
+            ModelError: the server could not be asked, refused, failed, was too slow, or gave what are no
+                vectors of these texts.
+        """
+        batches = list(_batches(texts))
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._embed(batch)) for batch in batches]
+        except ExceptionGroup as failed:
+            fault = next((each for each in failed.exceptions if isinstance(each, ModelError)), None)
+            if fault is None:
+                raise
+            raise fault from None  # the others nearly always say the same
+        return list(chain.from_iterable(task.result() for task in tasks))
+
+    async def close(self) -> None:
+        """Close the session, if it is the door's own. Calling it twice does no harm."""
+        if self._owns_session and self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _embed(self, texts: Sequence[str]) -> list["array[float]"]:
+        async with self._gate:
+            content = await self._asked(texts)
+        vectors = await asyncio.to_thread(self._vectors_in, content, len(texts))
+        dimensions = len(vectors[0])
+        if self._dimensions not in (0, dimensions):
+            raise self._broken(f"vectors of {dimensions} dimensions after some of {self._dimensions}")
+        self._dimensions = dimensions
+        return vectors
+
+    async def _asked(self, texts: Sequence[str]) -> bytes:
+        """The answer to one request, however often it is tried."""
+        asked_at = asyncio.get_running_loop().time()
+        attempt = 1
+        while True:
+            form = "base64" if self._takes_base64 else "float"
+            try:
+                return await self._ask(texts, form, asked_at)
+            except ModelError as fault:
+                if form == "base64" and _is_about_the_form(fault):
+                    self._takes_base64 = False
+                    continue
+                pause = self._pause_after(fault, attempt, asked_at)
+                if pause is None:
+                    raise
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def _ask(self, texts: Sequence[str], form: str, asked_at: float) -> bytes:
+        if self._session is None:
+            self._session = open_session()
+        body = {"model": self._model, "input": list(texts), "encoding_format": form} | self._extra
+        # Half a surrogate pair, which no server takes, becomes a question mark.
+        data = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        headers = {
+            "Authorization": f"Bearer {self._server.sent_key}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+        }
+        try:
+            async with asyncio.timeout_at(asked_at + self._seconds):
+                async with self._session.post(
+                    self._url, data=data, headers=headers, proxy=self._proxy, allow_redirects=False
+                ) as response:
+                    if response.status != 200 or response.content_type == "text/html":
+                        raise await refusal_in(response, self._server)
+                    return await self._read(response)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise faults.unreachable(self._server, error) from error
+        except TimeoutError:
+            place, seconds = self._server.place, self._seconds
+            raise ModelError(f"{place} sent no vectors within {seconds:g} s.") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise faults.unreachable(self._server, error) from error
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        content = bytearray()
+        async for data in response.content.iter_any():
+            content += data
+            if len(content) > _MOST_REPLY:
+                raise self._broken(f"more than {_MOST_REPLY} bytes")
+        return bytes(content)
+
+    def _vectors_in(self, content: bytes, count: int) -> list["array[float]"]:
+        """The vectors of a response, in the order of their texts, each of length 1."""
+        try:
+            items = msgspec.json.decode(content, type=_Answer).data
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise self._broken("what is no list of vectors") from None
+        if len(items) != count:
+            raise self._broken(f"{len(items)} vectors for {count} texts")
+        if all(item.index is not None for item in items):
+            items.sort(key=lambda item: item.index or 0)
+            if [item.index for item in items] != list(range(count)):
+                raise self._broken("vectors whose numbers are not those of the texts")
+        vectors = [self._vector(item.embedding) for item in items]
+        if len({len(vector) for vector in vectors}) != 1:
+            raise self._broken("vectors of different dimensions")
+        return vectors
+
+    def _vector(self, given: str | list[float]) -> "array[float]":
+        if isinstance(given, str):
+            numbers = array("f")
+            try:
+                numbers.frombytes(base64.b64decode(given, validate=True))
+            except (binascii.Error, ValueError):  # ValueError: half a number at the end
+                raise self._broken("a vector that is no base64") from None
+            if sys.byteorder == "big":
+                numbers.byteswap()
+            given = numbers.tolist()
+        length = math.hypot(*given)
+        if not _SHORTEST < length < math.inf:  # false of what is no number, too
+            raise self._broken("a vector without a direction")
+        return array("f", [number / length for number in given])
+
+    def _broken(self, what: str) -> ModelError:
+        return ModelError(
+            f"{self._server.place} answered with {what}: is {self._model!r} an embedding model?"
+        )
+
+    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float) -> float | None:
+        """Seconds to wait before the next attempt; None where there is to be none."""
+        if fault.permanent or attempt >= self._retries.attempts:
+            return None
+        pause = self._retries.backoff(attempt) if fault.retry_after is None else fault.retry_after
+        left = asked_at + self._seconds - asyncio.get_running_loop().time()
+        return pause if pause < left else None
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in requests, as they are sent: none is empty, none too long."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        sent = text[:_LONGEST_TEXT].strip() or "-"  # servers refuse what is empty
+        length = len(sent.encode("utf-8", "replace"))
+        if batch and (len(batch) == _MOST_TEXTS or size + length > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(sent)
+        size += length
+    if batch:
+        yield batch
+
+
+def _is_about_the_form(fault: ModelError) -> bool:
+    """Whether the server does not know base64."""
+    if not isinstance(fault, Refusal) or fault.complaint.status not in (400, 404, 415, 422, 501):
+        return False
+    words = f"{fault.complaint.code} {fault.complaint.message}".casefold()
+    return "encoding_format" in words or "base64" in words
