@@ -6,13 +6,15 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 
-HELP = "make a starter folder: settings, an example persona, a place for documents"
+HELP = "make a starter folder: settings, an example persona, an example of a database"
 
 STARTER = {
     "pixi.toml": "settings.toml",
     ".env.example": "env.example",
     "personas/wren.md": "persona.md",
     "databases/README.md": "databases.md",
+    "databases/trolley/README.md": "trolley.md",
+    "databases/trolley/teas.md": "teas.md",
 }
 """The files of a starter folder, and the template of each in `pixi/starter`."""
 
@@ -39,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print("  pixi-persona chat --persona wren")
     print(
-        "Change personas/wren.md, or copy it: one file is one persona. `pixi-persona doctor` checks it all."
+        "Change personas/wren.md, or copy it: one file is one persona. A folder in databases/ is what personas "
+        "can look up. `pixi-persona doctor` checks it all."
     )
     return 0
 

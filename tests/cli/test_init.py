@@ -13,7 +13,14 @@ from pixi.personas.files import load_persona
 from pixi.settings import Settings, load
 from pixi.settings.check import known_keys
 
-MADE = {"pixi.toml", ".env.example", "personas/wren.md", "databases/README.md"}
+MADE = {
+    "pixi.toml",
+    ".env.example",
+    "personas/wren.md",
+    "databases/README.md",
+    "databases/trolley/README.md",
+    "databases/trolley/teas.md",
+}
 
 
 def run(folder: Path | str) -> int:
@@ -31,7 +38,7 @@ def test_it_makes_a_folder_to_start_from(tmp_path: Path, capsys: pytest.CaptureF
     assert run(folder) == 0
     assert files_of(folder) == MADE
     told = capsys.readouterr().out
-    assert told.count("made ") == 4
+    assert told.count("made ") == len(MADE)
     assert f"Go to {folder}" in told
 
 
@@ -56,7 +63,7 @@ def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (tmp_path / "pixi.toml").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
     assert run(tmp_path) == 0
-    assert capsys.readouterr().out.count("kept ") == 4
+    assert capsys.readouterr().out.count("kept ") == len(MADE)
 
 
 @pytest.mark.parametrize("folder", ["file", "file/below", "x" * 300, "a\0b"])

@@ -50,7 +50,7 @@ def test_the_front_matter_is_whole(persona: Persona) -> None:
 
 
 def test_every_reply_is_complete_commands_with_the_thought_first(persona: Persona) -> None:
-    assert 5 <= len(persona.examples) <= 8
+    assert 5 <= len(persona.examples) <= 9
     for example in persona.examples:
         performed = acts(example.reply)
         assert len(performed) == len(example.reply.splitlines())
