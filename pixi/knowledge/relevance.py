@@ -1,0 +1,148 @@
+"""Finds which of a few hundred short texts a question or a remark is about: by words, stems and slips."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
+from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.index.terms import pieces
+
+_LONGEST_QUERY = 4_000  # characters
+_MOST_TERMS = 200  # of a query
+_MOST_SLIPS = 40  # words of a query that are looked at for typing mistakes
+_FEW = 20  # texts: among fewer, how many hold a word says little
+_SHORTEST_SLIP = 5  # letters of a word that may have one
+_SLIP = 0.7  # what a word with a typing mistake counts
+_RUN = 0.45  # what a run of three characters counts, where a script parts no words
+
+# What chats are full of, beside the function words of grammar.
+_SMALL_TALK = (
+    "a an "
+    "i i'm i'll i'd i've im you your yours my me mine we us our he she they them his her its it's that's "
+    "what's do does don't can can't could would should will won't must may might have had been am get got "
+    "go going gone so but if then than too very just here there when where which why yes no ok okay "
+    "please thanks thank hi hello hey like likes love loves want wants need know think tell told say said "
+    "see make one some any all about up out into over again now really much many more let lets remember "
+    "forget user person"
+)
+_GLYPHS = frozenset(
+    "的了是我你您他她它们這这那哪有在不没和与也都就还再吗呢吧啊呀哦嗯么什怎谁几很想要会能可以去来说对把被给让个"
+    "一之其于而且但因为所如果喜欢爱记得知道请问のはがをにでとも"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Relevant:
+    """A text that was found: its place among those given, and how well it fits; 1 is one telling word."""
+
+    place: int
+    score: float
+
+
+def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
+    """The texts that have anything to do with a query, best first; of equals the later ones first.
+
+    Takes some milliseconds for a few hundred texts.
+    """
+    normal = [normalise(text) for text in texts]
+    asked = normalise(query[:_LONGEST_QUERY])
+    reading = _Reading.of([asked, *normal])
+    holders: defaultdict[str, set[int]] = defaultdict(set)
+    for place, text in enumerate(normal):
+        for term in reading.held(text):
+            holders[term].add(place)
+    weights: dict[str, float] = {}
+    for term, weight in islice(reading.asked(asked), _MOST_TERMS):
+        weights[term] = max(weight, weights.get(term, 0.0))
+    scores: defaultdict[int, float] = defaultdict(float)
+    count, slips = max(len(texts), _FEW), _MOST_SLIPS
+    for term, weight in weights.items():
+        places = holders.get(term, set())
+        share = 1.0
+        if not places and slips and len(term) >= _SHORTEST_SLIP:
+            slips -= 1
+            places, share = _near(term, holders), _SLIP
+        for place in places:
+            rarity = math.log(1 + count / len(places)) / math.log(1 + count)
+            scores[place] += weight * share * rarity
+    best = sorted(scores.items(), key=lambda one: (one[1], one[0]), reverse=True)
+    return [Relevant(place, score) for place, score in best]
+
+
+def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
+    """The texts that hold the term with a typing mistake in it."""
+    most = 1 if len(term) < 8 else 2
+    near = process.extract(term, holders.keys(), scorer=OSA.distance, score_cutoff=most, limit=3)
+    return set().union(*(holders[known] for known, *_ in near if len(known) >= _SHORTEST_SLIP))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How texts are taken apart: the stemmer of their language, and the words that say nothing in it."""
+
+    stem: Callable[[str], str]
+    idle: frozenset[str]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "_Reading":
+        words = (word for text in texts for kind, word, _ in pieces(text) if kind == "word")
+        language = language_of(words)
+        if language is None:  # a few short texts seldom tell
+            language = "english"
+        return cls(_stemmer(language), _idle_words(language))
+
+    def asked(self, text: str) -> Iterator[tuple[str, float]]:
+        """The terms of a query that say something, with their weights."""
+        for kind, piece, _ in pieces(text):
+            if kind == "word":
+                if piece not in self.idle:
+                    yield self.stem(piece), 1.0
+            elif kind == "han":
+                for part in _telling(piece):
+                    yield from ((run, 1.0) for run in ([part] if len(part) == 1 else _runs(part, 2)))
+            elif kind == "hangul":
+                yield from ((run, _RUN) for run in _runs(piece, 2))
+            else:
+                yield from ((run, _RUN) for run in _runs(piece, 3))
+
+    def held(self, text: str) -> Iterator[str]:
+        """The terms by which a text is found."""
+        for kind, piece, _ in pieces(text):
+            if kind == "word":
+                if piece not in self.idle:
+                    yield self.stem(piece)
+            else:
+                yield from piece
+                yield from _runs(piece, 3 if kind == "unspaced" else 2)
+
+
+def _runs(text: str, length: int) -> list[str]:
+    return [text[at : at + length] for at in range(max(1, len(text) - length + 1))]
+
+
+def _telling(han: str) -> list[str]:
+    """The stretches between characters that say nothing by themselves."""
+    return "".join(" " if c in _GLYPHS else c for c in han).split()
+
+
+@cache
+def _idle_words(language: str) -> frozenset[str]:
+    words = FUNCTION_WORDS.get(language, "")
+    return frozenset(normalise(f"{words} {_SMALL_TALK}" if language == "english" else words).split())
+
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    """A stemmer of one's own: those of Snowball may not be used by two threads at once."""
+    import Stemmer
+
+    if language not in Stemmer.algorithms():
+        return str
+    stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
+    return stem
