@@ -34,7 +34,7 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
         return wanted
     user = f"-{os.getuid()}" if sys.platform != "win32" else ""
     temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
-    if not _unwritable(temporary / own) and _is_ours(temporary):
+    if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
         return temporary / own
     raise ConfigError(
         f"{shown(wanted)}: the index cannot be kept here ({reason}), nor in {shown(temporary)}; "

@@ -223,18 +223,18 @@ class Catalogue:
         ).fetchall()
         return [each for each, shown in rows if shown], [each for each, shown in rows if not shown]
 
-    def clean(self, ids: Iterable[int]) -> None:
-        """The index was told of them."""
+    def clean(self, ids: Iterable[int], indexed: int) -> None:
+        """The index was told of them, and holds so many entries now."""
         with self._writing():
             self._db.executemany("DELETE FROM dirty WHERE id = ?", [(each,) for each in ids])
-            self._tell({"generation": int(self.told("generation") or 0) + 1})
+            self._tell({"generation": int(self.told("generation") or 0) + 1, "indexed": indexed})
 
     def begin_index(self) -> str:
         """Another index is to be made, from all that is here; returns its token."""
         token = uuid.uuid4().hex[:12]
         with self._writing():
             self._db.execute("INSERT OR IGNORE INTO dirty SELECT id FROM entries WHERE shown")
-            self._tell({"token": token})
+            self._tell({"token": token, "indexed": 0})
         return token
 
     def distrust(self) -> None:

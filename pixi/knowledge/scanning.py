@@ -90,7 +90,7 @@ class Walk:
                     self._links.append((os.path.realpath(entry.path), path))
                 elif entry.is_dir(follow_symlinks=False):
                     # A junction of Windows is a folder to Python, and may lead anywhere.
-                    if self._enters(os.path.realpath(entry.path), path):
+                    if self._enters(os.path.realpath(entry.path) if os.name == "nt" else entry.path, path):
                         below.append((entry.path, path))
                 elif seen := self._file(entry, path):
                     yield seen

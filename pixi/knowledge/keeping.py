@@ -1,0 +1,296 @@
+"""Keeps a database's catalogue and its index in agreement, whoever was killed where; used by one thread."""
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.cache import Lock
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard
+from pixi.knowledge.entry import Entry, Fault
+from pixi.knowledge.index import Index, IndexDamaged
+from pixi.knowledge.one_line import shown
+from pixi.knowledge.scanning import Seen
+
+_AT_ONCE = 4_000
+"""Entries that the index is told of in one commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What there is, as of the last change.
+
+    Attributes:
+        index: to be asked; None: another process is making the first one.
+        entries: how many there are.
+        bytes: that catalogue and index take on disk.
+        faults: the files that were set aside.
+        reading: how far the process that writes has read: files done, and of how many.
+        finished: it has read all that it saw at its last look.
+    """
+
+    index: Index | None = None
+    entries: int = 0
+    bytes: int = 0
+    faults: tuple[Fault, ...] = ()
+    reading: tuple[int, int] = (0, 0)
+    finished: bool = False
+
+
+class Keeping:
+    """Catalogue and index of one database in its cache folder.
+
+    Every method raises `ConfigError` where the disk does not let it do its work.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._path = cache / "catalogue.db"
+        self._lock = Lock(cache / "lock.db")
+        self._catalogue: Catalogue | None = None
+        self._identity: tuple[int, int] | None = None
+        self._token = ""
+        self._generation = ""
+        self.kept = Kept()
+        self.replaced: list[Index] = []  # searches may still ask them; whoever knows closes them
+
+    @property
+    def path(self) -> Path:
+        """Of the catalogue."""
+        return self._path
+
+    @property
+    def writes(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self._catalogue is not None
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """To write to."""
+        assert self._catalogue
+        return self._catalogue
+
+    def open(self) -> None:
+        """Open what the cache holds: to write if nobody else does, else to look on."""
+        with _Disk(self._cache):
+            if self._lock.take():
+                self._open_to_write()
+            else:
+                self._look_on()
+
+    def take_over(self) -> bool:
+        """Write from now on, if nobody else does any longer; else see what the other has written."""
+        with _Disk(self._cache):
+            if self._catalogue:
+                return True
+            self._cache.mkdir(parents=True, exist_ok=True)
+            if self._lock.take():
+                self._open_to_write()
+                return True
+            self._look_on()
+            return False
+
+    def whole(self) -> bool:
+        """Whether what is open is still what lies in the cache: somebody may have emptied it."""
+        return _identity(self._path) == self._identity and self._folder(self._token).is_dir()
+
+    def reopen(self) -> None:
+        """Begin anew with what lies in the cache now. The lock is given back and taken again."""
+        self.close()
+        with _Disk(self._cache):
+            self._cache.mkdir(parents=True, exist_ok=True)
+        self.open()
+
+    def agree(self, fresh: Mapping[int, Entry] | None = None) -> None:
+        """Tell the index whatever it does not know yet."""
+        catalogue, known = self.catalogue, fresh or {}
+        assert self.kept.index
+        with _Disk(self._cache):
+            while True:
+                add, remove = catalogue.dirty(_AT_ONCE)
+                if not add and not remove:
+                    break
+                there = [known[each] for each in add if each in known]
+                there += catalogue.entries(each for each in add if each not in known)
+                self.kept.index.change(there, [*add, *remove])
+                catalogue.clean([*add, *remove], indexed=self.kept.index.entries)
+            self._take_stock(self.kept.index)
+
+    def check(self, broken: Index | None = None) -> None:
+        """See that the index holds what it was told; else, or if it is the broken one, make another."""
+        assert self.kept.index
+        with _Disk(self._cache):
+            held, told = self.kept.index.entries, int(self.catalogue.told("indexed") or 0)
+            # What was left to tell when a process was killed may have been told already.
+            left = any(self.catalogue.dirty(1))
+            if self.kept.index is broken or (held != told and not (left and held)):
+                self._begin_index()
+        self.agree()
+
+    def record(self, reads: Sequence[Read], gone: Sequence[str] = (), **notes: str | int) -> None:
+        """Write what was read, and tell the index."""
+        with _Disk(self._cache):
+            fresh = self.catalogue.record(reads, gone, **notes)
+        self.agree(fresh)
+
+    def compare(self, files: Iterable[Seen], unseen: Sequence[str]) -> tuple[list[str], int]:
+        """See `Catalogue.compare`; `OSError` comes from `files` alone."""
+        with _Disk(self._cache, sqlite3.Error):
+            return self.catalogue.compare(files, unseen)
+
+    def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
+        """See `Catalogue.changed`."""
+        with _Disk(self._cache):
+            return self.catalogue.changed(after, limit)
+
+    def touch(self, files: Sequence[Seen]) -> None:
+        """See `Catalogue.touch`."""
+        with _Disk(self._cache):
+            self.catalogue.touch(files)
+
+    def trust(self, readers: str) -> None:
+        """Have every file read again where other readers read it."""
+        with _Disk(self._cache):
+            if self.catalogue.told("readers") != readers:
+                self.catalogue.distrust()
+                self.catalogue.tell(readers=readers)
+
+    def tell(self, **notes: str | int) -> None:
+        """Keep notes by their names."""
+        with _Disk(self._cache):
+            self.catalogue.tell(**notes)
+            if self.kept.index:
+                self._take_stock(self.kept.index)
+
+    def entries(self, ids: Iterable[int]) -> list[Entry]:
+        """Those that there are, in the order asked. From any thread: over a connection of its own."""
+        with _Disk(self._cache):
+            catalogue = Catalogue.look_into(self._path)
+            if not catalogue:
+                return []
+            try:
+                return list(catalogue.entries(ids))
+            finally:
+                catalogue.close()
+
+    def close(self) -> None:
+        """Let go of both and let another process write. Calling it twice does no harm.
+
+        The index is among the `replaced` then.
+        """
+        if self._catalogue:
+            self._catalogue.close()
+            self._catalogue = None
+        if self.kept.index:
+            self.replaced.append(self.kept.index)
+            self.kept = Kept()
+        self._token = self._generation = ""
+        self._lock.give_back()
+
+    def _open_to_write(self) -> None:
+        try:
+            self._catalogue = Catalogue.open(self._path)
+        except CatalogueDamaged:
+            # Nothing is lost: it was made of the folder.
+            discard(self._path)
+            self._catalogue = Catalogue.open(self._path)
+        self._identity = _identity(self._path)
+        self._token = self._catalogue.token
+        try:
+            index = Index.open(self._folder(self._token))
+        except IndexDamaged:
+            index = self._begin_index()
+        self._take_stock(index)
+        self._tidy()
+
+    def _begin_index(self) -> Index:
+        """Another index in another folder: the one before may still be looked at by other processes."""
+        self._token = self.catalogue.begin_index()
+        index = Index.open(self._folder(self._token))
+        self._take_stock(index)
+        self._tidy()
+        return index
+
+    def _look_on(self) -> None:
+        """Open what the other process has written, if that is more than was seen."""
+        catalogue = Catalogue.look_into(self._path)
+        if not catalogue:
+            return
+        try:
+            token, generation = catalogue.token, catalogue.told("generation")
+            if (token, generation) != (self._token, self._generation):
+                folder = self._folder(token)
+                if not folder.is_dir():
+                    return  # it is being made
+                try:
+                    index: Index | None = Index.open(folder)
+                except IndexDamaged:
+                    index = None  # it is being written just now, or the other will make another
+                self._token, self._generation = token, generation if index else ""
+            else:
+                index = self.kept.index
+            self._take_stock(index, catalogue)
+        except sqlite3.DatabaseError:
+            return  # it is being thrown away; the other makes another
+        finally:
+            catalogue.close()
+
+    def _take_stock(self, index: Index | None, catalogue: Catalogue | None = None) -> None:
+        catalogue = catalogue or self.catalogue
+        done, _, total = catalogue.told("reading").partition("/")
+        if self.kept.index not in (None, index):
+            self.replaced.append(self.kept.index)
+        self.kept = Kept(
+            index=index,
+            entries=catalogue.size()[0],
+            bytes=(index.bytes if index else 0) + sum(map(_size, self._cache.glob(f"{self._path.name}*"))),
+            faults=tuple(catalogue.faults()),
+            reading=(int(done or 0), int(total or 0)),
+            finished=bool(catalogue.told("finished")),
+        )
+
+    def _tidy(self) -> None:
+        """Delete the indexes of other tokens. What another process holds open may stay, on Windows."""
+        for folder in self._cache.glob("index-*"):
+            if folder != self._folder(self._token):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _folder(self, token: str) -> Path:
+        return self._cache / f"index-{token}"
+
+
+class _Disk:
+    """Turns what a disk can do wrong into words for the operator."""
+
+    def __init__(self, cache: Path, *kinds: type[Exception]) -> None:
+        self._cache = cache
+        self._kinds = kinds or (OSError, sqlite3.Error, IndexDamaged)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self._kinds):
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise ConfigError(
+                f"{shown(self._cache)}: the index cannot be kept here ({reason}); free some space, "
+                "mend the permissions, or delete this folder: it is made again."
+            ) from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,572 @@
+"""A folder as a database, with real files, readers, index and cache."""
+
+import asyncio
+import os
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge import database as database_module
+from pixi.knowledge import updating
+from pixi.knowledge.database import DirectoryDatabase
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.ids import candidates
+
+PATIENCE = 20.0
+"""Seconds after which what has not come will not come; on an idle machine it takes a fraction of one."""
+
+
+class Opening(Protocol):
+    """Opens the test's folder."""
+
+    def __call__(self, *, name: str = "", follow: bool = False) -> Awaitable[DirectoryDatabase]: ...
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "pancakes"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, folder: Path) -> AsyncIterator[Opening]:
+    made: list[DirectoryDatabase] = []
+
+    async def open_it(*, name: str = "", follow: bool = False) -> DirectoryDatabase:
+        made.append(await DirectoryDatabase.open(folder, name=name, cache=tmp_path / "cache", follow=follow))
+        return made[-1]
+
+    yield open_it
+    for each in made:
+        await each.close()
+
+
+def put(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+async def found(database: DirectoryDatabase, query: str) -> list[str]:
+    return [hit.source.path for hit in (await database.search(query)).hits]
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> float:
+    """Wait until it holds; the seconds it took."""
+    started = time.monotonic()
+    while not await holds():
+        assert time.monotonic() - started < PATIENCE, "it did not come"
+        await asyncio.sleep(0.02)
+    return time.monotonic() - started
+
+
+async def test_a_folder_is_found_in(folder: Path, opened: Opening) -> None:
+    put(folder, "batter.md", "# Batter\n\nFlour, milk and buttermilk.\n")
+    put(folder, "sub/syrup.txt", "Maple syrup is tapped in March.")
+    database = await opened()
+    await database.ready()
+    assert (database.name, database.title, database.entries) == ("pancakes", "pancakes", 2)
+    (hit,) = (await database.search("buttermilk")).hits
+    assert (hit.source.title, hit.source.path) == ("Batter", "batter.md")
+    (entry,) = await database.read([hit.source.entry])
+    assert "Flour" in entry.sections[0].text
+    assert await found(database, "maple") == ["sub/syrup.txt"]
+    assert not database.faults
+    assert database.bytes > 0
+    assert (database.state.done, database.state.total, database.state.finished) == (2, 2, True)
+
+
+async def test_a_search_waits_for_the_first_results(folder: Path, opened: Opening) -> None:
+    put(folder, "a.md", "buttermilk")
+    database = await opened()
+    assert await found(database, "buttermilk") == ["a.md"]
+
+
+async def test_an_empty_folder_is_no_fault(opened: Opening) -> None:
+    database = await opened()
+    assert await found(database, "anything") == []
+    await database.ready()
+    assert (database.entries, list(database.faults)) == (0, [])
+    assert await database.read([123_456]) == []
+
+
+async def test_the_description_is_told_and_is_no_entry(folder: Path, opened: Opening) -> None:
+    put(folder, "README.md", "# Good pancakes\n\nEverything about buttermilk.")
+    database = await opened(name="cakes")
+    await database.ready()
+    assert (database.name, database.title, database.about) == (
+        "cakes", "Good pancakes", "Everything about buttermilk.",
+    )  # fmt: skip
+    assert database.entries == 0
+    put(folder, "README.md", "# Better pancakes")
+    await database.refresh()
+    assert database.title == "Better pancakes"
+
+
+async def test_a_broken_file_is_set_aside_and_the_rest_is_found(folder: Path, opened: Opening) -> None:
+    put(folder, "a.md", "buttermilk")
+    (folder / "b.json").write_bytes(b'{"a": ')
+    (folder / "c.pdf").write_bytes(b"%PDF-1.7 nothing of the kind")
+    (folder / "d.epub").write_bytes(os.urandom(5_000))
+    (folder / "e.png").write_bytes(b"picture")
+    database = await opened()
+    await database.ready()
+    assert await found(database, "buttermilk") == ["a.md"]
+    assert [fault.path for fault in database.faults] == ["b.json", "c.pdf", "d.epub"]
+    assert all(fault.reason and "\n" not in fault.reason for fault in database.faults)
+    assert database.passed_over == {".png": 1}
+    put(folder, "b.json", '[{"title": "B", "text": "syrup"}]')
+    (folder / "c.pdf").unlink()
+    await database.refresh()
+    assert [fault.path for fault in database.faults] == ["d.epub"]
+    assert await found(database, "syrup") == ["b.json"]
+
+
+async def test_edits_and_deletions_win_over_what_was_there(folder: Path, opened: Opening) -> None:
+    path = put(folder, "a.md", "# A\n\nbuttermilk")
+    put(folder, "b.md", "# B\n\nhoney")
+    database = await opened()
+    await database.ready()
+    (before,) = (await database.search("buttermilk")).hits
+    put(folder, "a.md", "# A\n\nsyrup")
+    (folder / "b.md").unlink()
+    await database.refresh()
+    assert await found(database, "buttermilk") == []
+    assert await found(database, "honey") == []
+    (after,) = (await database.search("syrup")).hits
+    assert after.source.entry == before.source.entry
+    path.rename(folder / "c.md")
+    await database.refresh()
+    assert await found(database, "syrup") == ["c.md"]
+    assert database.entries == 1
+
+
+class TestIds:
+    async def test_they_hang_on_the_place_alone(self, folder: Path, opened: Opening, tmp_path: Path) -> None:
+        put(folder, "煎饼/ a.md", "# A\n\nbuttermilk")
+        database = await opened()
+        await database.ready()
+        (hit,) = (await database.search("buttermilk")).hits
+        assert hit.source.entry == next(candidates("煎饼/ a.md", ""))
+        await database.close()
+        shutil.rmtree(tmp_path / "cache")
+        put(folder, "b.md", "# B\n\nsyrup")
+        again = await opened()
+        await again.ready()
+        assert (await again.search("buttermilk")).hits[0].source.entry == hit.source.entry
+
+    async def test_those_of_another_database_are_left_out_and_the_good_ones_answer(
+        self, folder: Path, opened: Opening, tmp_path: Path
+    ) -> None:
+        put(folder, "a.md", "# A\n\nbuttermilk")
+        put(tmp_path / "other", "b.md", "# B\n\nsyrup")
+        database = await opened()
+        async with await DirectoryDatabase.open(tmp_path / "other", cache=tmp_path / "c2") as other:
+            await database.ready()
+            await other.ready()
+            theirs = (await other.search("syrup")).hits[0].source.entry
+            ours = (await database.search("buttermilk")).hits[0].source.entry
+            read = await database.read([theirs, -5, 0, ours, 10**30, ours])
+            assert [entry.id for entry in read] == [ours, ours]
+
+    async def test_records_of_a_file_keep_theirs(self, folder: Path, opened: Opening) -> None:
+        put(folder, "t.csv", "name,text\nbatter,flour and milk\nsyrup,maple tree\n")
+        database = await opened()
+        await database.ready()
+        before = (await database.search("maple")).hits[0].source.entry
+        put(folder, "t.csv", "name,text\nhoney,bees\nbatter,flour and milk\nsyrup,maple tree\n")
+        await database.refresh()
+        assert database.entries == 3
+        assert before in {hit.source.entry for hit in (await database.search("maple")).hits}
+
+
+async def test_of_copies_one_is_found_and_the_next_when_it_goes(folder: Path, opened: Opening) -> None:
+    for name in "abcdefghijkl":
+        put(folder, f"{name}.md", "# Batter\n\nbuttermilk")
+    put(folder, "z.md", "# Other batter\n\nbuttermilk")
+    database = await opened()
+    await database.ready()
+    assert database.entries == 13
+    there = await found(database, "buttermilk")
+    assert len(there) == 2
+    for path in there:
+        (folder / path).unlink()
+    await database.refresh()
+    (other,) = await found(database, "buttermilk")
+    assert other not in there
+
+
+class TestNothingIsReadTwice:
+    async def test_what_is_unchanged_is_not_read(self, folder: Path, opened: Opening) -> None:
+        for number in range(20):
+            put(folder, f"{number}.md", f"# {number}\n\nbuttermilk")
+        (folder / "bad.json").write_bytes(b"{")
+        await (await opened()).ready()
+        await (first := await opened()).ready()
+        await first.close()
+        os.utime(folder / "7.md")  # hashed, and seen to be the same
+        database = await opened()
+        assert database.entries == 20
+        assert len(database.faults) == 1
+        await database.ready()
+        assert not database._pool.is_open
+
+    async def test_but_what_another_reader_may_read_is(
+        self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(folder, "a.md", "buttermilk")
+        await (database := await opened()).ready()
+        await database.close()
+        monkeypatch.setattr(database_module, "readers_tag", lambda: "pixi-persona 99")
+        await (database := await opened()).ready()
+        assert database._pool.is_open
+        assert database.entries == 1
+
+    async def test_a_file_saved_twice_in_a_moment_is_seen_to_be_another(
+        self, folder: Path, opened: Opening
+    ) -> None:
+        path = put(folder, "a.md", "buttermilk")
+        status = path.stat()
+        database = await opened()
+        await database.ready()
+        put(folder, "a.md", "marmalades"[:10])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        await database.refresh()
+        assert await found(database, "marmalades") == ["a.md"]
+
+    async def test_processes_stop_when_there_is_nothing_to_read(
+        self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(database_module, "_IDLE_SECONDS", 0.05)
+        put(folder, "a.md", "buttermilk")
+        database = await opened()
+        await database.ready()
+
+        async def stopped() -> bool:
+            return not database._pool.is_open
+
+        await until(stopped)
+        put(folder, "b.md", "syrup")
+        await database.refresh()
+        assert await found(database, "syrup") == ["b.md"]
+
+
+class TestTheCacheMayGo:
+    async def there_is_all(self, opened: Opening) -> DirectoryDatabase:
+        database = await opened()
+        await database.ready()
+        assert await found(database, "buttermilk") == ["a.md"]
+        assert await found(database, "syrup") == ["b.md"]
+        return database
+
+    @pytest.fixture(autouse=True)
+    async def filled(self, folder: Path, opened: Opening) -> None:
+        put(folder, "a.md", "buttermilk")
+        put(folder, "b.md", "syrup")
+        await (await self.there_is_all(opened)).close()
+
+    async def test_all_of_it(self, opened: Opening, tmp_path: Path) -> None:
+        shutil.rmtree(tmp_path / "cache")
+        await self.there_is_all(opened)
+
+    async def test_the_index_which_is_made_again_without_reading(
+        self, opened: Opening, tmp_path: Path
+    ) -> None:
+        (index,) = (tmp_path / "cache").glob("index-*")
+        shutil.rmtree(index)
+        database = await self.there_is_all(opened)
+        assert not database._pool.is_open
+
+    async def test_the_catalogue(self, opened: Opening, tmp_path: Path) -> None:
+        (tmp_path / "cache" / "catalogue.db").unlink()
+        await self.there_is_all(opened)
+        assert len(list((tmp_path / "cache").glob("index-*"))) == 1
+
+    @pytest.mark.parametrize("junk", [b"", b"junk" * 2_000])
+    async def test_a_broken_index(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (index,) = (tmp_path / "cache").glob("index-*")
+        for path in index.rglob("*"):
+            if path.is_file():
+                path.write_bytes(junk)
+        await self.there_is_all(opened)
+
+    @pytest.mark.parametrize("junk", [b"", b"junk" * 2_000, b"SQLite format 3\0" + b"\xff" * 9_000])
+    async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
+        (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
+        await self.there_is_all(opened)
+
+    async def test_under_a_running_one(self, opened: Opening, tmp_path: Path, folder: Path) -> None:
+        database = await self.there_is_all(opened)
+        shutil.rmtree(tmp_path / "cache")
+        put(folder, "c.md", "honey")
+        await database.refresh()
+        assert await found(database, "honey") == ["c.md"]
+        assert await found(database, "syrup") == ["b.md"]
+        assert (tmp_path / "cache" / "catalogue.db").exists()
+
+    async def test_one_of_another_version(self, opened: Opening, tmp_path: Path) -> None:
+        with closing(sqlite3.connect(tmp_path / "cache" / "catalogue.db")) as connection:
+            connection.execute("PRAGMA user_version = 77")
+        await self.there_is_all(opened)
+
+
+class TestFollowing:
+    async def test_what_is_saved_is_found_and_what_is_deleted_is_gone(
+        self, folder: Path, opened: Opening
+    ) -> None:
+        database = await opened(follow=True)
+        await database.ready()
+        path = put(folder, "new/a.md", "buttermilk")
+
+        async def is_found() -> bool:
+            return await found(database, "buttermilk") != []
+
+        async def is_gone() -> bool:
+            return not await is_found()
+
+        await until(is_found)
+        path.unlink()
+        await until(is_gone)
+
+    async def test_an_editor_that_writes_beside_and_renames(self, folder: Path, opened: Opening) -> None:
+        put(folder, "a.md", "buttermilk")
+        database = await opened(follow=True)
+        await database.ready()
+        put(folder, ".a.md.swp", "syrup").rename(folder / "a.md")
+
+        async def is_new() -> bool:
+            return await found(database, "syrup") == ["a.md"] and await found(database, "buttermilk") == []
+
+        await until(is_new)
+
+    async def test_a_folder_that_goes_keeps_what_was_read_and_may_come_back(
+        self, folder: Path, opened: Opening, tmp_path: Path
+    ) -> None:
+        put(folder, "a.md", "buttermilk")
+        database = await opened(follow=True)
+        await database.ready()
+        folder.rename(tmp_path / "away")
+        with pytest.raises(ConfigError, match="put it back"):
+            await database.refresh()
+        assert await found(database, "buttermilk") == ["a.md"]
+        assert "put it back" in database.faults[0].reason
+        put(tmp_path / "away", "b.md", "syrup")
+        (tmp_path / "away").rename(folder)
+
+        async def is_back() -> bool:
+            return await found(database, "syrup") == ["b.md"] and not database.faults
+
+        await until(is_back)
+
+    async def test_a_burst_is_read_whole(self, folder: Path, opened: Opening) -> None:
+        database = await opened(follow=True)
+        await database.ready()
+        for number in range(100):
+            put(folder, f"{number}.md", f"# {number}\n\nbuttermilk number{number}")
+
+        async def all_there() -> bool:
+            return database.entries == 100
+
+        await until(all_there)
+        assert (await found(database, "number99"))[0] == "99.md"
+
+
+async def test_a_file_that_is_written_all_the_while_is_read_in_the_end(folder: Path, opened: Opening) -> None:
+    path = put(folder, "log.txt", "begun\n")
+    put(folder, "a.md", "buttermilk")
+    stop = threading.Event()
+
+    def write() -> None:
+        with path.open("a") as file:
+            while not stop.is_set():
+                file.write("another line\n")
+                file.flush()
+                time.sleep(0.002)
+            file.write("marmalade\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        database = await opened()
+        await database.ready()
+        assert await found(database, "buttermilk") == ["a.md"]
+        assert await found(database, "begun") == ["log.txt"]
+    finally:
+        stop.set()
+        writer.join()
+    await database.refresh()
+    assert await found(database, "marmalade") == ["log.txt"]
+
+
+async def test_a_file_that_cannot_be_opened_is_tried_again(
+    folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "a.md", "buttermilk")
+    put(folder, "b.md", "syrup")
+    real, locked = updating._hash, True
+
+    def hash_or_not(path: Path) -> bytes:
+        if locked and path.name == "a.md":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(updating, "_hash", hash_or_not)
+    monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.05)
+    database = await opened()
+    await database.ready()
+    (fault,) = database.faults
+    assert fault.path == "a.md"
+    assert "tried again" in fault.reason
+    assert await found(database, "syrup") == ["b.md"]
+    locked = False
+
+    async def is_found() -> bool:
+        return await found(database, "buttermilk") == ["a.md"] and not database.faults
+
+    await until(is_found)
+
+
+async def test_a_file_that_vanishes_under_the_reader_is_no_fault(
+    folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(folder, "a.md", "buttermilk")
+    put(folder, "b.md", "syrup")
+    real = updating._hash
+
+    def hash_and_delete(path: Path) -> bytes:
+        digest = real(path)
+        (folder / "a.md").unlink(missing_ok=True)
+        return digest
+
+    monkeypatch.setattr(updating, "_hash", hash_and_delete)
+    database = await opened()
+    await database.ready()
+    assert await found(database, "syrup buttermilk") == ["b.md"]
+    assert not database.faults
+    assert database.entries == 1
+
+
+async def test_many_tiny_files_can_be_searched_while_they_are_read(
+    folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "_FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(updating, "_SECONDS", 0.1)
+    monkeypatch.setattr(updating, "_CHUNK", 100)
+    for number in range(600):
+        put(folder, f"{number // 100}/{number}.md", f"# Note {number}\n\nbuttermilk {number}")
+    database = await opened()
+    assert (await database.search("buttermilk")).hits
+    early = database.entries
+    await database.ready()
+    assert early < database.entries == 600
+    assert len((await database.search("buttermilk", 50)).hits) == 50
+
+
+async def test_names_in_every_script_and_of_every_kind(folder: Path, opened: Opening) -> None:
+    names = [
+        "煎饼.md",
+        "پنکیک‌ها.md",
+        "กล้วย.md",
+        "🥞.md",
+        "a b'c\"d;--.md",
+        "e\u0301.md",
+        "-rf.md",
+        "%s{0}.md",
+    ]
+    for number, name in enumerate(names):
+        put(folder, name, f"buttermilk number{number}")
+    database = await opened(name="..\\/:*?\n煎饼")
+    await database.ready()
+    assert database.entries == len(names)
+    for number, name in enumerate(names):
+        assert (await found(database, f"number{number}"))[0] == name
+
+
+HOSTILE = [
+    "", " ", "!?…。،", "the and of", "\0", "\ud800", "') OR 1=1; --", '"a" NEAR/2 b* AND NOT (', "title:*",
+    "a" * 100_000, "buttermilk " * 10_000, "煎" * 100_000, "\u200d" * 50, "^~[]{}\\/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+async def test_no_query_is_an_error(folder: Path, opened: Opening, query: str) -> None:
+    put(folder, "a.md", "# A\n\nThe buttermilk and the syrup of 1=1")
+    database = await opened()
+    await database.ready()
+    started = time.monotonic()
+    assert len((await database.search(query, 5)).hits) <= 1
+    assert time.monotonic() - started < PATIENCE
+    assert await found(database, "buttermilk") == ["a.md"]
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 1, 10**9])
+async def test_any_limit_is_kept(folder: Path, opened: Opening, limit: int) -> None:
+    for name in "abc":
+        put(folder, f"{name}.md", f"# {name}\n\nbuttermilk {name}")
+    database = await opened()
+    await database.ready()
+    assert len((await database.search("buttermilk", limit)).hits) == max(0, min(limit, 3))
+
+
+async def test_progress_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "_TELL_SECONDS", 0.01)
+    for number in range(400):
+        put(folder, f"{number}.md", f"number{number}")
+    told: list[str] = []
+    async with await DirectoryDatabase.open(
+        folder, name="a\x1b[31mb", cache=tmp_path / "cache", progress=told.append
+    ) as database:
+        await database.ready()
+    assert told
+    assert all(line.startswith("reading a\N{REPLACEMENT CHARACTER}[31mb: ") for line in told)
+    assert all(line.endswith(" of 400 files") for line in told)
+
+
+async def test_a_missing_folder_is_told_the_nearest(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"do you mean .*pancakes\?"):
+        await DirectoryDatabase.open(folder.with_name("pancake"), cache=tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+async def test_a_cache_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    with pytest.raises(ConfigError, match="no index can be kept here"):
+        await DirectoryDatabase.open(folder, cache=tmp_path / "cache")
+
+
+async def test_after_closing_nothing_waits(folder: Path, opened: Opening) -> None:
+    put(folder, "a.md", "buttermilk")
+    database = await opened(follow=True)
+    waiting = asyncio.ensure_future(database.ready())
+    await asyncio.sleep(0)
+    await database.close()
+    await database.close()
+    with pytest.raises(ConfigError, match="database pancakes"):
+        await waiting
+    with pytest.raises(ConfigError, match="closed"):
+        await database.refresh()
+
+
+async def test_entries_are_read_while_others_are_written(folder: Path, opened: Opening) -> None:
+    put(folder, "a.md", "# A\n\nbuttermilk")
+    database = await opened()
+    await database.ready()
+    number = (await database.search("buttermilk")).hits[0].source.entry
+    for count in range(150):
+        put(folder, f"{count}.md", f"number{count}")
+    refreshing = asyncio.ensure_future(database.refresh())
+    read: list[Entry] = []
+    while not refreshing.done():
+        read += await database.read([number])
+    await refreshing
+    assert {entry.id for entry in read} == {number}
