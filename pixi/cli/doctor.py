@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from pixi.core.errors import ConfigError, ModelError, PixiError
 
 if TYPE_CHECKING:
+    from pixi.cli.inspecting import Inspected
     from pixi.settings import ModelSettings, Settings
 
-HELP = "check settings, key, model, personas, store and Discord; say what to mend"
+HELP = "check settings, key, model, personas, databases, store and Discord; say what to mend"
 LISTING_SECONDS = 10.0
 """How long a server may take to list its models."""
 
@@ -171,6 +172,45 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
 
 
+async def check_databases(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether each database can be read. A large one is read for a moment, not to its end."""
+    from pixi.app.library import shelved_databases
+    from pixi.cli.inspecting import inspect_all
+    from pixi.cli.spinner import spinner
+
+    try:
+        shelved = shelved_databases(settings)
+    except ConfigError as error:
+        yield Finding(False, "databases", str(error))
+        return
+    with spinner() as progress:
+        async for each in inspect_all(shelved, progress):
+            yield _database_found(each)
+
+
+def _database_found(each: "Inspected") -> Finding:
+    from pixi.knowledge.one_line import on_one_line
+
+    name = on_one_line(each.shelved.name)
+    if each.trouble:
+        return Finding(False, "databases", f"{name}: {each.trouble}")
+    told = f"{name}: {each.entries:,} {'entry' if each.entries == 1 else 'entries'}"
+    if each.waiting != 0:
+        left = (
+            "it was not read yet" if each.waiting is None else f"{each.waiting:,} files are still to be read"
+        )
+        told += f"; {left}"
+    if not each.files:
+        told += f"; put documents into {each.shelved.folder}"
+    if not each.faults:
+        return Finding(True, "databases", on_one_line(told))
+    first, more = each.faults[0], len(each.faults) - 1
+    told += f"; set aside: {first.path or name}: {first.reason.rstrip('.')}"
+    if more:
+        told += f"; and {more:,} more, see `pixi-persona databases`"
+    return Finding(False, "databases", on_one_line(told, longest=1_000))
+
+
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether the addons' files are there. They are not run: that is for a start."""
     for path in settings.addons:
@@ -222,6 +262,7 @@ CHECKS: tuple[Check, ...] = (
     check_key,
     check_model,
     check_personas,
+    check_databases,
     check_addons,
     check_store,
     check_discord,

@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print("  pixi-persona chat --persona wren")
     print(
-        "Change personas/wren.md, or copy it: one file is one persona. A folder in databases/ is what personas "
-        "can look up. `pixi-persona doctor` checks it all."
+        "Change personas/wren.md, or copy it: one file is one persona. A folder in databases/ is what "
+        "personas can look up. `pixi-persona doctor` checks it all."
     )
     return 0
 

@@ -2,12 +2,19 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from pixi.core.errors import ConfigError
+from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
 from pixi.personas.shelf import Broken, Found, list_personas, persona_folders, shipped_folder
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
 
 HELP = "list the personas, and what is wrong with any"
 
@@ -27,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(Path(arguments.config) if arguments.config else None)
     named = "persona.folder" in settings.sources
     found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
+    found = [_with_missing_databases(each, settings) for each in found]
     if arguments.json:
         for each in found:
             print(json.dumps(_as_json(each), ensure_ascii=False))
@@ -34,6 +42,31 @@ def run(arguments: argparse.Namespace) -> int:
         _print_table(found)
     amiss = any(isinstance(each, Broken) or each.remarks for each in found)
     return 1 if arguments.check and amiss else 0
+
+
+def _with_missing_databases(found: Found, settings: "Settings") -> Found:
+    """The same, with a remark for each database that it names and that is not there."""
+    if not isinstance(found, Loaded) or not found.persona.databases:
+        return found
+    from pixi.app.library import Library
+
+    library = Library(settings, None, progress=lambda _: None)
+    missing: list[Remark] = []
+    for name in found.persona.databases:
+        try:
+            library.find(name)
+        except ConfigError as error:
+            missing.append(Remark(_line_of("databases", found.path), str(error)))
+    return replace(found, remarks=(*missing, *found.remarks))
+
+
+def _line_of(key: str, path: Path) -> int:
+    """Where a key of the front matter stands, from 1; 1 where it cannot be told."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return 1
+    return next((number for number, line in enumerate(lines, 1) if line.startswith(key)), 1)
 
 
 def _as_json(found: Found) -> dict[str, object]:
@@ -45,6 +78,8 @@ def _as_json(found: Found) -> dict[str, object]:
         "file": shown(found.path),
         "about": persona.about if persona else None,
         "language": persona.language if persona else None,
+        "databases": list(persona.databases) if persona else None,
+        "tools": list(persona.tools) if persona else None,
         "examples": len(persona.examples) if persona else None,
         "fault": found.fault if isinstance(found, Broken) else None,
         "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
@@ -68,6 +103,8 @@ def _print_table(found: Sequence[Found]) -> None:
         line.append(each.persona.about if isinstance(each, Loaded) else "broken", style="not bold")
         line.rstrip()
         console.print(line)
+        for used in _used(each):
+            console.print(Text("  " + used, style="dim"))
         for problem in _problems(each):
             console.print(Text("  " + problem, style="yellow" if fine else "red"))
 
@@ -75,6 +112,16 @@ def _print_table(found: Sequence[Found]) -> None:
 def _place(path: Path) -> str:
     """Where the file is. The folder of an installed package would fill the line, and nobody edits there."""
     return f"{path.name} (comes with Pixi)" if path.parent == shipped_folder() else shown(path)
+
+
+def _used(found: Found) -> Iterator[str]:
+    """What it has besides commands, a line for each kind."""
+    if not isinstance(found, Loaded):
+        return
+    if found.persona.databases:
+        yield on_one_line(f"looks things up in {', '.join(found.persona.databases)}")
+    if found.persona.tools:
+        yield on_one_line(f"has the tools {', '.join(found.persona.tools)}")
 
 
 def _problems(found: Found) -> list[str]:

@@ -177,6 +177,29 @@ async def test_personas(tmp_path: Path) -> None:
     assert not no_folder.ok
 
 
+async def test_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
+    place = tmp_path / "databases"
+    for name in ("good", "mixed", "empty"):
+        (place / name).mkdir(parents=True)
+    (place / "good" / "a.md").write_text("# A\n\nbread")
+    (place / "mixed" / "a.md").write_text("# A\n\nbread")
+    for name in ("b", "c"):
+        (place / "mixed" / f"{name}.json").write_text("{")
+    here = settings(tmp_path, databases__names="good, mixed, empty")
+    good, mixed, empty = await findings(doctor.check_databases, here)
+    assert str(good) == "ok   databases — good: 1 entry"
+    assert str(empty) == f"ok   databases — empty: 0 entries; put documents into {place / 'empty'}"
+    assert str(mixed).startswith("fail databases — mixed: 1 entry; set aside: b.json: ")
+    assert str(mixed).endswith("; and 1 more, see `pixi-persona databases`")
+
+
+async def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    found = await only(doctor.check_databases, settings(tmp_path, databases__names="pancaks"))
+    assert not found.ok
+    assert found.text.endswith("do you mean `pancakes`?")
+
+
 async def test_stores(tmp_path: Path) -> None:
     path = tmp_path / "pixi.db"
     here = settings(tmp_path, store__url=f"sqlite:///{path}")
@@ -216,18 +239,22 @@ def test_the_report_ends_with_1_if_anything_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], serve: Serve
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
+    (tmp_path / "databases" / "notes").mkdir(parents=True)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     url = serve(200, models("small"))
-    Path("pixi.toml").write_text(f'[model]\nname = "small"\nbase_url = "{url}"\n')
+    model = f'[databases]\nnames = ["notes"]\n[model]\nbase_url = "{url}"\n'
+    Path("pixi.toml").write_text(f'{model}name = "small"\n')
     assert run() == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.split(" — ")[0] for line in told] == [
-        f"ok   {subject}" for subject in ("settings", "key", "model", "personas", "store", "discord")
+        f"ok   {subject}"
+        for subject in ("settings", "key", "model", "personas", "databases", "store", "discord")
     ]
     assert not Path("pixi.db").exists()
 
-    Path("pixi.toml").write_text(f'[model]\nname = "large"\nbase_url = "{url}"\n')
+    Path("pixi.toml").write_text(f'{model}name = "large"\n')
     assert run() == 1
     assert "fail model — " in capsys.readouterr().out
 

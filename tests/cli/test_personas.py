@@ -37,6 +37,7 @@ def test_the_shipped_ones_are_listed_in_columns(folder: Path) -> None:
     done = personas(folder, "--check")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
+    lines = [line for line in lines if not line.startswith(" ")]
     assert [line.split()[0] for line in lines] == ["Edda", "老秦", "Pixi"]
     assert lines[2].startswith("Pixi  ")
     assert lines[2].endswith("an art student on a small island who loves cats and pancakes")
@@ -80,6 +81,8 @@ def test_json(folder: Path) -> None:
         "file": os.path.join("personas", "a.md"),
         "about": None,
         "language": None,
+        "databases": None,
+        "tools": None,
         "examples": None,
         "fault": f"{os.path.join('personas', 'a.md')}:2: unknown key `nmae`: do you mean `name`?",
         "remarks": [],
@@ -87,6 +90,24 @@ def test_json(folder: Path) -> None:
     assert (amiss["name"], amiss["about"], amiss["examples"], amiss["fault"]) == ("Bé", "x", 0, None)
     assert [remark["line"] for remark in amiss["remarks"]] == [5]
     assert [each["name"] for each in shipped] == ["Edda", "老秦", "Pixi"]
+
+
+def test_what_a_persona_looks_things_up_in_is_told_and_what_is_missing(folder: Path) -> None:
+    (folder / "databases" / "Tea Notes").mkdir(parents=True)
+    (folder / "personas" / "a.md").write_text(
+        "---\nname: A\ndatabases: [tea notes, pancaks]\ntools: [recall]\n---\nYou dig.", encoding="utf-8"
+    )
+    done = personas(folder)
+    text = done.stdout.replace("\\", "/")
+    assert "  looks things up in tea notes, pancaks\n  has the tools recall\n" in text
+    assert "  personas/a.md:3: there is no database `pancaks` in databases or Pixi's own folder: " in text
+    assert "do you mean `pancakes`?" in text
+    assert "tea notes`" not in text
+    assert personas(folder, "--check").returncode == 1
+    found = json.loads(personas(folder, "--json").stdout.splitlines()[0])
+    assert (found["databases"], found["tools"]) == (["tea notes", "pancaks"], ["recall"])
+    (folder / "pixi.toml").write_text('[databases]\nnames = ["pancakes"]\n')
+    assert "`names` of [databases] leaves out" in personas(folder).stdout
 
 
 def test_a_folder_that_somebody_named_must_be_there(folder: Path) -> None:

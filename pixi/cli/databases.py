@@ -1,0 +1,188 @@
+"""`pixi-persona databases`: which databases there are, how far each was read, and what is wrong with any."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FAILED, FINE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pixi.cli.inspecting import Inspected
+    from pixi.settings import Settings
+
+HELP = "list the databases, how far each was read, and what is wrong with any"
+
+_HEAD = ("database", "entries", "files", "size", "state", "folder")
+_NUMBERS = (1, 2, 3)
+
+_KINDS = 5
+
+_FAULTS = 20
+"""Lines at most for what was set aside in one database; `--json` has them all."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.description = (
+        "Lists every folder of documents that a persona can look things up in. What is new in one is read "
+        "for some seconds; a large folder is read on by the next command, or while personas talk."
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument(
+        "--check", action="store_true", help="exit with 1 where a folder is broken or a file was set aside"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the list. 0, or with `--check` 1 where anything is amiss."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
+
+
+async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
+    from pixi.app.library import folders_of, shelved_databases
+    from pixi.cli.inspecting import inspect_all
+    from pixi.cli.spinner import spinner
+    from pixi.knowledge.one_line import shown
+
+    shelved = shelved_databases(settings)
+    with spinner() as progress:
+        found = [each async for each in inspect_all(shelved, progress)]
+    if as_json:
+        for each in found:
+            print(json.dumps(_as_json(each), ensure_ascii=False))
+    elif found:
+        _print_table(found)
+    else:
+        own = shown(folders_of(settings)[0])
+        print(f"There are none. Make a folder in {own}, with documents in it: it is a database.")
+    amiss = any(each.trouble or each.faults for each in found)
+    return FAILED if check and amiss else FINE
+
+
+def _as_json(each: "Inspected") -> dict[str, object]:
+    from pixi.knowledge.one_line import shown
+
+    return {
+        "name": each.shelved.name,
+        "title": each.title,
+        "about": each.about,
+        "folder": shown(each.shelved.folder),
+        "tools": [f"{verb}_{each.shelved.tool}_database" for verb in ("search", "query")],
+        "entries": each.entries,
+        "files": each.files,
+        "bytes": each.bytes,
+        "state": state_of(each),
+        "trouble": each.trouble or None,
+        "passed_over": dict(each.passed_over),
+        "faults": [{"file": fault.path, "reason": fault.reason} for fault in each.faults],
+    }
+
+
+def state_of(each: "Inspected") -> str:
+    """How far it was read, in a word or a few."""
+    if each.trouble:
+        return "broken"
+    if each.waiting is None:
+        return "not read yet"
+    if each.waiting:
+        return f"{each.waiting:,} to read"
+    return "ready" if each.files else "empty"
+
+
+def _print_table(found: "Sequence[Inspected]") -> None:
+    """Aligned columns, and below each row what it is about and what is wrong with it."""
+    from rich.cells import cell_len
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(soft_wrap=True, highlight=False)
+    rows = [_cells(each) for each in found]
+    widths = [max(map(cell_len, column)) for column in zip(_HEAD, *rows, strict=True)]
+    console.print(Text(_aligned(_HEAD, widths), style="dim"))
+    for each, cells in zip(found, rows, strict=True):
+        line = Text()
+        for place, cell in enumerate(_padded(cells, widths)):
+            line.append(cell, style=_style(place, each))
+        line.rstrip()
+        console.print(line)
+        _print_below(console, each)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(_padded(cells, widths)).rstrip()
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    """The cells of a row, as wide as their columns; numbers to the right."""
+    from rich.cells import cell_len
+
+    for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        gap = " " * (width - cell_len(cell))
+        yield (gap + cell if place in _NUMBERS else cell + gap) + "  "
+
+
+def _style(place: int, each: "Inspected") -> str:
+    if place == 0:
+        return "bold red" if each.trouble else "bold"
+    if place == 4:
+        return "red" if each.trouble else "green" if state_of(each) == "ready" else "yellow"
+    return "dim" if place == 5 else ""
+
+
+def _cells(each: "Inspected") -> tuple[str, ...]:
+    from rich.filesize import decimal
+
+    from pixi.knowledge.one_line import on_one_line, shown
+
+    place = "comes with Pixi" if each.shelved.shipped else shown(each.shelved.folder)
+    name = on_one_line(each.shelved.name)
+    return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), state_of(each), place)
+
+
+def _print_below(console: "Console", each: "Inspected") -> None:
+    from rich.text import Text
+
+    about = Text(f"  {_about(each)}", style="dim")
+    if console.is_terminal:
+        about.truncate(console.width, overflow="ellipsis")
+    console.print(about)
+    if each.passed_over:
+        console.print(Text(f"  {passed_over(each)}", style="dim"))
+    for problem in _problems(each):
+        console.print(Text(f"  {problem}", style="red" if each.trouble else "yellow"))
+
+
+def _about(each: "Inspected") -> str:
+    from pixi.knowledge.one_line import on_one_line
+
+    if not each.about:
+        return "a README.md in the folder would tell the persona what is in it"
+    return on_one_line(f"{each.title}: {each.about}", longest=200)
+
+
+def passed_over(each: "Inspected") -> str:
+    """The files that are no documents, in a line; "" where there are none."""
+    commonest = sorted(each.passed_over.items(), key=lambda kind: -kind[1])
+    told = ", ".join(f"{count:,} {suffix or 'without a suffix'}" for suffix, count in commonest[:_KINDS])
+    more = ", …" if len(commonest) > _KINDS else ""
+    return f"no documents, passed over: {told}{more}" if told else ""
+
+
+def _problems(each: "Inspected") -> Iterator[str]:
+    """One line for each."""
+    from pixi.knowledge.one_line import on_one_line
+
+    if each.trouble:
+        yield on_one_line(each.trouble)
+    for fault in each.faults[:_FAULTS]:
+        yield on_one_line(f"{fault.path}: {fault.reason}" if fault.path else fault.reason)
+    if len(each.faults) > _FAULTS:
+        yield f"and {len(each.faults) - _FAULTS:,} more files that were set aside: --json lists them all"

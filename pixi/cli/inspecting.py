@@ -1,0 +1,108 @@
+"""Looks at databases for the lists of them: what is there, how far it was read, and what is wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pixi.knowledge.entry import Fault
+    from pixi.knowledge.shelf import Shelved
+
+EACH_SECONDS = 3.0
+"""How long a database may go on reading while somebody waits for a list. What it has read by then is kept."""
+
+ALL_SECONDS = 12.0
+"""The same for all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspected:
+    """What is known of a database after a short look.
+
+    Attributes:
+        shelved: its name and its folder.
+        title, about: of its description.
+        entries: that were read, now or earlier.
+        files, bytes: of documents in the folder.
+        waiting: how many of the files are still to be read; None: nobody knows yet.
+        faults: files that were set aside.
+        passed_over: how many files are no documents, by the ends of their names.
+        trouble: why it cannot be opened or read at all; "" where it can.
+    """
+
+    shelved: "Shelved"
+    title: str
+    about: str
+    entries: int = 0
+    files: int = 0
+    bytes: int = 0
+    waiting: int | None = 0
+    faults: "tuple[Fault, ...]" = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)
+    trouble: str = ""
+
+
+async def inspect_all(
+    every: "Sequence[Shelved]", progress: Callable[[str], None]
+) -> AsyncIterator[Inspected]:
+    """Look at each in turn. It takes `ALL_SECONDS` at most, but for counting files."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + ALL_SECONDS
+    for each in every:
+        yield await inspect(each, min(EACH_SECONDS, max(0.0, end - loop.time())), progress)
+        progress("")
+
+
+async def inspect(shelved: "Shelved", seconds: float, progress: Callable[[str], None]) -> Inspected:
+    """Look at one; it reads what is new in its folder for as long as it is given."""
+    from pixi.knowledge.database import DirectoryDatabase
+
+    told = await asyncio.to_thread(shelved.describe)
+    try:
+        files, size = await asyncio.to_thread(_count, shelved.folder)
+        database = await DirectoryDatabase.open(shelved.folder, name=shelved.name, progress=progress)
+    except (ConfigError, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return Inspected(shelved, told.title, told.text, trouble=reason)
+    trouble, finished = "", False
+    try:
+        async with asyncio.timeout(seconds):
+            await database.ready()
+        finished = True
+    except TimeoutError:
+        pass  # what it has read by now is what can be told
+    except ConfigError as error:
+        trouble = str(error)
+    finally:
+        state, entries, faults = database.state, database.entries, tuple(database.faults)
+        passed_over = database.passed_over
+        await database.close()
+    # Without a total it has not come to compare the folder with what it knows.
+    waiting = 0 if finished else state.total - state.done if state.total else None
+    return Inspected(
+        shelved,
+        told.title,
+        told.text,
+        entries,
+        files,
+        size,
+        waiting,
+        tuple(fault for fault in faults if fault.reason != trouble),
+        passed_over,
+        trouble,
+    )
+
+
+def _count(folder: Path) -> tuple[int, int]:
+    """How many documents lie in the folder, and how many bytes they are."""
+    from pixi.knowledge.reading import suffix_of
+    from pixi.knowledge.scanning import Walk
+
+    files = size = 0
+    for seen in Walk(folder.resolve(), lambda name: bool(suffix_of(name))).files():
+        files, size = files + 1, size + seen.size
+    return files, size

@@ -1,0 +1,126 @@
+"""`pixi-persona query`: has entries of a database read for a question, and shows what they say of it."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pixi.core.errors import ConfigError, ToolError
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+
+HELP = "have a database read for a question; the answer comes with its sources"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.description = (
+        "Prints what a model would get from query_DATABASE_database: the helper model reads entries, and "
+        "what they say of the question comes back word for word, each with its place."
+    )
+    parser.add_argument("database", metavar="DATABASE", help="a name from `pixi-persona databases`")
+    parser.add_argument("question", metavar="QUESTION", nargs="+", help="a whole question")
+    parser.add_argument(
+        "--ids",
+        metavar="1,2",
+        type=_ids,
+        default=(),
+        help="the entries to read, by ids from a search (default: the best that a search finds)",
+    )
+    parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Ask and print."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    question = " ".join(arguments.question)
+    return run_async(_query(settings, arguments.database, question, arguments.ids, as_json=arguments.json))
+
+
+async def _query(settings: "Settings", name: str, question: str, ids: Sequence[int], *, as_json: bool) -> int:
+    from pixi.addons.knowledge import query_result
+    from pixi.app.library import open_library
+    from pixi.cli.spinner import spinner
+
+    with spinner() as progress:
+        async with open_library(settings, names=[name], progress=progress) as library:
+            (database,) = library.databases.values()
+            await database.ready()
+            progress("reading what it says of that")
+            try:
+                result = await query_result(database, library.agent, question, ids)
+            except ToolError as error:
+                raise ConfigError(str(error)) from None
+            progress("")
+            named = [fact["source"]["id"] for fact in result["relevant"]]
+            paths = {entry.id: entry.path for entry in await database.read(named)}
+    if as_json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        _print(result, paths)
+    _complain(name, result)
+    return 0
+
+
+def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
+    """What the documents say, each with where it stands; then what the reader noted."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from pixi.channels.terminal_text import one_line
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=100_000)  # nothing is folded for a pipe
+    for fact in result["relevant"]:
+        source = fact["source"]
+        console.print(Text(one_line(fact["fact"])))
+        place = _place(source, paths.get(source["id"], ""))
+        below = Text(f"{place} · id {source['id']} · {fact['confidence']:.2f}", style="dim")
+        console.print(Padding(below, (0, 0, 0, 2), expand=False))
+    if note := result.get("note"):
+        console.print(Text(one_line(note)))
+    elif not result["relevant"]:
+        console.print(Text("The documents say nothing of that."))
+    if dropped := result.get("dropped"):
+        more = "One statement" if dropped == 1 else f"{dropped} statements"
+        console.print(Text(f"{more} of the reader had no source, and was left out.", style="dim"))
+
+
+def _place(source: Mapping[str, Any], path: str) -> str:
+    from pixi.cli.search import place_of
+    from pixi.knowledge.entry import Source
+
+    whole = Source(
+        source["id"],
+        source["title"],
+        path,
+        source.get("section", ""),
+        source.get("line", 0),
+        source.get("page", 0),
+    )
+    return " · ".join(part for part in (whole.title, place_of(whole)) if part)
+
+
+def _complain(name: str, result: Mapping[str, Any]) -> None:
+    """Name on standard error the ids that gave nothing."""
+    for key, why in (("unknown_ids", "there is no entry"), ("not_read", "too many at once, not read:")):
+        if ids := result.get(key):
+            print(f"{name}: {why} {', '.join(map(str, ids))}.", file=sys.stderr)
+
+
+def _ids(word: str) -> tuple[int, ...]:
+    try:
+        ids = tuple(int(each) for each in word.split(",") if each.strip())
+    except ValueError:
+        ids = ()
+    if not ids:
+        raise argparse.ArgumentTypeError(f"{word!r} is no list of ids; write them as 12,34")
+    return ids

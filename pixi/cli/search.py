@@ -1,0 +1,110 @@
+"""`pixi-persona search`: what a model would get from a search in a database."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pixi.knowledge.database import DirectoryDatabase
+    from pixi.knowledge.entry import Found, Source
+    from pixi.settings import Settings
+
+HELP = "search a database, as a model would"
+
+_MOST = 100
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.description = (
+        "Prints what a model would get from search_DATABASE_database. Mistyped words are read as what "
+        "the documents hold."
+    )
+    parser.add_argument("database", metavar="DATABASE", help="a name from `pixi-persona databases`")
+    parser.add_argument("query", metavar="QUERY", nargs="+", help="a few words, in the documents' language")
+    parser.add_argument("--limit", metavar="N", type=_count, help="how many entries (default: 8)")
+    parser.add_argument("--json", action="store_true", help="print exactly what the model gets, on one line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Search and print."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    query = " ".join(arguments.query)
+    return run_async(_search(settings, arguments.database, query, arguments.limit, as_json=arguments.json))
+
+
+async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
+    from pixi.addons.knowledge import RESULTS, search_result
+    from pixi.app.library import open_library
+    from pixi.cli.spinner import spinner
+
+    with spinner() as progress:
+        async with open_library(settings, names=[name], reads=False, progress=progress) as library:
+            (database,) = library.databases.values()
+            await database.ready()
+            progress("")
+            if as_json:
+                result = await search_result(database, query, limit or RESULTS)
+                print(json.dumps(result, ensure_ascii=False))
+            else:
+                _print(database, query, await database.search(query, limit or RESULTS))
+    return 0
+
+
+def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
+    """Each hit with its place, and its snippet below with the words of the query set off."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from pixi.cli.marking import spans_of
+    from pixi.knowledge.one_line import on_one_line
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=4_000)  # nothing is folded for a pipe
+    read_as = [(on_one_line(typed), on_one_line(word)) for typed, word in found.read_as]
+    for typed, word in read_as:
+        console.print(Text(f"“{typed}” was read as “{word}”.", style="dim"))
+    if not found.hits:
+        words = "It holds no documents." if not database.entries else "Try other words, or fewer."
+        console.print(Text(f"Nothing was found in {on_one_line(database.name)}. {words}"))
+    width = max((len(str(hit.source.entry)) for hit in found.hits), default=0)
+    sought = [query, *(word for _, word in read_as)]
+    for hit in found.hits:
+        head = Text(f"{hit.source.entry:>{width}}  ", style="cyan")
+        head.append(on_one_line(hit.source.title), style="not cyan bold")
+        head.append(f"  {place_of(hit.source)}", style="not cyan dim")
+        console.print(head, soft_wrap=True)
+        snippet = Text(on_one_line(hit.snippet, longest=2_000))
+        for start, end in spans_of(sought, snippet.plain) if console.is_terminal else ():
+            snippet.stylize("bold", start, end)
+        console.print(Padding(snippet, (0, 0, 0, width + 2), expand=False))
+
+
+def place_of(source: "Source", *, path: str = "") -> str:
+    """Where it stands, for people: the section, the file, and the line or the page."""
+    from pixi.knowledge.one_line import on_one_line
+
+    file = path or source.path
+    if source.page:
+        file += f", page {source.page}"
+    elif source.line:
+        file += f":{source.line}"
+    parts: Sequence[str] = [part for part in (source.section, file) if part]
+    return on_one_line(" · ".join(parts))
+
+
+def _count(word: str) -> int:
+    try:
+        number = int(word)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= _MOST:
+        raise argparse.ArgumentTypeError(f"{word!r} is no number of entries; it goes from 1 to {_MOST}")
+    return number

@@ -1,0 +1,43 @@
+"""A folder to start in, apart from the settings and the cache of whoever runs the tests."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pixi.cli import frame
+
+Program = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory, with no settings in the environment and a cache of its own."""
+    for name in [*os.environ]:
+        if name.startswith(("PIXI_", "OPENAI_", "DISCORD_")):
+            monkeypatch.delenv(name)
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def program(home: Path, capsys: pytest.CaptureFixture[str]) -> Program:
+    """Runs a command line in `home`; gives its exit code, and what it wrote to its two outputs."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = frame.run(words)
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def trolley(home: Path) -> Path:
+    """A small database in `home`, as `init` makes it."""
+    assert frame.run(["init"]) == 0
+    return home / "databases" / "trolley"
