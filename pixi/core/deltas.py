@@ -1,5 +1,6 @@
 """What a model's stream is made of, and what is asked of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -56,8 +57,12 @@ class Request:
 
     `grammar` is GBNF for the command language, which has no room for calls: the door to a model leaves it
     out where it offers the tools, or where the server takes none.
+
+    `schema` is a JSON Schema object that the reply is to follow. It is a wish: where the server does not know
+    such a thing it is left out, so what comes is to be read as anything that a model may write.
     """
 
     lines: tuple[Line, ...]
     tools: tuple[ToolSchema, ...] = ()
     grammar: str | None = None
+    schema: Mapping[str, object] | None = None

@@ -148,6 +148,9 @@ _NOT_TAKEN = re.compile(
 )
 _TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function.calling)\b", re.IGNORECASE)
 _BAD_SCHEMA = re.compile(r"schema", re.IGNORECASE)  # a fault in one tool, not in having tools
+_REPLY_FORM = re.compile(
+    r"response_format|json_schema|json.mode|structured.outputs?|guided|grammar", re.IGNORECASE
+)
 _PICTURES = re.compile(r"image|picture|multimodal|vision", re.IGNORECASE)
 
 
@@ -162,6 +165,8 @@ def quirk_in(fault: ModelError, request: Request) -> Quirk | None:
         return Quirk.COMPLETION_TOKENS
     if "alternate" in words and "role" in words:
         return Quirk.ALTERNATE
+    if request.schema is not None and _REPLY_FORM.search(words):
+        return Quirk.NO_SCHEMA
     if not _NOT_TAKEN.search(words):
         return None
     if request.tools and "parallel_tool_calls" in words:

@@ -34,6 +34,7 @@ class Quirk(enum.Enum):
     NO_TOOLS = "it refuses tools"
     NO_PICTURES = "it refuses the pictures of a request"
     COMPLETION_TOKENS = "it calls max_tokens max_completion_tokens"
+    NO_SCHEMA = "it refuses response_format"
     ALTERNATE = "its prompt template wants the roles to alternate"
 
 
@@ -88,6 +89,9 @@ def body(request: Request, style: Style, quirks: Collection[Quirk] = ()) -> byte
         fields["max_completion_tokens" if renamed else "max_tokens"] = style.max_tokens
     if request.grammar and (form == "off" or not request.tools):
         fields.update(_grammar(request.grammar, style.grammar))
+    elif request.schema is not None and Quirk.NO_SCHEMA not in quirks:
+        form_of_reply = {"name": "reply", "strict": True, "schema": request.schema}
+        fields["response_format"] = {"type": "json_schema", "json_schema": form_of_reply}
     fields.update(style.extra_body)
     return _encode(fields)
 

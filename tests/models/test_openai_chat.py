@@ -258,6 +258,26 @@ def answer_without(field: str, complaint: str, status: int = 400) -> Callable[[S
 
 
 @pytest.mark.parametrize(
+    ("says", "status"),
+    [
+        ("This response_format type is unavailable now", 400),
+        ("Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.", 400),
+        ("Extra inputs are not permitted (body.response_format)", 422),
+        ("failed to parse grammar", 500),
+    ],
+)
+async def test_a_server_that_takes_no_schema_is_asked_without_from_then_on(
+    make: MakeModel, says: str, status: int
+) -> None:
+    wish = Request((UserLine("mo: hi"),), schema={"type": "object"})
+    async with ScriptedOpenAI(choose=answer_without("response_format", says, status)) as server:
+        model = make(server)
+        for _ in range(2):
+            assert said(await ask(model, wish)) == "hi"
+        assert ["response_format" in seen.json() for seen in server.requests] == [True, False, False]
+
+
+@pytest.mark.parametrize(
     ("field", "complaint", "status"),
     [
         ("stream_options", "Unknown parameter: 'stream_options'.", 400),

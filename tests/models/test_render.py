@@ -149,6 +149,17 @@ def test_quirks() -> None:
     assert "max_tokens" not in renamed
 
 
+def test_a_schema_is_sent_where_the_server_takes_one() -> None:
+    request = Request((UserLine("hi"),), schema={"type": "object"})
+    sent = fields(request)["response_format"]
+    assert sent["type"] == "json_schema"
+    assert sent["json_schema"]["schema"] == {"type": "object"}
+    assert "response_format" not in fields(request, PLAIN, Quirk.NO_SCHEMA)
+    grammar = Request((UserLine("hi"),), grammar="root ::= x", schema={"type": "object"})
+    assert "response_format" not in fields(grammar, Style("m", grammar="llama.cpp"))
+    assert "response_format" not in fields(Request((UserLine("hi"),)))
+
+
 def test_roles_alternate_where_they_must() -> None:
     lines = (UserLine("a"), UserLine("b"), AssistantLine("c"), AssistantLine("d", (CALL,)), UserLine("e"))
     sent = messages(Request(lines), "native", vision=False, alternate=True)
