@@ -9,7 +9,7 @@ from pixi.channels.shortening import shortened
 from pixi.channels.terminal_text import one_line, printable
 from pixi.channels.terminal_transcript import Transcript
 
-_ARGUMENTS = 1_200  # characters that are shown
+_ARGUMENTS = 800  # characters that are shown
 _ARGUMENT_ROWS = 20
 _TYPED_AHEAD = 0.5  # seconds in which what is entered was meant for something else
 _ANSWERS: dict[str, Verdict] = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}

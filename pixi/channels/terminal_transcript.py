@@ -238,10 +238,18 @@ class Transcript:
             case _:
                 assert_never(entry)
         margin = " " * min(get_cwidth(head[1]), columns // 3)
-        rows = [row for line in text.strip("\n").split("\n") for row in wrapped(line, columns - len(margin))]
+        rows = [
+            row for line in text.strip("\n").split("\n") for row in _indented(line, columns - len(margin))
+        ]
         for number, row in enumerate(rows):
             line = [("", margin) if number else head, (style, row)]
             yield [*line, end] if end and number == len(rows) - 1 else line
+
+
+def _indented(line: str, columns: int) -> list[str]:
+    """A line in rows that begin below one another, as far in as the first."""
+    indent = min(len(line) - len(line.lstrip(" ")), columns // 3)
+    return [" " * indent + row for row in wrapped(line[indent:], columns - indent)]
 
 
 def _same(written: str, performed: str) -> bool:

@@ -102,16 +102,14 @@ class Approvals:
             return "nobody"
         language, name = self._language(int(question.person), guild, persona), self._shown(persona)
         asked_now = _Open(question, name, channel, language)
-        token, message = secrets.token_urlsafe(15), 0
+        token = secrets.token_urlsafe(15)
         self._open[token] = asked_now
+        content = Content(_asking(asked_now, time.time() + seconds), view=_buttons(token, language))
+        posting = asyncio.ensure_future(post(content, _pings(asked_now.person)))
         why = "says.approve.withdrawn"  # unless something else comes of it
         try:
             async with asyncio.timeout(seconds):
-                content = Content(_asking(asked_now, time.time() + seconds), view=_buttons(token, language))
-                pings = discord.AllowedMentions(
-                    everyone=False, roles=False, users=[discord.Object(asked_now.person)], replied_user=False
-                )
-                message = await post(content, pings)
+                await asyncio.shield(posting)
                 return await asked_now.answer
         except TimeoutError:
             why = "says.approve.silent"
@@ -119,9 +117,8 @@ class Approvals:
             _log.info("user %s could not be asked in channel %s: %s", question.person, channel, error)
         finally:
             del self._open[token]
-            answered = asked_now.answer.done() and not asked_now.answer.cancelled()
-            if message and not answered:
-                self._do_beside(self._replace(channel, message, _outcome(asked_now, language, why)))
+            if not asked_now.answer.done() or asked_now.answer.cancelled():
+                self._do_beside(self._take_back(channel, posting, _outcome(asked_now, language, why)))
         return "nobody"
 
     async def close(self) -> None:
@@ -174,6 +171,12 @@ class Approvals:
             if interaction.message is not None and interaction.channel_id is not None:
                 await self._replace(interaction.channel_id, interaction.message.id, text)
 
+    async def _take_back(self, channel: int, posting: "asyncio.Future[int]", text: str) -> None:
+        """The same, once it is known where the question is: it may be on its way yet."""
+        with suppress(ChannelError):
+            if message := await posting:
+                await self._replace(channel, message, text)
+
     async def _replace(self, channel: int, message: int, text: str) -> None:
         try:
             await asked(
@@ -210,6 +213,12 @@ class Approvals:
     def _shown(self, persona: str) -> str:
         there = self._house.personas.get(persona)
         return inert_line(there.name if there else persona, _TOOL)
+
+
+def _pings(person: int) -> discord.AllowedMentions:
+    return discord.AllowedMentions(
+        everyone=False, roles=False, users=[discord.Object(person)], replied_user=False
+    )
 
 
 def _asking(this: _Open, closes: float) -> str:

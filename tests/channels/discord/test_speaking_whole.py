@@ -1,86 +1,27 @@
 """The bot whole, on a Discord in this process: what is said there, seen as people see it."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.speaking import delivery
-from pixi.channels.discord.speaking.channel import NOTICE, DiscordChannel
+from pixi.channels.discord.speaking.channel import NOTICE
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.room import Room, room_of
 from tests.servers import loopback_discord as loopback
-from tests.servers.loopback_discord import LoopbackDiscord
 
 PERSONAS = Path(__file__).parents[3] / "personas"
-
-
-@dataclass
-class Room:
-    """A server with the bot in it, and two people."""
-
-    discord: LoopbackDiscord
-    house: RecordingHouse
-    guild: loopback.Guild
-    general: loopback.Channel
-    mo: loopback.User
-    ana: loopback.User
-
-    async def asked(
-        self, text: str = "hi", *, where: loopback.Channel | None = None
-    ) -> tuple[DiscordChannel, str]:
-        """Mo asks the bot something; gives where it answers, and the message's id."""
-        place = where or self.general
-        message = await place.say(self.mo, f"{self.discord.bot.mention} {text}")
-        await _until(lambda: str(message.id) in [heard.id for heard, _ in self.house.received])
-        channel = self.house.received[-1][1]
-        assert isinstance(channel, DiscordChannel)
-        return channel, str(message.id)
-
-    async def interrupted(self, channel: DiscordChannel) -> None:
-        """Ana says something, and the bot hears it."""
-        message = await self.general.say(self.ana, "by the way")
-        recent = channel._shared.recent
-        await _until(lambda: recent.latest_by_others(self.general.id) == message.id)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.005)
-
-
-@asynccontextmanager
-async def _room(house: RecordingHouse) -> AsyncIterator[Room]:
-    async with LoopbackDiscord() as discord:
-        guild = discord.guild("Pancake house")
-        general = guild.channel("general")
-        mo, ana = discord.person("mo", display="Mo"), discord.person("ana", display="Ana")
-        guild.join(mo)
-        guild.join(ana)
-        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
-        running = asyncio.create_task(bot.run())
-        try:
-            await discord.ready()
-            await discord.idle()
-            yield Room(discord, house, guild, general, mo, ana)
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
 
 @pytest.fixture
 async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
     monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
-    async with _room(RecordingHouse()) as room:
+    async with room_of(RecordingHouse()) as room:
         yield room
 
 
@@ -94,7 +35,7 @@ async def faces(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
         "pixi": Persona("Pixi", "", avatar=str(PERSONAS / "pixi.png")),
         "dan": Persona("Discord Dan", "", avatar="https://example.org/dan.png"),
     }
-    async with _room(house) as room:
+    async with room_of(house) as room:
         yield room
 
 
@@ -279,7 +220,7 @@ async def test_the_bot_wears_its_persona_in_each_server() -> None:
     house = RecordingHouse()
     house.obey(faces="profile")
     house.personas = {"pixi": Persona("Miss Pixi", "", avatar=str(PERSONAS / "pixi.png"))}
-    async with _room(house) as room:
+    async with room_of(house) as room:
         await room.discord.wait_for(lambda: room.guild.bot_member.nick)
         assert room.guild.bot_member.nick == "Miss Pixi"
         assert room.guild.bot_member.avatar

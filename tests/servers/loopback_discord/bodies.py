@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import BodyPartReader, web
@@ -95,14 +96,14 @@ def draft_of(call: Call, world: World, body: Json | None = None) -> Draft:
     draft = Draft(tts=fields.get("tts") is True, flags=int(fields.get("flags") or 0) & SETTABLE_FLAGS)
     draft.content = content_of(fields, form)
     _nonce(fields, form, draft)
-    draft.embeds = embeds_of(fields, form)
+    draft.files = files_of(call, fields, form)
+    draft.embeds = embeds_of(fields, form, [one.name for one in draft.files])
     draft.components = components_of(fields, form)
     draft.allowed = allowed_of(fields, form)
     draft.stickers = [
         {"id": str(snowflake(one, "sticker_ids")), "name": "sticker", "format_type": 1}
         for one in fields.get("sticker_ids") or []
     ]
-    draft.files = files_of(call, fields, form)
     form.check()
     return draft
 
@@ -130,8 +131,8 @@ def _nonce(fields: Json, form: Form, draft: Draft) -> None:
     draft.enforce_nonce = fields.get("enforce_nonce") is True
 
 
-def embeds_of(fields: Json, form: Form) -> list[Json]:
-    """Embeds: at most 10, of 6,000 characters together."""
+def embeds_of(fields: Json, form: Form, files: Collection[str] = ()) -> list[Json]:
+    """Embeds: at most 10, of 6,000 characters together; their pictures may be among `files`."""
     embeds = fields.get("embeds") or []
     if not isinstance(embeds, list) or len(embeds) > 10:
         form.wrong(("embeds",), "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")
@@ -144,6 +145,7 @@ def embeds_of(fields: Json, form: Form) -> list[Json]:
         footer = (embed.get("footer") or {}).get("text")
         form.longest(("embeds", at, "footer", "text"), footer, 2048)
         total += len(footer or "")
+        _addresses(at, embed, form, files)
         parts = embed.get("fields") or []
         if len(parts) > 25:
             form.wrong(("embeds", at, "fields"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
@@ -159,12 +161,48 @@ def embeds_of(fields: Json, form: Form) -> list[Json]:
     return [{"type": "rich", **embed} for embed in embeds]
 
 
+def _addresses(at: int, embed: Json, form: Form, files: Collection[str]) -> None:
+    """Note what is wrong with the addresses in an embed."""
+    image = (embed.get("image") or {}).get("url")
+    for place, address, schemes in (
+        (("embeds", at, "url"), embed.get("url"), ("http", "https")),
+        (("embeds", at, "image", "url"), image, ("http", "https", "attachment")),
+    ):
+        if address is None:
+            continue
+        scheme, _, rest = str(address).partition("://")
+        if scheme not in schemes:
+            message = f'Scheme "{scheme}" is not supported. Scheme must be one of {schemes}.'
+            form.wrong(place, "URL_TYPE_INVALID_SCHEME", message)
+        elif not rest or any(letter.isspace() for letter in rest):
+            form.wrong(place, "URL_TYPE_INVALID_URL", "Not a well formed URL.")
+        elif scheme == "attachment" and rest not in files:
+            form.wrong(place, "UNFURLED_MEDIA_ITEM_REFERENCED_ATTACHMENT_NOT_FOUND", f"No file {rest!r}.")
+        form.longest(place, str(address), 2048)
+
+
 def components_of(fields: Json, form: Form) -> list[Json]:
-    """Rows of buttons and menus: at most 5."""
+    """Rows of buttons and menus: at most 5, of at most 5 buttons each."""
     rows = fields.get("components") or []
     if not isinstance(rows, list) or len(rows) > 5:
         form.wrong(("components",), "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
         return []
+    names: set[str] = set()
+    for at, row in enumerate(rows):
+        within = row.get("components") or []
+        if row.get("type") != 1 or not 1 <= len(within) <= 5:
+            form.wrong(("components", at), "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 5 in length.")
+        for number, part in enumerate(within):
+            place = ("components", at, "components", number)
+            if part.get("type") == 2 and part.get("style") in {5, 6}:  # they lead elsewhere
+                continue
+            form.within((*place, "custom_id"), part.get("custom_id"), 1, 100)
+            if part.get("type") == 2:
+                form.longest((*place, "label"), part.get("label"), 80)
+            if part.get("custom_id") in names:
+                message = "Component custom id cannot be duplicated"
+                form.wrong((*place, "custom_id"), "COMPONENT_CUSTOM_ID_DUPLICATED", message)
+            names.add(str(part.get("custom_id")))
     return rows
 
 

@@ -236,6 +236,13 @@ class Message:
         return {reaction.text: list(reaction.users.values()) for reaction in self.found.values()}
 
     @property
+    def buttons(self) -> dict[str, str]:
+        """The names by which the buttons that can be pressed go, by their labels."""
+        parts = [part for row in self.components for part in row.get("components", ())]
+        pressable = (part for part in parts if part.get("type") == 2 and not part.get("disabled"))
+        return {part["label"]: part["custom_id"] for part in pressable if "custom_id" in part}
+
+    @property
     def link(self) -> str:
         """Its address in Discord's client."""
         guild = self.channel.guild

@@ -83,14 +83,25 @@ class Using:
         return interactions.begin(self.world, kind, person, channel, data, locale=locale, command=command)
 
     async def press(
-        self, person: User, message: Message, custom_id: str, *, values: Sequence[str] | None = None
+        self,
+        person: User,
+        message: Message,
+        custom_id: str,
+        *,
+        values: Sequence[str] | None = None,
+        locale: str | None = None,
     ) -> Interaction:
-        """Somebody presses a button, or chooses values of a menu."""
+        """Somebody presses a button, or chooses values of a menu.
+
+        It need not be on the message any more: the bot may have taken it away while they pressed.
+        """
         data: Json = {"custom_id": custom_id, "component_type": 2 if values is None else 3}
         if values is not None:
             data["values"] = list(values)
         kind = interactions.COMPONENT
-        return interactions.begin(self.world, kind, person, message.channel, data, source=message)
+        return interactions.begin(
+            self.world, kind, person, message.channel, data, locale=locale, source=message
+        )
 
     async def submit(self, shown: Interaction, fields: Mapping[str, str]) -> Interaction:
         """Somebody fills in the form that an interaction showed."""

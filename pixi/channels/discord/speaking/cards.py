@@ -86,7 +86,7 @@ def public_address(written: str, *schemes: str) -> str:
     except ValueError:
         return ""
     public = bool(host) and parts.username is None and parts.password is None
-    return written if public and parts.scheme in schemes else ""
+    return parts.scheme + written[len(parts.scheme) :] if public and parts.scheme in schemes else ""
 
 
 def _embed(card: Card) -> discord.Embed:
@@ -97,7 +97,7 @@ def _embed(card: Card) -> discord.Embed:
     room -= units(text)
     link = public_address(card.link, "http", "https")
     embed = discord.Embed(title=title or None, description=text or None, color=COLOR)
-    embed.url = link if title else None
+    embed.url = link if link and title else None
     for field in card.fields[:_FIELDS]:
         name, value = inert_line(field.name, _NAME) or _NOTHING, inert(field.value, _VALUE) or _NOTHING
         if name == value == _NOTHING:

@@ -1,0 +1,68 @@
+"""A server with the bot whole in it, and two people; a house that writes down what it is asked."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.speaking.channel import DiscordChannel
+from tests.channels.discord.house import RecordingHouse
+from tests.servers import loopback_discord as loopback
+from tests.servers.loopback_discord import LoopbackDiscord
+
+
+@dataclass
+class Room:
+    """A server with the bot in it, and two people."""
+
+    discord: LoopbackDiscord
+    house: RecordingHouse
+    guild: loopback.Guild
+    general: loopback.Channel
+    mo: loopback.User
+    ana: loopback.User
+
+    async def asked(
+        self, text: str = "hi", *, where: loopback.Channel | None = None
+    ) -> tuple[DiscordChannel, str]:
+        """Mo asks the bot something; gives where it answers, and the message's id."""
+        place = where or self.general
+        message = await place.say(self.mo, f"{self.discord.bot.mention} {text}")
+        await until(lambda: str(message.id) in [heard.id for heard, _ in self.house.received])
+        channel = self.house.received[-1][1]
+        assert isinstance(channel, DiscordChannel)
+        return channel, str(message.id)
+
+    async def interrupted(self, channel: DiscordChannel) -> None:
+        """Ana says something, and the bot hears it."""
+        message = await self.general.say(self.ana, "by the way")
+        recent = channel._shared.recent
+        await until(lambda: recent.latest_by_others(self.general.id) == message.id)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def room_of(house: RecordingHouse) -> AsyncIterator[Room]:
+    async with LoopbackDiscord() as discord:
+        guild = discord.guild("Pancake house")
+        general = guild.channel("general")
+        mo, ana = discord.person("mo", display="Mo"), discord.person("ana", display="Ana")
+        guild.join(mo)
+        guild.join(ana)
+        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
+        running = asyncio.create_task(bot.run())
+        try:
+            await discord.ready()
+            await discord.idle()
+            yield Room(discord, house, guild, general, mo, ana)
+        finally:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
