@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pixi.cli.harmless import Mask, on_one_line
+from pixi.cli.harmless import on_one_line
 from pixi.core.errors import PixiError
+from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
     from pixi.channels.discord.account import Account

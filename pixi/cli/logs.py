@@ -9,7 +9,8 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pixi.cli.harmless import Mask, on_one_line
+from pixi.cli.harmless import on_one_line
+from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -4,17 +4,20 @@ import asyncio
 import time
 import zlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pixi.channels.channel import Channel
+from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Reacted, Sent
+from pixi.core.events import Noted, Reacted, Sent, Shown
 from pixi.core.limits import Limits
-from pixi.core.message import Message
+from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
+from pixi.core.venue import Venue
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
 from pixi.store.store import Outcome, Store
+from pixi.toolbox.results import with_picture_checked
 
 _MOST_PARTS = 10  # of one message
 _COMMAND, _MESSAGE, _TOOLS = "a command", "a message", "tools"  # reasons to show that something is written
@@ -30,6 +33,7 @@ class Acts:
     Args:
         turn: its number in the store.
         message: the one that is answered.
+        askers: everybody whose messages are; the author of `message` where they are not named.
         persona: who answers.
         channel: where.
         store: where acts are recorded.
@@ -59,6 +63,7 @@ class Acts:
         "_turn",
         "_typing",
         "_writing_since",
+        "askers",
         "channel",
         "effects",
         "first_seen",
@@ -80,9 +85,11 @@ class Acts:
         limits: Limits,
         pace: Pace = "off",
         ids: Mapping[int, str] | None = None,
+        askers: Sequence[Author] = (),
     ) -> None:
         self._turn = turn
         self.message = message
+        self.askers = tuple(askers) or (message.author,)
         self.persona = persona
         self.channel = channel
         self.on_limit: Callable[[], None] | None = None
@@ -102,6 +109,11 @@ class Acts:
         self._hurry = asyncio.Event()  # there is no time any more to keep a pace
         self._dropped = False
         self._leaving = False
+
+    @property
+    def venue(self) -> Venue:
+        """The place, as far as it decides what may be said there."""
+        return self.channel.venue
 
     # What commands and tools do.
 
@@ -151,6 +163,29 @@ class Acts:
         await self._act("react", emoji, put, target=to)
         channel.show(Reacted(emoji))
 
+    async def card(self, card: Card) -> None:
+        """Show a card, which counts as a message. Nothing happens for an empty one.
+
+        Raises:
+            ChannelError: the channel refused it for good.
+            NotDone: the turn may say no more.
+        """
+        card = await with_picture_checked(card.fitted())
+        if not card.plain and card.picture is None:
+            return
+        self._messages = self._counted(self._messages, self._limits.messages)
+        channel, answers = self.channel, self.message.id
+
+        async def post(nonce: str) -> str | None:
+            self._typing.end(_COMMAND)
+            return await channel.card(card, nonce=nonce, answers=answers)
+
+        # Its words alone are on record: it is never posted again.
+        await self._act("card", card.plain, post, target=0)
+        self._typing.posted()
+        self._writing_since = time.monotonic()
+        channel.show(Shown(card))
+
     async def note(self, text: str) -> None:
         """Write down a private thought."""
         if text.strip():
@@ -167,6 +202,18 @@ class Acts:
     def done(self) -> int:
         """How many acts were carried out."""
         return self.effects.total()
+
+    def next_nonce(self) -> str:
+        """A name on the platform for something that is asked of people, and no act on record.
+
+        Raises:
+            NotDone: the turn was ended.
+        """
+        if self._dropped:
+            raise NotDone("The turn was ended.")
+        self._sequence += 1
+        self.visible = True
+        return nonce_of(self._turn, self._sequence, self.message)
 
     def opened(self) -> None:
         """A command opens: from now on it is written."""

@@ -10,6 +10,7 @@ from pixi.core.message import Message
 from pixi.core.stamps import Reminder
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
+from pixi.engine.bench import Bench
 from pixi.engine.heard import Heard
 from pixi.engine.reply import Reply
 from pixi.engine.stage import Stage
@@ -48,6 +49,7 @@ def attempt_at(
         limits=limits,
         pace=stage.pace,
         ids=_numbered(heard),
+        askers=list({m.author.id: m.author for m in heard.messages if m.addressed}.values()),
     )
     said = window.fit(stage.stamp(heard.messages, reminders))  # before the history is taken: it may cut it
     turn = _turn(stage, window, heard, said, key=f"{number:x}")
@@ -57,12 +59,25 @@ def attempt_at(
         model=role.model,
         acts=acts,
         commands=stage.shared.commands,
-        tools=stage.repertoire.tools,
+        bench=_bench(number, stage),
         limits=limits,
         spare_tokens=window.spare_tokens,
         when_broken=sorry[number % len(sorry)] if sorry else "",
     )
     return Attempt(number, answered, window.guess(said), turn, acts, reply)
+
+
+def _bench(number: int, stage: Stage) -> Bench:
+    shared = stage.shared
+    return Bench(
+        turn=number,
+        tools=stage.repertoire.tools,
+        rates=shared.toolbox.rates,
+        mask=shared.toolbox.mask,
+        store=shared.store,
+        vision=stage.role.model.traits.vision,
+        approval_seconds=shared.conduct.approval_seconds,
+    )
 
 
 def _numbered(heard: Heard) -> dict[int, str]:

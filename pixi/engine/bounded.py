@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 _log = logging.getLogger("pixi.engine")
@@ -12,15 +12,30 @@ GRACE_SECONDS = 0.5  # for what was told to end
 _T = TypeVar("_T")
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, _T], what: str) -> _T:
+def _nothing_spared() -> float:
+    return 0.0
+
+
+async def within(
+    seconds: float,
+    work: Coroutine[Any, Any, _T],
+    what: str,
+    *,
+    spared: Callable[[], float] = _nothing_spared,
+) -> _T:
     """Do it in a task of its own, and no longer than this. `what` names it for the log.
+
+    `spared` gives the seconds by now that are not to be counted.
 
     Raises:
         TimeoutError: it took longer.
     """
     task = asyncio.ensure_future(work)
+    clock = asyncio.get_running_loop()
+    began = clock.time()
     try:
-        await asyncio.wait([task], timeout=seconds)
+        while not task.done() and (left := began + seconds + spared() - clock.time()) > 0:
+            await asyncio.wait([task], timeout=left)
     except asyncio.CancelledError:
         await give_up(task, what)
         raise

@@ -119,8 +119,12 @@ class Recovery:
     def _lines(self, turn: UnfinishedTurn, effects: Sequence[Effect]) -> tuple[Line, ...]:
         if not effects or not turn.messages:
             return ()
-        done = [self._written(effect) for effect in effects if effect.outcome == "done"]
+        done = [text for effect in effects if effect.outcome == "done" and (text := self._written(effect))]
         return (self.stamp(turn.messages), AssistantLine("\n".join(done) or SILENCE))
 
     def _written(self, effect: Effect) -> str:
+        if effect.kind == "card":  # no command of the persona's; what it knows of it is its own affair
+            title = effect.payload.partition("\n")[0]
+            known = "note" in self.names
+            return written("note", f"I showed them a card: {title}", self.names, 0) if known else ""
         return written(effect.kind, effect.payload, self.names, effect.target)

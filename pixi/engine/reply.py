@@ -1,7 +1,8 @@
 """Writes one reply: the loop that joins the model, the turn, the performer and the tools."""
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from enum import Enum, auto
 
 from pixi.core.deltas import Request
@@ -10,11 +11,11 @@ from pixi.core.events import Failed, Finish
 from pixi.core.limits import Limits
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
+from pixi.engine.bench import Bench
 from pixi.engine.performer import Performer
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.models.model import Model
 from pixi.toolbox.commands import CommandRegistry
-from pixi.toolbox.tools import Tool
 
 _CHARACTERS_PER_TOKEN = 3
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
@@ -40,7 +41,7 @@ class Reply:
         model: who writes.
         acts: what commands and tools act with.
         commands: the registered commands.
-        tools: those that the persona may use, by name.
+        bench: what its tools are run with.
         limits: of the turn.
         spare_tokens: room in the model's context for the results of tools.
         when_broken: what the persona says when its model fails; "" for nothing.
@@ -59,6 +60,7 @@ class Reply:
         "_tools",
         "_turn",
         "_when_broken",
+        "_woken",
         "halted",
     )
 
@@ -71,7 +73,7 @@ class Reply:
         model: Model,
         acts: Acts,
         commands: CommandRegistry,
-        tools: dict[str, Tool],
+        bench: Bench,
         limits: Limits,
         spare_tokens: int = 2_048,
         when_broken: str = "",
@@ -90,8 +92,16 @@ class Reply:
             on_trouble=lambda: self._halt(Halt.TROUBLE),
         )
         acts.on_limit = lambda: self._halt(Halt.LIMIT)
-        self._tools = ToolRounds(tools, acts, limits, self._performer.show)
+        self._tools = ToolRounds(
+            bench,
+            acts,
+            limits,
+            show=self._performer.show,
+            drained=self._performer.drained,
+            held=self._held,
+        )
         self._deadline: asyncio.Timeout | None = None
+        self._woken = False  # the deadline was moved to now
         self._running_tools = False
         self._over = False  # written; what was put is still being performed
         self._failed = False
@@ -197,8 +207,30 @@ class Reply:
 
     def _wake(self) -> None:
         """Let the loop leave whatever it waits for."""
+        self._woken = True
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(asyncio.get_running_loop().time())
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """A person is asked: their time is not the turn's. Nobody writes meanwhile, and it can be ended."""
+        deadline, clock = self._deadline, asyncio.get_running_loop()
+        end = deadline.when() if deadline else None
+        if deadline is None or end is None or self._is_ending(deadline):
+            yield
+            return
+        left = end - clock.time()
+        deadline.reschedule(None)
+        self._acts.tools_run(False)
+        try:
+            yield
+        finally:
+            if not self._is_ending(deadline):
+                deadline.reschedule(clock.time() + left)
+                self._acts.tools_run(True)
+
+    def _is_ending(self, deadline: asyncio.Timeout) -> bool:
+        return self._woken or deadline.expired()
 
     async def _write(self) -> None:
         """All that stands under the deadline: the talk with the model, and what is done on account of it."""
@@ -242,7 +274,12 @@ class Reply:
         self._acts.tools_run(True)
         self._room //= 2  # each round may fill half of what the one before left
         try:
-            await self._tools.answer(self._turn.calls, self._turn.answer, room=self._room)
+            await self._tools.answer(
+                self._turn.calls,
+                self._turn.answer,
+                room=self._room,
+                goes_on=lambda: self.halted is None,
+            )
         finally:
             self._running_tools = False
             self._acts.tools_run(False)

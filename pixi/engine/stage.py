@@ -48,6 +48,7 @@ class Conduct:
         pace: how fast messages follow each other, where a channel keeps a pace.
         gather_seconds: how long to wait for more messages before answering the first.
         finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
+        approval_seconds: how long people may take, in one turn, to say whether tools may do something.
     """
 
     limits: Limits
@@ -55,6 +56,7 @@ class Conduct:
     pace: PaceSetting = "persona"
     gather_seconds: float = 0.0
     finish_seconds: float = 900.0
+    approval_seconds: float = 120.0
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class Stage:
             ConfigError: the persona names one that is not registered.
         """
         commands, toolbox = self.shared.commands, self.shared.toolbox
-        registered = (len(commands), len(toolbox))
+        registered = (len(commands), toolbox.version)
         if self._repertoire is None or self._registered != registered:
             small = self.role.model.traits.small
             self._repertoire = repertoire_of(self.role.persona, commands, toolbox, small=small)

@@ -1,150 +1,162 @@
-"""Runs the tools that a model asked for: side by side, within limits, and always with an answer for it."""
+"""Runs the tools that a model asked for: side by side or one by one, and always with an answer for it."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol
 
-from pixi.core.errors import ChannelError, PixiError, ToolError
+from pixi.core.errors import PixiError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
+from pixi.core.message import Image
 from pixi.core.turn import UNANSWERED
-from pixi.engine.bounded import within
-from pixi.toolbox.context import Context
-from pixi.toolbox.foreign import ForeignError, foreign
-from pixi.toolbox.tools import Tool
+from pixi.engine.acts import Acts
+from pixi.engine.bench import Bench
+from pixi.engine.tool_context import ToolContext
+from pixi.engine.tool_guards import Guards, Held
+from pixi.engine.tool_runs import Runs
+from pixi.toolbox.arguments import arguments_in
+from pixi.toolbox.results import clipped
+from pixi.toolbox.tools import LEAST_BYTES, Tool
 
-_LEAST_BYTES = 256  # of a result, however little room is left
+
+class Give(Protocol):
+    """Takes a call's answer."""
+
+    def __call__(self, call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:
+        """For each call at most once."""
+        ...
 
 
 class ToolRounds:
     """Answers the calls of a turn.
 
     Args:
-        tools: those that the persona may use, by name.
-        context: what they are told first.
-        limits: seconds and bytes of each.
+        bench: what tools are run with.
+        acts: what they act with.
+        limits: calls, seconds and bytes.
         show: takes the events, in order.
+        drained: waits until the commands that came before are performed.
+        held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_context", "_limits", "_show", "_tools")
+    __slots__ = ("_acts", "_bench", "_drained", "_guards", "_limits", "_runs", "_show")
 
     def __init__(
         self,
-        tools: Mapping[str, Tool],
-        context: Context,
+        bench: Bench,
+        acts: Acts,
         limits: Limits,
+        *,
         show: Callable[[TurnEvent], None],
+        drained: Callable[[], Awaitable[None]],
+        held: Held,
     ) -> None:
-        self._tools = tools
-        self._context = context
+        self._bench = bench
+        self._acts = acts
         self._limits = limits
         self._show = show
+        self._drained = drained
+        self._guards = Guards(bench, acts, held)
+        self._runs = Runs(bench, acts, limits)
 
     async def answer(
-        self, calls: Sequence[ToolCall], give: Callable[[ToolCall, str], None], *, room: int
+        self, calls: Sequence[ToolCall], give: Give, *, room: int, goes_on: Callable[[], bool]
     ) -> None:
         """Run them all; `give` takes each call's answer, also where it is cancelled half-way.
 
-        `room` is how many bytes of results the model has place for.
-        """
-        limit = min(self._limits.tool_result_bytes, max(room // len(calls), _LEAST_BYTES))
-        async with asyncio.TaskGroup() as group:
-            for number, call in enumerate(calls, 1):
-                group.create_task(self._answer(number, call, give, limit))
+        Those that only read run side by side. One that writes, or that a person must approve, begins when
+        all before it are done, and runs alone. Once it does not go on any more, none is begun.
 
-    async def _answer(
-        self, number: int, call: ToolCall, give: Callable[[ToolCall, str], None], limit: int
-    ) -> None:
-        ok, result, text = False, UNANSWERED, UNANSWERED
+        Args:
+            calls: in the model's order.
+            give: takes the answers.
+            room: how many bytes of results the model has place for.
+            goes_on: whether the turn does.
+        """
+        limit = min(self._limits.tool_result_bytes, max(room // len(calls), LEAST_BYTES))
+        for together in self._in_order(calls):
+            if not goes_on():
+                return
+            async with asyncio.TaskGroup() as group:
+                for number, call in together:
+                    group.create_task(self._answer(number, call, give, limit))
+
+    def _in_order(self, calls: Sequence[ToolCall]) -> Iterator[list[tuple[int, ToolCall]]]:
+        """The calls, numbered from 1, in the groups that run side by side."""
+        together: list[tuple[int, ToolCall]] = []
+        for number, call in enumerate(calls, 1):
+            tool = self._find(call.name)
+            if tool is None or not (tool.writes or tool.approval):
+                together.append((number, call))
+                continue
+            if together:
+                yield together
+                together = []
+            yield [(number, call)]
+        if together:
+            yield together
+
+    def _find(self, name: str) -> Tool | None:
+        """The tool of that name; also where the model put a namespace before it, or brackets behind."""
+        tools = self._bench.tools
+        return tools.get(name) or tools.get(re.split(r"[.:/]", name.removesuffix("()"))[-1])
+
+    async def _answer(self, number: int, call: ToolCall, give: Give, limit: int) -> None:
+        ok, text = False, UNANSWERED
+        images: tuple[Image, ...] = ()
         try:
             arguments = self._shown_arguments(call)
             try:
                 if number > self._limits.tool_calls:
                     raise ToolError(f"Only {self._limits.tool_calls} calls at once are carried out.")
-                result = await self._run(call, arguments)
+                result, images = await self._run(call, arguments, limit)
                 ok = True
             except ToolError as error:
                 result = str(error)
-            text = clipped(result, limit)
+            text = clipped(result, limit, self._bench.mask)
         finally:
-            give(call, text)
+            give(call, text, images)
             self._show(ToolAnswered(call.id, call.name, ok, text))
 
     def _shown_arguments(self, call: ToolCall) -> dict[str, Any] | ToolError:
         try:
-            arguments = arguments_of(call)
+            arguments = arguments_in(call)
         except ToolError as error:
             self._show(ToolCalled(call.id, call.name, {}))
             return error
         self._show(ToolCalled(call.id, call.name, arguments))
         return arguments
 
-    async def _run(self, call: ToolCall, arguments: dict[str, Any] | ToolError) -> str:
-        """The result as text.
+    async def _run(
+        self, call: ToolCall, arguments: dict[str, Any] | ToolError, limit: int
+    ) -> tuple[str, tuple[Image, ...]]:
+        """The result for the model.
 
         Raises:
             ToolError: it could not be done; words for the model, without any exception's own text.
         """
-        tool = self._tools.get(call.name)
+        tool = self._find(call.name)
         if tool is None:
-            known = ", ".join(self._tools) or "none"
-            raise ToolError(f"There is no tool {call.name!r}. Tools: {known}.")
+            raise ToolError(self._unknown(call.name))
         if isinstance(arguments, ToolError):
             raise arguments
-        seconds = min(tool.timeout, self._limits.tool_seconds)
-        what = f"tool {call.name!r}"
+        context = ToolContext(self._acts, self._drained, self._bench.mask)
         try:
-            return await within(seconds, _guarded(what, tool.call(self._context, arguments)), what)
-        except TimeoutError:
-            raise ToolError(f"{call.name} took longer than {seconds:g} seconds and was stopped.") from None
-        except (ForeignError, ChannelError) as error:
-            raise ToolError(str(error)) from error
+            bound = await self._guards.bound(tool, arguments, context)
+            text, images = await self._runs.run(tool, bound, context, self._guards)
         except ToolError:
             raise
-        except PixiError as error:
+        except PixiError as error:  # the turn may do no more, or nothing can be recorded
             raise ToolError(f"{call.name} could not be carried out.") from error
+        finally:
+            context.close()
+        return clipped(text, min(limit, tool.result_bytes or limit), self._bench.mask), images
 
-
-def arguments_of(call: ToolCall) -> dict[str, Any]:
-    """The arguments that a model wrote; nothing at all counts as none.
-
-    Raises:
-        ToolError: they are no JSON object.
-    """
-    try:
-        arguments = json.loads(call.arguments) if call.arguments.strip() else {}
-    except RecursionError:
-        raise ToolError(f"The arguments of {call.name} are nested too deeply.") from None
-    except ValueError as error:
-        raise ToolError(
-            f"The arguments of {call.name} are not JSON ({error}). Call it again with one JSON object."
-        ) from None
-    if not isinstance(arguments, dict):
-        raise ToolError(
-            f"The arguments of {call.name} must be one JSON object, not {type(arguments).__name__}."
-        )
-    return arguments
-
-
-def clipped(text: str, limit: int) -> str:
-    """The text within so many bytes of UTF-8; where it is cut, it says so."""
-    head = text[:limit].encode("utf-8", "replace")
-    if len(head) <= limit and len(text) <= limit:
-        return head.decode("utf-8")
-    notice = f"\n[cut here; the whole has {len(text)} characters]"
-    return head[: max(0, limit - len(notice))].decode("utf-8", "ignore") + notice
-
-
-async def _guarded(what: str, work: Awaitable[object]) -> str:
-    with foreign(what):  # it makes a tool's own TimeoutError unlike the limit's
-        return _as_text(await work)
-
-
-def _as_text(result: object) -> str:
-    if isinstance(result, str):
-        return result
-    if result is None:
-        return "Done."
-    return json.dumps(result, ensure_ascii=False, default=str)
+    def _unknown(self, name: str) -> str:
+        tools = self._bench.tools
+        near = get_close_matches(name, tools, 1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(tools) or 'none'}."

@@ -1,10 +1,11 @@
 """The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
 
 from collections.abc import Callable
-from typing import overload
+from typing import Unpack, overload
 
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
-from pixi.toolbox.tools import Tool, Toolbox, ToolFunction, tool_from
+from pixi.toolbox.schema import ToolFunction
+from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
 
 
 class Addon:
@@ -54,18 +55,18 @@ class Addon:
     @overload
     def tool(self, function: ToolFunction) -> Tool: ...
     @overload
-    def tool(self, *, timeout: float = 20.0) -> Callable[[ToolFunction], Tool]: ...
+    def tool(self, **terms: Unpack[Terms]) -> Callable[[ToolFunction], Tool]: ...
     def tool(
-        self, function: ToolFunction | None = None, *, timeout: float = 20.0
+        self, function: ToolFunction | None = None, **terms: Unpack[Terms]
     ) -> Tool | Callable[[ToolFunction], Tool]:
-        """Decorator: register `async def name(context, ...)` as a tool. `timeout` is in seconds.
+        """Decorator: register `async def name(context, ...)` as a tool, on the terms named in `Terms`.
 
         Raises:
-            ConfigError: the function cannot be a tool, or its name is taken.
+            ConfigError: the function cannot be a tool, its name is taken, or the terms cannot hold.
         """
 
         def register(function: ToolFunction) -> Tool:
-            tool = tool_from(function, timeout=timeout)
+            tool = tool_from(function, **terms)
             self._tools.add(tool)
             return tool
 

@@ -1,10 +1,13 @@
 """What a command or tool is told first: who asks, where, as which persona; and how it can act."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pixi.channels.channel import Channel
-from pixi.core.message import Message
+from pixi.core.card import Card
+from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.venue import Venue
 
 
 class Context(Protocol):
@@ -13,6 +16,19 @@ class Context(Protocol):
     @property
     def message(self) -> Message:
         """The message being answered; its author is the person who asks."""
+        ...
+
+    @property
+    def askers(self) -> Sequence[Author]:
+        """Everybody whose messages are answered in this turn; what all of them may do is what may be done.
+
+        Whose words were merely overheard is not among them.
+        """
+        ...
+
+    @property
+    def venue(self) -> Venue:
+        """The place, as far as it decides what may be said there."""
         ...
 
     @property
@@ -30,6 +46,10 @@ class Context(Protocol):
 
         `to` is the number of an earlier message that it replies to; one that nobody knows is left out.
         """
+        ...
+
+    async def card(self, card: Card) -> None:
+        """Show a card. Nothing happens for an empty one."""
         ...
 
     async def react(self, emoji: str, *, to: int = 0) -> None:

@@ -1,117 +1,156 @@
 """Tools: typed arguments in, a result out, at the price of another round."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.deltas import ToolSchema
-from pixi.core.errors import ConfigError, ToolError
+from pixi.core.errors import ConfigError
+from pixi.core.masking import Mask
+from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context
+from pixi.toolbox.rates import Rate, Rates
+from pixi.toolbox.schema import ToolFunction, signature_of
 
-ToolFunction = Callable[..., Awaitable[Any]]
+Allowed = Literal["everyone", "managers", "operators"]
+Predicate = Callable[[Context], bool | Awaitable[bool]]
+
+LEAST_BYTES = 256
+"""Of a result, however little room is left."""
+
+
+class Terms(TypedDict, total=False):
+    """On which terms a tool may be used; each may be left out.
+
+    Attributes:
+        writes: it changes something in the world: it runs by itself, in its turn, and is put on record.
+        timeout: seconds that it may take, 20; an engine's own limit may be shorter.
+        result_bytes: length of its result as text, in UTF-8; an engine's own limit may be shorter.
+        allow: who may use it, by what the person who asks may do where they ask, at that moment.
+        when: says whether it can be used just now; may be async. It may raise `ToolError` with its reason.
+        per_person: how often for the same person.
+        per_guild: how often in the same guild; where there is none, it does not count.
+        approval: the person who asks must say yes, each time.
+        source: where it comes from, e.g. `database:pancakes`: by this it is taken away again.
+    """
+
+    writes: bool
+    timeout: float
+    result_bytes: int | None
+    allow: Allowed
+    when: Predicate | None
+    per_person: Rate | None
+    per_guild: Rate | None
+    approval: bool
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A tool with its arguments, which fit. `run` may be awaited once."""
+
+    arguments: Mapping[str, Any]
+    run: Callable[[Context], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A function that a model may call.
 
-    `call` validates the arguments and runs it; it raises `ToolError` with words the model can act on.
-    `timeout` is in seconds; an engine's own limit may be shorter.
+    `bind` checks the arguments; it raises `ToolError` with words the model can act on. All else is as in
+    `Terms`.
+
+    Raises:
+        ConfigError: the terms cannot hold.
     """
 
     schema: ToolSchema
-    call: Callable[[Context, Mapping[str, Any]], Awaitable[Any]]
+    bind: Callable[[Mapping[str, Any]], Bound]
     timeout: float = 20.0
+    writes: bool = False
+    result_bytes: int | None = None
+    allow: Allowed = "everyone"
+    when: Predicate | None = None
+    per_person: Rate | None = None
+    per_guild: Rate | None = None
+    approval: bool = False
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        where = f"tool {self.name!r}"
+        if self.timeout <= 0:
+            raise ConfigError(f"{where}: its timeout is {self.timeout}; give it some seconds.")
+        if self.result_bytes is not None and self.result_bytes < LEAST_BYTES:
+            raise ConfigError(
+                f"{where}: its result_bytes are {self.result_bytes}; give it {LEAST_BYTES} or more."
+            )
+        if self.allow not in get_args(Allowed):
+            raise ConfigError(
+                f"{where}: allow is {self.allow!r}; write one of {', '.join(get_args(Allowed))}."
+            )
 
     @property
     def name(self) -> str:
         """The name that the model calls."""
         return self.schema.name
 
+    @property
+    def does(self) -> str:
+        """What it does, in a line."""
+        return " ".join(self.schema.description.partition("\n\n")[0].split())
 
-def tool_from(function: ToolFunction, *, timeout: float = 20.0) -> Tool:
+    async def call(self, context: Context, arguments: Mapping[str, Any]) -> Any:
+        """Check the arguments and run it, whatever its terms.
+
+        Raises:
+            ToolError: the arguments do not fit, or it could not be done.
+        """
+        return await self.bind(arguments).run(context)
+
+
+def tool_from(function: ToolFunction, **terms: Unpack[Terms]) -> Tool:
     """Make a tool of `async def name(context, ...)`: name, docstring and type hints make the schema.
 
-    A hint `Annotated[int, Field(description="…", ge=1)]` gives its parameter a description and bounds.
+    A hint `Annotated[int, Field(description="…", ge=1)]` gives its parameter a description and bounds; a
+    description may stand under `Args:` in the docstring as well.
 
     Raises:
-        ConfigError: it is not `async def`, has no docstring, does not take the context first, or a
-            parameter has no type hint, or one that JSON cannot carry.
+        ConfigError: the function cannot be a tool, or the terms cannot hold.
     """
-    # Imported here: pydantic takes a while, and a persona without tools needs none of it.
-    import pydantic
+    signature = signature_of(function)
 
-    name = function.__name__
-    description = _checked_description(function)
-    fields = _fields(function)
-    # Fields are numbered and known by alias, so that no parameter's name meets one of pydantic's own.
-    numbered: dict[str, Any] = {
-        f"field_{number}": (hint, pydantic.Field(default, alias=parameter))
-        for number, (parameter, (hint, default)) in enumerate(fields.items())
-    }
-    try:
-        arguments_model = pydantic.create_model(
-            name, __config__=pydantic.ConfigDict(extra="forbid"), **numbered
-        )
-        schema = arguments_model.model_json_schema()
-    except pydantic.errors.PydanticUserError as error:
-        reason = str(error).partition("\n")[0]
-        raise ConfigError(f"tool {name!r}: a type hint that JSON cannot carry: {reason}") from None
-    schema.pop("title", None)
-    for described in schema.get("properties", {}).values():
-        described.pop("title", None)
+    def bind(arguments: Mapping[str, Any]) -> Bound:
+        given = checked(signature, arguments)
+        return Bound(given, partial(_run, function, given))
 
-    async def call(context: Context, arguments: Mapping[str, Any]) -> Any:
-        try:
-            checked = arguments_model.model_validate(dict(arguments))
-        except pydantic.ValidationError as error:
-            problems = "; ".join(
-                f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}"
-                for problem in error.errors(include_url=False)
-            )
-            raise ToolError(f"Wrong arguments for {name}. {problems}") from None
-        given = {parameter: getattr(checked, f"field_{number}") for number, parameter in enumerate(fields)}
-        return await function(context, **given)
-
-    return Tool(ToolSchema(name, description, schema), call, timeout)
+    return Tool(signature.schema, bind, **terms)
 
 
-def _checked_description(function: ToolFunction) -> str:
-    name = function.__name__
-    if not inspect.iscoroutinefunction(function):
-        raise ConfigError(f"tool {name!r}: write it as `async def {name}(context, ...)`.")
-    description = inspect.cleandoc(function.__doc__ or "")
-    if not description:
-        raise ConfigError(f"tool {name!r}: give it a docstring; the model reads it.")
-    return description
-
-
-def _fields(function: ToolFunction) -> dict[str, tuple[Any, Any]]:
-    """The parameters after the context: name to (hint, default), `...` where there is none."""
-    name = function.__name__
-    try:
-        parameters = list(inspect.signature(function, eval_str=True).parameters.values())
-    except NameError as error:
-        raise ConfigError(f"tool {name!r}: a type hint names {error.name!r}, which is not known.") from None
-    if not parameters:
-        raise ConfigError(f"tool {name!r}: its first parameter is the context.")
-    fields: dict[str, tuple[Any, Any]] = {}
-    for parameter in parameters[1:]:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise ConfigError(f"tool {name!r}: {parameter} cannot be described to a model; name each one.")
-        if parameter.annotation is parameter.empty:
-            raise ConfigError(f"tool {name!r}: parameter {parameter.name!r} needs a type hint.")
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (parameter.annotation, default)
-    return fields
+async def _run(function: ToolFunction, given: Mapping[str, Any], context: Context) -> Any:
+    return await function(context, **given)
 
 
 class Toolbox:
-    """The tools that an engine knows, by name."""
+    """The tools that an engine knows, by name.
+
+    Attributes:
+        version: another one whenever a tool came or went.
+        rates: counts how often tools are used.
+        mask: hides secrets in what tools answer; told of them by whoever knows them.
+    """
 
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
+        self._sources: set[str] = set()
+        self.version = 0
+        self.rates = Rates()
+        self.mask = Mask()
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Where tools came from; also those that were taken away again."""
+        return frozenset(self._sources)
 
     def add(self, tool: Tool) -> None:
         """Register it.
@@ -122,6 +161,17 @@ class Toolbox:
         if tool.name in self._tools:
             raise ConfigError(f"tool {tool.name!r}: the name is taken; give it another.")
         self._tools[tool.name] = tool
+        if tool.source:
+            self._sources.add(tool.source)
+        self.version += 1
+
+    def remove(self, source: str) -> int:
+        """Take away the tools of a source; gives how many there were. Calls under way are finished."""
+        gone = [tool.name for tool in self if tool.source == source]
+        for name in gone:
+            del self._tools[name]
+        self.version += bool(gone)
+        return len(gone)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from pixi.core.events import ToolAnswered, ToolCalled
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.persona import Persona
-from pixi.engine.tool_rounds import clipped
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.results import clipped
 from tests.engine.scene import Scene, scene
 
 NAMES = ("add", "nap", "crash", "flood", "shout", "picky", "nothing", "odd", "late")
@@ -69,7 +70,7 @@ def handy(addon: Addon) -> None:
     @addon.tool
     async def odd(context: Context) -> object:
         """give something that JSON does not know"""
-        return {"set": {1}}
+        return {"set": {1}, "when": datetime(2026, 1, 31), "other": object()}
 
 
 def call(name: str, arguments: str = "{}", call_id: str = "c1") -> ToolCall:
@@ -92,7 +93,7 @@ async def answers(*calls: ToolCall, limits: Limits | None = None) -> tuple[list[
         (call("add", '{"a": 2, "b": 3}'), "5"),
         (call("add", '{"a": "2"}'), "3"),
         (call("nothing", ""), "Done."),
-        (call("odd"), '{"set": "{1}"}'),
+        (call("odd"), '{"set": [1], "when": "2026-01-31T00:00:00", "other": "<object>"}'),
         (call("picky"), "Not on Sundays. Try Monday."),
         (
             call("fly"),
@@ -101,9 +102,18 @@ async def answers(*calls: ToolCall, limits: Limits | None = None) -> tuple[list[
         (call("add", "{a: 2}"), "The arguments of add are not JSON"),
         (call("add", "[1, 2]"), "The arguments of add must be one JSON object, not list."),
         (call("add", "[" * 100_000), "The arguments of add are nested too deeply."),
-        (call("add", "{}"), "Wrong arguments for add. a: Field required"),
-        (call("add", '{"a": 1, "c": 2}'), "Wrong arguments for add. c: Extra inputs are not permitted"),
-        (call("add", '{"a": "two"}'), "Wrong arguments for add. a: Input should be a valid integer"),
+        (
+            call("add", "{}"),
+            "Wrong arguments for add: a is missing: a whole number. It takes a (a whole number), b",
+        ),
+        (
+            call("add", '{"a": 1, "c": 2}'),
+            "Wrong arguments for add: there is no argument c. It takes a (a whole number), b",
+        ),
+        (
+            call("add", '{"a": "two"}'),
+            'Wrong arguments for add: a must be a whole number, not "two". It takes a (a whole number)',
+        ),
         (call("nap"), "nap took longer than 0.05 seconds and was stopped."),
         (call("crash"), "tool 'crash' failed with RuntimeError."),
         (call("late"), "tool 'late' failed with TimeoutError."),

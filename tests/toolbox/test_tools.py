@@ -90,16 +90,25 @@ async def test_arguments_are_checked_and_made_what_the_hints_say() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({}, "place: Field required"),
-        ({"place": {"town": "Visby"}, "days": 9}, "days: Input should be less than or equal to 7"),
-        ({"place": {}}, "place.town: Field required"),
-        ({"place": {"town": "Visby"}, "when": "now"}, "when: Extra inputs are not permitted"),
+        ({}, "place is missing: an object with town (a text), country (a text, optional)"),
+        ({"place": {"town": "Visby"}, "days": 9}, "days must be a whole number from 1 to 7, not 9"),
+        ({"place": {}}, "place.town is missing: a text"),
+        ({"place": {"town": "Visby"}, "dais": 3}, "there is no argument dais; did you mean days?"),
+        (
+            {"place": 3, "unit": "K"},
+            "place must be an object with town (a text), country (a text, optional), "
+            'not 3; unit must be one of "C", "F", not "K"',
+        ),
     ],
 )
 async def test_wrong_arguments_are_told_to_the_model(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(ToolError) as caught:
         await tool_from(weather).call(NOBODY, arguments)
-    assert str(caught.value) == f"Wrong arguments for weather. {told}"
+    assert str(caught.value) == (
+        f"Wrong arguments for weather: {told}. It takes place (an object with town (a text), country "
+        "(a text, optional)), days (a whole number from 1 to 7; may be left out), "
+        'unit (one of "C", "F"; may be left out).'
+    )
 
 
 async def test_any_name_will_do() -> None:

@@ -1,0 +1,108 @@
+"""What one call of a tool acts with: in order behind what was said before, and for as long as it runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from pixi.channels.channel import Channel
+from pixi.core.card import Card
+from pixi.core.masking import Mask
+from pixi.core.message import Author, Message
+from pixi.core.persona import Persona
+from pixi.core.venue import Venue
+from pixi.engine.acts import Acts, NotDone
+from pixi.toolbox.results import masked
+
+
+class ToolContext:
+    """The context of a call: a `pixi.toolbox.context.Context`.
+
+    Args:
+        acts: what is acted with.
+        drained: waits until the commands that came before are performed.
+        mask: hides secrets in what is shown.
+    """
+
+    __slots__ = ("_acts", "_closed", "_drained", "_mask", "_waited", "_waits_since")
+
+    def __init__(self, acts: Acts, drained: Callable[[], Awaitable[None]], mask: Mask) -> None:
+        self._acts = acts
+        self._drained = drained
+        self._mask = mask
+        self._closed = False
+        self._waited = 0.0
+        self._waits_since: float | None = None
+
+    @property
+    def message(self) -> Message:
+        """The message being answered."""
+        return self._acts.message
+
+    @property
+    def askers(self) -> Sequence[Author]:
+        """Everybody whose messages are answered."""
+        return self._acts.askers
+
+    @property
+    def venue(self) -> Venue:
+        """The place, as far as it decides what may be said there."""
+        return self._acts.venue
+
+    @property
+    def persona(self) -> Persona:
+        """Who answers."""
+        return self._acts.persona
+
+    @property
+    def channel(self) -> Channel:
+        """Where."""
+        return self._acts.channel
+
+    async def send(self, text: str, *, to: int = 0) -> None:
+        """See `Context.send`."""
+        await self._its_turn()
+        await self._acts.send(self._mask.hide(text), to=to)
+
+    async def card(self, card: Card) -> None:
+        """See `Context.card`."""
+        await self._its_turn()
+        await self._acts.card(masked(card, self._mask))
+
+    async def react(self, emoji: str, *, to: int = 0) -> None:
+        """See `Context.react`."""
+        await self._its_turn()
+        await self._acts.react(emoji, to=to)
+
+    async def note(self, text: str) -> None:
+        """See `Context.note`."""
+        await self._its_turn()
+        await self._acts.note(self._mask.hide(text))
+
+    async def typing(self) -> None:
+        """See `Context.typing`."""
+        if not self._closed:
+            await self._acts.typing()
+
+    def close(self) -> None:
+        """The call is over; what is left of it can do nothing any more."""
+        self._closed = True
+
+    def waited(self) -> float:
+        """Seconds in which it could not go on since what came before was not done: no time of the tool's."""
+        since = self._waits_since
+        return self._waited + (0.0 if since is None else asyncio.get_running_loop().time() - since)
+
+    async def _its_turn(self) -> None:
+        if self._closed:
+            raise NotDone("The call is over.")
+        clock = asyncio.get_running_loop()
+        alone = self._waits_since is None  # a tool may do several things at once
+        if alone:
+            self._waits_since = clock.time()
+        try:
+            await self._drained()
+        finally:
+            if alone and self._waits_since is not None:
+                self._waited += clock.time() - self._waits_since
+                self._waits_since = None
+        if self._closed:
+            raise NotDone("The call is over.")
