@@ -154,6 +154,13 @@ class Catalogue:
         Args:
             unseen: is asked when `files` has ended, and only then: folders that could not be looked into.
         """
+        self._db.execute("BEGIN")
+        try:
+            return self._compare(files, unseen)
+        finally:
+            self._db.execute("COMMIT")  # of a table that is nobody else's, whatever came
+
+    def _compare(self, files: Iterable[Seen], unseen: Sequence[str]) -> tuple[list[str], int]:
         self._db.execute("DROP TABLE IF EXISTS temp.seen")
         self._db.execute("CREATE TEMP TABLE seen (path TEXT PRIMARY KEY, size, mtime) WITHOUT ROWID")
         rows = iter((each.path, each.size, each.mtime) for each in files)

@@ -171,4 +171,4 @@ def _hidden(name: str) -> bool:
 
 def _speakable(path: str) -> bool:
     """False for a name of bytes that are no Unicode: it could be neither kept nor shown."""
-    return not any("\ud800" <= character <= "\udfff" for character in path)
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)

@@ -26,7 +26,7 @@ _CHUNK = 1_000
 
 _FIRST_SECONDS = 0.5
 _SECONDS = 3.0
-_ENTRIES = 4_000
+_ENTRIES = 1_000
 _CHARACTERS = 16_000_000
 """What is written in one commit at most: the first soon, so that there is something to find."""
 
@@ -77,7 +77,7 @@ class Look:
     """One look, and what is known of it while it goes on.
 
     Attributes:
-        done, total: files that were looked at, of those that are new, changed or set aside for a while.
+        done, total: files that can be found, of those that are new, changed or set aside for a while.
         faults: what the walk came upon.
         unknown: how many files of each unknown suffix were passed over.
         seconds: that the walk took.
@@ -151,7 +151,7 @@ class Look:
         changed, same, failed = await asyncio.to_thread(self._sort_out, files)
         if same:
             await self.thread(self.keeping.touch, same)
-        self.done += len(same) + len(failed)
+        self.done += len(same)
         for read in failed:
             self.held += bool(read.reason)
             await self._keep(read)
@@ -162,7 +162,6 @@ class Look:
         async with aclosing(readers.read_many(list(waiting))) as outcomes:
             async for path, outcome in outcomes:
                 seen, digest = waiting.pop(path)
-                self.done += 1
                 moved = _print(path) != (seen.size, seen.mtime)
                 if moved and self._tries_left:
                     self._moved = True  # it is being written: what was read may be half of it
@@ -221,10 +220,12 @@ class Look:
             batch, self._batch = self._batch, []
             self._entries = self._characters = 0
             self._wait = _SECONDS
-            self._writing = asyncio.create_task(self._write(batch, f"{self.done}/{self.total}"))
+            self._writing = asyncio.create_task(self._write(batch))
 
-    async def _write(self, batch: list[Read], reading: str) -> None:
-        await self.thread(self.keeping.record, batch, (), reading=reading)
+    async def _write(self, batch: list[Read]) -> None:
+        done = self.done + len(batch)
+        await self.thread(self.keeping.record, batch, (), reading=f"{done}/{self.total}")
+        self.done = done
         self._written = time.monotonic()
         self.wrote()
 
