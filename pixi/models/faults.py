@@ -13,7 +13,7 @@ import aiohttp
 
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
-from pixi.core.lines import UserLine
+from pixi.core.lines import ToolLine, UserLine
 from pixi.models.complaint import Complaint
 from pixi.models.deadlines import Overdue
 from pixi.models.render import Quirk
@@ -173,7 +173,8 @@ def quirk_in(fault: ModelError, request: Request) -> Quirk | None:
         return Quirk.NO_PARALLEL
     if request.tools and _TOOLS.search(words) and not _BAD_SCHEMA.search(words):
         return Quirk.NO_TOOLS
-    if any(isinstance(line, UserLine) and line.images for line in request.lines) and _PICTURES.search(words):
+    pictured = any(isinstance(line, UserLine | ToolLine) and line.images for line in request.lines)
+    if pictured and _PICTURES.search(words):
         return Quirk.NO_PICTURES
     return None
 

@@ -109,9 +109,34 @@ def messages(
     lines: Sequence[Line] = request.lines
     if form == "text" and request.tools:
         lines = _with_tools_told(lines, request.tools)
-    write = _native_message if form == "native" else _text_message
-    written = [write(line, vision) for line in lines]
+    if form == "native":
+        written = _native_messages(lines, vision)
+    else:
+        written = [_text_message(line, vision) for line in lines]
     return _alternating(written) if alternate else written
+
+
+def _native_messages(lines: Sequence[Line], vision: bool) -> list[JsonObject]:
+    """Answers hold words alone: the pictures of all that stand together follow them in a message."""
+    written: list[JsonObject] = []
+    pictures: list[ToolLine] = []
+    for line in lines:
+        if pictures and not isinstance(line, ToolLine):
+            written.append(_brought(pictures, vision))
+            pictures = []
+        written.append(_native_message(line, vision))
+        if isinstance(line, ToolLine) and line.images:
+            pictures.append(line)
+    if pictures:
+        written.append(_brought(pictures, vision))
+    return written
+
+
+def _brought(lines: Sequence[ToolLine], vision: bool) -> JsonObject:
+    names = ", ".join(dict.fromkeys(_attribute(line.name) for line in lines))
+    images = tuple(image for line in lines for image in line.images)
+    told = f"({'The picture' if len(images) == 1 else 'The pictures'} that {names} gave.)"
+    return {"role": "user", "content": _content(told, images, vision)}
 
 
 def _native_message(line: Line, vision: bool) -> JsonObject:
@@ -137,8 +162,8 @@ def _text_message(line: Line, vision: bool) -> JsonObject:
         case AssistantLine(text, calls):
             parts = [text] if text else []
             return {"role": "assistant", "content": "\n".join((*parts, *map(text_call, calls)))}
-        case ToolLine():
-            return {"role": "user", "content": text_result(line)}
+        case ToolLine(images=images):
+            return {"role": "user", "content": _content(text_result(line), images, vision)}
         case _:
             assert_never(line)
 
@@ -222,12 +247,21 @@ def _alternating(written: list[JsonObject]) -> list[JsonObject]:
     for message in written:
         before = joined[-1] if joined else {}
         theirs, ours = before.get("content"), message["content"]
-        alike = before.get("role") == message["role"] and "tool_calls" not in before | message
-        if alike and isinstance(theirs, str) and isinstance(ours, str):
+        alike = before.get("role") == message["role"] != "tool" and "tool_calls" not in before | message
+        if not alike:
+            joined.append(message)
+        elif isinstance(theirs, str) and isinstance(ours, str):
             joined[-1] = before | {"content": f"{theirs}\n\n{ours}"}
         else:
-            joined.append(message)
+            joined[-1] = before | {"content": [*_as_parts(theirs), *_as_parts(ours)]}
     return joined
+
+
+def _as_parts(content: object) -> list[object]:
+    """What a message says, in parts as they stand beside pictures."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
 
 
 def _grammar(grammar: str, where: GrammarField) -> JsonObject:

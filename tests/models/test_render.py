@@ -202,3 +202,49 @@ def test_each_request_is_the_one_before_and_a_tail(
         for end in range(1, len(lines)):
             before = body(Request(tuple(lines[:end]), tools), style)
             assert whole.startswith(before.split(b'],"stream":')[0])
+
+
+def test_pictures_of_answers_follow_the_answers_that_stand_together() -> None:
+    other = ToolCall("c2", "draw", "{}")
+    lines: tuple[Line, ...] = (
+        AssistantLine("", (CALL, other)),
+        ToolLine("c1", "look", "a cat", (PICTURE,)),
+        ToolLine("c2", "draw", "two", (PICTURE, PICTURE)),
+        AssistantLine("[SEND: nice]"),
+    )
+    _, first, second, pictures, last = fields(Request(lines), Style("m", vision=True))["messages"]
+    assert [first["content"], second["content"]] == ["a cat", "two"]
+    assert pictures["role"] == "user"
+    assert [part["type"] for part in pictures["content"]] == ["text", "image_url", "image_url", "image_url"]
+    assert pictures["content"][0]["text"] == "(The pictures that look, draw gave.)"
+    assert last["content"] == "[SEND: nice]"
+    # What came before an answer is written the same, whether more follows or not.
+    whole = fields(Request(lines), Style("m", vision=True))["messages"]
+    assert fields(Request(lines[:3]), Style("m", vision=True))["messages"] == whole[:4]
+
+
+def test_pictures_of_answers_in_the_text_form_and_for_the_blind() -> None:
+    lines = (ToolLine("c1", "look", "a cat", (PICTURE,)),)
+    (message,) = fields(Request(lines), Style("m", tools="text", vision=True))["messages"]
+    assert [part["type"] for part in message["content"]] == ["text", "image_url"]
+    assert message["content"][0]["text"] == '<tool-result tool="look">a cat</tool-result>'
+    (message,) = fields(Request(lines), Style("m", tools="text"))["messages"]
+    assert message["content"].endswith("(a picture that you cannot see)")
+    answer, told = fields(Request(lines))["messages"]
+    assert (answer["role"], told["role"]) == ("tool", "user")
+    assert told["content"] == "(The picture that look gave.)\n(a picture that you cannot see)"
+
+
+def test_where_roles_alternate_pictures_are_joined_and_answers_are_not() -> None:
+    other = ToolCall("c2", "look", "{}")
+    lines: tuple[Line, ...] = (
+        AssistantLine("", (CALL, other)),
+        ToolLine("c1", "look", "a cat", (PICTURE,)),
+        ToolLine("c2", "look", "a dog"),
+        UserLine("and?"),
+    )
+    sent = fields(Request(lines), Style("m", vision=True), Quirk.ALTERNATE)["messages"]
+    assert [message["role"] for message in sent] == ["assistant", "tool", "tool", "user"]
+    assert [part["type"] for part in sent[-1]["content"]] == ["text", "image_url", "text"]
+    (_, said) = fields(Request(lines), Style("m", tools="text", vision=True), Quirk.ALTERNATE)["messages"]
+    assert [part["type"] for part in said["content"]] == ["text", "image_url", "text", "text"]
