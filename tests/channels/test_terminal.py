@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
+from pixi.core.card import Card, Field
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError
 from pixi.core.events import (
@@ -16,11 +18,16 @@ from pixi.core.events import (
     Performed,
     Reacted,
     Sent,
+    Shown,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
     TurnEvent,
 )
+from pixi.core.message import Image
+from pixi.core.venue import Rights, Venue
+
+CARD = Card("Lemon sugar", "Thin and hot.", (Field("Time", "20 minutes"),), None, "https://example.org/lemon")
 
 EVERYTHING: tuple[TurnEvent, ...] = (
     Noted("they sound\nsad"),
@@ -41,6 +48,8 @@ async def happen(channel: LinesChannel, *events: TurnEvent) -> None:
             await channel.send(event.text, nonce="n")
         if isinstance(event, Reacted):
             await channel.react("1", event.emoji, nonce="n")
+        if isinstance(event, Shown):
+            await channel.card(event.card, nonce="n")
         channel.show(event)
 
 
@@ -115,6 +124,55 @@ async def test_no_control_character_reaches_the_output(as_json: bool) -> None:
         assert [json.loads(line)["text"] for line in out.getvalue().split("\n")[:-1]] == [evil] * 3
 
 
+async def test_a_card_is_lines_among_the_replies() -> None:
+    out = io.StringIO()
+    await happen(LinesChannel(out, io.StringIO()), Sent("look"), Shown(CARD))
+    assert out.getvalue() == (
+        "look\nLemon sugar\n  Thin and hot.\n  Time: 20 minutes\n  https://example.org/lemon\n"
+    )
+
+
+async def test_a_card_is_one_event_as_json() -> None:
+    out = io.StringIO()
+    await happen(LinesChannel(out, io.StringIO(), as_json=True), Shown(CARD))
+    event = json.loads(out.getvalue())
+    assert event.pop("t") >= 0
+    assert event == {
+        "event": "card",
+        "title": "Lemon sugar",
+        "text": "Thin and hot.",
+        "fields": [{"name": "Time", "value": "20 minutes"}],
+        "link": "https://example.org/lemon",
+        "picture": None,
+    }
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+async def test_a_stranger_s_card_drives_no_terminal(as_json: bool) -> None:
+    evil = "\x1b[2J\x07\x9b2J\u202e\u2066\u2028\ud800"
+    out = io.StringIO()
+    card = Card(evil, evil, (Field(evil, evil),), Image(evil, b"x"), evil)
+    await happen(LinesChannel(out, io.StringIO(), as_json=as_json), Shown(card))
+    text = out.getvalue()
+    text.encode()
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u2066"} & set(text)
+
+
+async def test_whoever_started_the_program_governs_it_and_can_be_asked_nothing() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    channel, mo = LinesChannel(out, err), seat("Pixi", "Mo").author.id
+    assert channel.venue == Venue("", "one")
+    assert await channel.rights(mo) == Rights(manager=True, operator=True)
+    assert await channel.rights("31") == Rights()
+    question = Question(mo, "send\x1b[2J_email", "Sends an email.", "", "1")
+    assert await channel.approve(question, seconds=60) == "nobody"
+    assert out.getvalue() == ""
+    assert err.getvalue() == (
+        "pixi-persona: send[2J_email wants somebody's yes, "
+        "and can ask only where somebody sits at the terminal.\n"
+    )
+
+
 @pytest.fixture
 def unread() -> Iterator[io.TextIOWrapper]:
     reading, writing = os.pipe()
@@ -136,6 +194,9 @@ async def test_an_output_that_nobody_reads_is_noticed(unread: io.TextIOWrapper) 
     assert isinstance(channel.fault, BrokenPipeError)
     channel.show(Failed(str(refused.value)))
     assert err.getvalue() == ""
+
+    with pytest.raises(ChannelError):
+        await channel.card(CARD, nonce="n")
 
     as_json = LinesChannel(unread, io.StringIO(), as_json=True)
     as_json.show(Sent("hi"))

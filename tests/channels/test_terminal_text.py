@@ -25,6 +25,11 @@ def test_escape_sequences_become_plain_text() -> None:
     assert printable("\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J") == "[31mred[0m ]0;title 2J"
 
 
+def test_nothing_turns_the_direction_of_what_follows() -> None:
+    assert printable("\u202eexe.txt\u202c \u2066a\u2069 \u202ab") == "exe.txt a b"
+    assert printable("می\u200cروم שלום\u200f!") == "می\u200cروم שלום\u200f!"
+
+
 def test_other_scripts_and_joined_emoji_stay_as_they_are() -> None:
     for text in ("שלום עולם", "مرحبا", "你好，世界", "👩‍🍳🥞", "é e\u0301", "two\nlines\tand a tab"):
         assert printable(text) == text
