@@ -16,7 +16,18 @@ if TYPE_CHECKING:
 
 PROGRAM = "pixi-persona"
 
-SUBCOMMANDS = ("chat", "discord", "search", "query", "databases", "personas", "parse", "init", "doctor")
+SUBCOMMANDS = (
+    "chat",
+    "discord",
+    "search",
+    "query",
+    "databases",
+    "personas",
+    "audit",
+    "parse",
+    "init",
+    "doctor",
+)
 """Each is a module beside this one. It is imported when it is chosen, or for its line in the help."""
 
 

@@ -1,0 +1,115 @@
+"""`pixi-persona audit`: what tools changed in the world, for whom, and what came of it."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.harmless import on_one_line
+
+if TYPE_CHECKING:
+    from pixi.store.store import AuditRecord
+
+HELP = "list what tools changed: when, for whom, with whose yes, and what came of it"
+
+_STYLES = {"done": "green", "failed": "red", "denied": "yellow", "unknown": "bold red"}
+_LONGEST_ARGUMENTS = 120  # characters in the table; --json has them all
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.add_argument(
+        "--limit", metavar="N", type=_count, default=50, help="how many of the latest (default: 50)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the list, oldest first."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_list(settings.store.url, arguments.limit, as_json=arguments.json))
+
+
+async def _list(url: str, limit: int, *, as_json: bool) -> int:
+    from pixi.store.sqlite import SqliteStore, file_of
+
+    path = file_of(url)
+    records: Sequence[AuditRecord] = ()
+    if path is not None and path.exists():  # to look is no reason to make a file
+        store = await SqliteStore.open(path)
+        try:
+            records = await store.audit(limit)
+        finally:
+            await store.close()
+    if as_json:
+        for record in records:
+            print(json.dumps(_as_json(record), ensure_ascii=False))
+    elif records:
+        _print_table(records)
+    else:
+        print("Nothing is on record: no tool has changed anything yet.")
+    return 0
+
+
+def _as_json(record: "AuditRecord") -> dict[str, object]:
+    deed = record.deed
+    return {
+        "id": record.id,
+        "time": _time(record).isoformat(timespec="seconds"),
+        "seconds": record.seconds,
+        "tool": deed.tool,
+        "arguments": deed.arguments,
+        "outcome": record.outcome or "unknown",
+        "persona": deed.persona,
+        "person": deed.person or None,
+        "approved_by": deed.approved_by or None,
+        "conversation": deed.conversation,
+        "guild": deed.guild or None,
+        "turn": deed.turn,
+    }
+
+
+def _print_table(records: "Sequence[AuditRecord]") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("when", "tool", "arguments", "outcome", "persona", "for", "yes of", "where"):
+        table.add_column(heading, overflow="fold")
+    for record in records:
+        deed, outcome = record.deed, record.outcome or "unknown"
+        given = deed.arguments
+        if len(given) > _LONGEST_ARGUMENTS:
+            given = f"{given[:_LONGEST_ARGUMENTS]}…"
+        cells = (
+            f"{_time(record):%Y-%m-%d %H:%M:%S}",
+            deed.tool,
+            given,
+            outcome,
+            deed.persona,
+            deed.person or "(forgotten)",
+            deed.approved_by or "-",
+            deed.conversation,
+        )
+        # Everything in it may be a stranger's words: no markup, no control character.
+        styles = ("dim", "bold", "", _STYLES[outcome], "", "", "", "dim")
+        texts = [Text(on_one_line(cell), style) for cell, style in zip(cells, styles, strict=True)]
+        table.add_row(*texts)
+    Console(highlight=False).print(table)
+
+
+def _time(record: "AuditRecord") -> datetime:
+    return datetime.fromtimestamp(record.began).astimezone()

@@ -1,0 +1,81 @@
+"""`pixi-persona audit`, as a person starts it."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from pixi.store.sqlite import SqliteStore
+from pixi.store.store import Deed
+
+ROOT = Path(__file__).parents[2]
+DEED = Deed("discord:1:7:pixi", "discord:1", 3, "Pixi", "11", "ban", '{"who": "[red]mo\x1b[2J"}', "11")
+
+
+def audit(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("PIXI_")}
+    return subprocess.run(
+        [sys.executable, "-m", "pixi", "audit", *flags],
+        cwd=folder,
+        env=environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+async def recorded(folder: Path) -> None:
+    store = await SqliteStore.open(folder / "pixi.db")
+    await store.audit_end(await store.audit_begin(DEED), "done", 0.25)
+    await store.audit_end(await store.audit_begin(replace(DEED, approved_by="")), "denied", 0.0)
+    await store.audit_begin(replace(DEED, tool="kick", arguments="x" * 1_000, person=""))
+    await store.close()
+
+
+def test_without_a_store_nothing_is_told_and_nothing_made(tmp_path: Path) -> None:
+    done = audit(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "Nothing is on record: no tool has changed anything yet.\n"
+    assert audit(tmp_path, "--json").stdout == ""
+    assert not (tmp_path / "pixi.db").exists()
+
+
+def test_the_table_and_the_lines_for_programs(tmp_path: Path) -> None:
+    asyncio.run(recorded(tmp_path))
+    done = audit(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "[red]mo" in done.stdout  # as it was written, and no colour
+    assert [word for word in ("done", "denied", "unknown", "(forgotten)") if word not in done.stdout] == []
+    assert "x" * 200 not in done.stdout.replace("\n", "").replace(" ", "")
+    told = [json.loads(line) for line in audit(tmp_path, "--json").stdout.splitlines()]
+    assert [each["outcome"] for each in told] == ["done", "denied", "unknown"]
+    assert told[0] | {"time": ""} == {
+        "id": 1,
+        "time": "",
+        "seconds": 0.25,
+        "tool": "ban",
+        "arguments": DEED.arguments,
+        "outcome": "done",
+        "persona": "Pixi",
+        "person": "11",
+        "approved_by": "11",
+        "conversation": "discord:1:7:pixi",
+        "guild": "discord:1",
+        "turn": 3,
+    }
+    assert told[2]["person"] is None
+
+
+def test_how_many_can_be_said_and_nonsense_is_refused(tmp_path: Path) -> None:
+    asyncio.run(recorded(tmp_path))
+    told = audit(tmp_path, "--json", "--limit", "2").stdout.splitlines()
+    assert [json.loads(line)["id"] for line in told] == [2, 3]
+    for nonsense in ("0", "-1", "many"):
+        done = audit(tmp_path, "--limit", nonsense)
+        assert done.returncode == 2
+        assert "--limit" in done.stderr
