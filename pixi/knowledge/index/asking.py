@@ -1,0 +1,163 @@
+"""Turns what somebody typed into weighted terms: words, what unknown ones may mean, pieces of words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pixi.knowledge.index.mistakes import Meant, Vocabulary
+from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
+
+LONGEST = 4_000
+"""Characters of a query that are read; the rest of a pasted page would only blur it."""
+
+_WORDS = 64
+_GRAMS = 160
+"""Terms that are looked up at most: those that the fewest passages hold."""
+
+_CORRECTED = 24
+"""Unknown words that are corrected at most."""
+
+_VARIANT = 0.5
+"""What a run of characters weighs that was made of an unknown one by undoing a mistake."""
+
+_COMMON_WORD = 0.5
+_COMMON_GRAM = 0.2
+_FEW = 10
+"""Terms in more than this share of the passages, and more than a few, are passed over: they tell little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as the index takes it.
+
+    Attributes:
+        words, grams: terms of the two fields, with their weights.
+        frequencies: of the words, in how many passages each stands.
+        read_as: unknown words, and what they were taken for.
+        reading: the query with the mistakes corrected.
+    """
+
+    words: dict[str, float]
+    grams: dict[str, float]
+    frequencies: dict[str, int]
+    read_as: tuple[tuple[str, str], ...]
+    reading: str
+
+
+@dataclass(slots=True)
+class Asker:
+    """Reads one query.
+
+    Attributes:
+        passages: how many there are.
+        languages: those that documents are in, whose stems a word may have.
+        frequency: in how many passages a term of a field ("words", "grams") stands.
+    """
+
+    passages: int
+    languages: Sequence[str]
+    frequency: Callable[[str, str], int]
+    vocabulary: Vocabulary
+    analysis: Analysis
+    _words: dict[str, float] = field(default_factory=dict)
+    _spelt: dict[str, float] = field(default_factory=dict)
+    _meant: dict[str, list[Meant]] = field(default_factory=dict)
+
+    def ask(self, query: str) -> Asked:
+        """Read it."""
+        normal = normalise(query[:LONGEST])
+        corrected: list[tuple[int, int, str]] = []
+        for kind, piece, start in pieces(normal):
+            if kind == "word":
+                if right := self._word(piece):
+                    corrected.append((start, start + len(piece), right))
+            else:
+                self._run(kind, piece)
+        words = self._few("words", self._words, _COMMON_WORD, _WORDS)
+        cut: dict[str, float] = {}
+        for word, weight in self._spelt.items():
+            for gram in grams(word):
+                cut[gram] = cut.get(gram, 0.0) + weight
+        return Asked(
+            words={term: weight for term, (weight, _) in words.items()},
+            grams={
+                term: weight for term, (weight, _) in self._few("grams", cut, _COMMON_GRAM, _GRAMS).items()
+            },
+            frequencies={term: count for term, (_, count) in words.items()},
+            read_as=tuple((word, meant[0].word) for word, meant in self._meant.items() if meant),
+            reading=_replaced(normal, corrected) if corrected else query[:LONGEST],
+        )
+
+    def _forms(self, word: str) -> dict[str, int]:
+        """The terms under which documents may hold a word, and how many passages do."""
+        forms = dict.fromkeys(self.analysis.stem(word, language) for language in self.languages or ("",))
+        return {form: count for form in forms if (count := self.frequency("words", form))}
+
+    def _word(self, word: str) -> str:
+        """Take a word in; returns what it was corrected to."""
+        forms = self._forms(word)
+        if forms:
+            self._add(word, forms, 1.0)
+            return ""
+        self._spelt[word] = self._spelt.get(word, 0.0) + 1.0
+        if word not in self._meant:
+            if len(self._meant) >= _CORRECTED or not is_corrigible(word):
+                return ""
+            self._meant[word] = self.vocabulary.meant(
+                word, lambda other: max(self._forms(other).values(), default=0)
+            )
+        for meant in self._meant[word]:
+            self._add(meant.word, self._forms(meant.word), meant.weight)
+        return self._meant[word][0].word if self._meant[word] else ""
+
+    def _add(self, word: str, forms: dict[str, int], weight: float) -> None:
+        for form in forms:
+            self._count(form, weight)
+        self._spelt[word] = self._spelt.get(word, 0.0) + weight
+
+    def _count(self, term: str, weight: float) -> None:
+        self._words[term] = self._words.get(term, 0.0) + weight
+
+    def _run(self, kind: str, run: str) -> None:
+        """Take in what is written without spaces."""
+        for term in terms_of(kind, run):
+            self._count(term, 1.0)
+        length = 3 if kind == "unspaced" else 2
+        if len(run) <= length:
+            return
+        for at, term in enumerate(runs(run, length)):
+            if not self.frequency("words", term):
+                for variant in _variants(run, at, length):
+                    if variant != term and self.frequency("words", variant):
+                        self._count(variant, _VARIANT)
+
+    def _few(
+        self, name: str, terms: dict[str, float], common: float, most: int
+    ) -> dict[str, tuple[float, int]]:
+        """The terms that tell something, with weight and frequency; where all are common, those."""
+        counted = {term: (weight, self.frequency(name, term)) for term, weight in terms.items()}
+        there = {term: each for term, each in counted.items() if each[1]}
+        telling = {term: each for term, each in there.items() if each[1] <= max(common * self.passages, _FEW)}
+        chosen = telling or (there if name == "words" else {})
+        if len(chosen) <= most:
+            return chosen
+        return dict(sorted(chosen.items(), key=lambda item: (item[1][1], item[0]))[:most])
+
+
+def _variants(run: str, at: int, length: int) -> set[str]:
+    """The runs that may have been meant where a run is unknown: two characters swapped, or one too many."""
+    term = run[at : at + length]
+    variants = {term[:i] + term[i + 1] + term[i] + term[i + 2 :] for i in range(length - 1)}
+    for start in {at, max(at - 1, 0)}:
+        longer = run[start : start + length + 1]
+        if len(longer) > length:
+            variants |= {longer[:i] + longer[i + 1 :] for i in range(1, length)}
+    return variants
+
+
+def _replaced(text: str, corrections: Sequence[tuple[int, int, str]]) -> str:
+    parts, done = [], 0
+    for start, end, right in corrections:
+        parts += [text[done:start], right]
+        done = end
+    return "".join((*parts, text[done:]))

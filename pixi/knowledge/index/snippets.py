@@ -1,0 +1,95 @@
+"""Finds the stretch of a passage that says most about a query."""
+
+from collections.abc import Iterator, Mapping
+
+from pixi.knowledge.index.normalising import clean, normalise
+from pixi.knowledge.index.terms import Analysis, pieces, terms_of
+
+LENGTH = 240
+"""Characters, with the dots that say that something was left out."""
+
+_CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 8232, 8233), " ")
+_STOPS = ".!?…。!?؟।\n"
+
+
+def snippet(text: str, weights: Mapping[str, float], analysis: Analysis, languages: tuple[str, ...]) -> str:
+    """At most 240 characters, on one line, without control characters.
+
+    Args:
+        weights: what a term of the query is worth where it is covered.
+        languages: whose stems the terms may be.
+    """
+    room = LENGTH - 4
+    if len(text) <= LENGTH:
+        return _on_one_line(text)[:LENGTH]
+    start, end = _best(list(_marks(text, weights, analysis, languages)), weights, room)
+    start = _beginning(text, start, end, room)
+    stop = min(len(text), start + room)
+    if stop < len(text):
+        space = text.rfind(" ", max(end, start + 1), stop + 1)
+        stop = space if space > 0 else stop
+    left = "… " if start else ""
+    right = " …" if stop < len(text) else ""
+    return f"{left}{_on_one_line(text[start:stop])}{right}"
+
+
+def _marks(
+    text: str, weights: Mapping[str, float], analysis: Analysis, languages: tuple[str, ...]
+) -> Iterator[tuple[int, int, str]]:
+    """Where terms of the query stand: start, end, term."""
+    for kind, piece, start in pieces(text):
+        if kind == "word":
+            for term in analysis.forms(piece, languages):
+                if term in weights:
+                    yield start, start + len(piece), term
+                    break
+            continue
+        normal = normalise(piece)
+        if len(normal) != len(piece):
+            continue  # places in it would not be those of the text
+        for term in dict.fromkeys(terms_of(kind, normal)):
+            if term in weights:
+                at = normal.find(term)
+                while at >= 0:
+                    yield start + at, start + at + len(term), term
+                    at = normal.find(term, at + 1)
+
+
+def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:
+    """The stretch whose terms together are worth most, each counted once; the first of equal ones."""
+    marks.sort()
+    best, found = 0.0, (0, 0)
+    held: dict[str, int] = {}
+    worth = 0.0
+    last = 0
+    for first, (start, _, term) in enumerate(marks):
+        while last < len(marks) and marks[last][1] <= start + room:
+            entering = marks[last][2]
+            held[entering] = held.get(entering, 0) + 1
+            worth += weights[entering] if held[entering] == 1 else 0.0
+            last += 1
+        if worth > best + 1e-9 and last > first:
+            best, found = worth, (start, max(end for _, end, _ in marks[first:last]))
+        if last == first:
+            last += 1  # a word longer than the room
+            continue
+        held[term] -= 1
+        worth -= weights[term] if not held[term] else 0.0
+    return found
+
+
+def _beginning(text: str, start: int, end: int, room: int) -> int:
+    """Where to begin, so that what was found is shown with what stands before it: at a sentence or a word."""
+    earliest = max(0, end - room)
+    if earliest == 0:
+        return 0
+    for at in range(start, earliest, -1):
+        if text[at - 1] in _STOPS or (text[at - 1].isspace() and text[at - 2] in _STOPS):
+            return at
+    earliest = max(earliest, start - (room - (end - start)) // 2)
+    space = text.find(" ", earliest, start)
+    return space + 1 if space >= 0 else earliest
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(clean(text).translate(_CONTROLS).split())
