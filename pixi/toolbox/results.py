@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
@@ -66,6 +67,8 @@ def _named(value: object) -> Any:
     """What JSON cannot say. Its own text may hold anything, an address in memory or a key."""
     if isinstance(value, GeneratorType | AsyncGeneratorType):
         raise TypeError("it may never end")
+    if isinstance(value, PurePath):
+        return str(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):

@@ -63,14 +63,12 @@ def signature_of(function: ToolFunction) -> Signature:
     except (pydantic.errors.PydanticUserError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise ConfigError(f"tool {name!r}: a type hint that JSON cannot carry: {reason}") from None
-    nullable = frozenset(
-        parameter for parameter, its in schema.get("properties", {}).items() if _takes_null(its)
-    )
+    described = schema.get("properties", {})
+    nullable = frozenset(parameter for parameter, its in described.items() if _takes_null(its))
     schema = simplified(schema)
-    for parameter, words in told.items():
-        its = schema.get("properties", {}).get(parameter)
-        if its is not None:
-            its.setdefault("description", words)
+    for parameter in told.keys() & described.keys():
+        if "description" not in described[parameter]:  # else the hint itself says it; a type's own is less
+            schema["properties"][parameter]["description"] = told[parameter]
     return Signature(ToolSchema(name, description, schema), model, tuple(fields), nullable)
 
 

@@ -141,3 +141,48 @@ def test_names_are_taken_once() -> None:
     assert [tool.timeout for tool in toolbox] == [3]
     assert len(toolbox) == 1
     assert toolbox.get("sun") is None
+
+
+async def knowing(context: Context) -> None:
+    """know"""
+
+
+def test_a_source_goes_with_its_tools_and_stays_known() -> None:
+    toolbox = Toolbox()
+    toolbox.add(tool_from(weather))
+    toolbox.add(tool_from(knowing, source="database:cakes"))
+    before = toolbox.version
+    assert toolbox.remove("database:tea") == 0
+    assert toolbox.version == before
+    assert toolbox.remove("database:cakes") == 1
+    assert toolbox.version != before
+    assert [tool.name for tool in toolbox] == ["weather"]
+    assert toolbox.sources == {"database:cakes"}
+    again = toolbox.version
+    toolbox.add(tool_from(knowing, source="database:cakes"))  # as many as before, and yet another version
+    assert toolbox.version != again
+
+
+@pytest.mark.parametrize(
+    ("terms", "mend"),
+    [
+        ({"timeout": 0}, "timeout is 0"),
+        ({"result_bytes": 10}, "give it 256 or more"),
+        ({"allow": "admins"}, "write one of everyone, managers, operators"),
+    ],
+)
+def test_terms_that_cannot_hold(terms: Any, mend: str) -> None:
+    with pytest.raises(ConfigError, match=f"tool 'knowing': .*{mend}"):
+        tool_from(knowing, **terms)
+
+
+def test_a_name_that_servers_refuse() -> None:
+    async def جستجو(context: Context) -> None:  # noqa: PLC2401
+        """search"""
+
+    with pytest.raises(ConfigError, match="letters a to z"):
+        tool_from(جستجو)
+
+
+def test_what_it_does_in_a_line() -> None:
+    assert tool_from(weather).does == "The weather at a place."
