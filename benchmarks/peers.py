@@ -48,8 +48,8 @@ def _install(folder: Path) -> None:
 
 
 @contextmanager
-def pixi_bot(core: int | None = None) -> Iterator[Worker]:
-    """pixi-bot as a worker (see `peer_pixi_bot`), set up first if it is not there.
+def pixi_bot(core: int | None = None, script: str = "peer_pixi_bot.py") -> Iterator[Worker]:
+    """pixi-bot as a worker (see `peer_pixi_bot`, or another script), set up first if it is not there.
 
     Raises:
         PeerMissing: it cannot be installed.
@@ -59,8 +59,7 @@ def pixi_bot(core: int | None = None) -> Iterator[Worker]:
     folder = FOLDER / f"pixi-bot-{PIXI_BOT}-{tag}"
     if not folder.exists():
         _install(folder)
-    script = Path(__file__).with_name("peer_pixi_bot.py")
-    command = [str(folder / "bin" / "python"), "-I", str(script)]
+    command = [str(folder / "bin" / "python"), "-I", str(Path(__file__).with_name(script))]
     # It copies its resources into the home folder when it is imported: give it one of its own.
     with worker(command, core, {"HOME": str(folder)}) as running:
         yield running
