@@ -1,0 +1,123 @@
+"""The retrieval agent: has a cheap model read entries, and brings back what bears on a question."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixi.core.strangers import clipped, harmless
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.retrieval.answers import Answer, Answers
+from pixi.knowledge.retrieval.findings import NOT_THERE, Findings, quoted_from
+from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer, prompt
+from pixi.models.model import Model
+
+_LONGEST_QUESTION = 2_000
+_VERSION = 1  # goes up when the same reply would be taken otherwise
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question that is being answered, and how many wait for it."""
+
+    task: asyncio.Task[Answer]
+    waiting: int = 0
+
+
+class RetrievalAgent:
+    """Answers questions from entries, with quotations.
+
+    What documents say is shown to the helper as data. Whatever it answers, only what stands in the entries
+    comes back, as it stands there: the worst that a document can do is to be called relevant.
+
+    Args:
+        model: the helper; None, or a small one: the best passages themselves are brought back, at once.
+        cache: a file in which answers are kept; None: nowhere.
+        seconds: for one question. What is not read by then is answered with its best passages.
+        at_once: requests to the helper side by side, for one question.
+
+    Attributes:
+        model: may be changed at any time; questions that are being answered go on with the one before.
+    """
+
+    def __init__(
+        self, model: Model | None, *, cache: Path | None = None, seconds: float = 45.0, at_once: int = 4
+    ) -> None:
+        self.model = model
+        self._answers = None if cache is None else Answers(cache)
+        self._seconds = seconds
+        self._at_once = at_once
+        self._asked: dict[str, _Asked] = {}
+
+    async def query(self, question: str, entries: Sequence[Entry]) -> Findings:
+        """What the entries say to a question.
+
+        A helper that fails, hangs or talks nonsense is no error: then the best passages come back, and
+        `Findings.note` says so.
+        """
+        question = harmless(clipped(" ".join(question.split()), _LONGEST_QUESTION))
+        entries = tuple(entries)
+        if not question or not entries:
+            return Findings((), note=NOT_THERE)
+        model = self.model
+        if model is None or model.traits.small:
+            answer = await asyncio.to_thread(lambda: passages_answer(question, grounds_of(entries)))
+        else:
+            answer = await self._shared(model, question, entries)
+        return Findings(
+            tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, answer.note
+        )
+
+    async def close(self) -> None:
+        """Give up what is being answered, and close the cache. Calling it twice does no harm."""
+        tasks = [asked.task for asked in self._asked.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._answers is not None:
+            await asyncio.to_thread(self._answers.close)
+
+    async def _shared(self, model: Model, question: str, entries: Sequence[Entry]) -> Answer:
+        """The answer, asked for once however many ask for it at the same time."""
+        key = _key(model, question, entries)
+        asked = self._asked.get(key)
+        if asked is None:
+            asked = _Asked(asyncio.create_task(self._answer(key, model, question, entries)))
+            self._asked[key] = asked
+        asked.waiting += 1
+        try:
+            return await asyncio.shield(asked.task)
+        finally:
+            asked.waiting -= 1
+            if not asked.waiting:
+                if self._asked.get(key) is asked:
+                    del self._asked[key]
+                if asked.task.cancel():
+                    await asyncio.wait({asked.task})
+
+    async def _answer(self, key: str, model: Model, question: str, entries: Sequence[Entry]) -> Answer:
+        if self._answers is not None:
+            known = await asyncio.to_thread(self._answers.get, key, entries)
+            if known is not None:
+                return known
+        reading = Reading(model, question, entries, at_once=self._at_once, seconds=self._seconds)
+        answer, whole = await reading.answer()
+        if whole and self._answers is not None:
+            await asyncio.to_thread(self._answers.put, key, answer)
+        return answer
+
+
+def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:
+    """By content: the same for the same entries wherever their files are, and another after any change."""
+    asked = [
+        _VERSION,
+        prompt("read"),
+        prompt("choose"),
+        model.name,
+        " ".join(normalise(question).split()),
+        [entry.digest for entry in entries],
+    ]
+    return hashlib.blake2b(json.dumps(asked).encode(), digest_size=24).hexdigest()

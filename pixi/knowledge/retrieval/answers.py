@@ -1,0 +1,125 @@
+"""What was found before, kept on disk: places in documents by what was asked of which content."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.retrieval.findings import Found, Place
+
+_MOST = 10_000  # answers; one takes some hundred bytes
+_CLEAR = 500  # answers that are thrown away at once when there are too many
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, body TEXT NOT NULL, used INTEGER NOT NULL)"
+)
+_USED = "(SELECT coalesce(max(used), 0) + 1 FROM answers)"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a question came to: places among its entries, surest first; see `Findings` for the rest."""
+
+    found: tuple[Found, ...]
+    dropped: int = 0
+    note: str = ""
+
+
+class Answers:
+    """Answers in an SQLite file; the least lately used go when there are too many. For any threads at once.
+
+    It is a cache: a file that is damaged is begun anew, and one that cannot be used is done without.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+
+    def get(self, key: str, entries: Sequence[Entry]) -> Answer | None:
+        """The answer that was kept, if there is one and its places are in these entries."""
+        row = self._do(lambda db: _take(db, key))
+        return _read(row, entries) if isinstance(row, str) else None
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Keep an answer."""
+        places = [
+            [f.place.entry, f.place.section, f.place.start, f.place.end, f.confidence] for f in answer.found
+        ]
+        body = json.dumps([places, answer.dropped, answer.note])
+        self._do(lambda db: _keep(db, key, body))
+
+    def close(self) -> None:
+        """Close the file. Calling it twice does no harm; it is opened again when it is needed."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _do(self, operation: Callable[[sqlite3.Connection], str | None]) -> str | None:
+        with self._lock:
+            for attempt in (1, 2):
+                try:
+                    with self._open() as connection:
+                        return operation(connection)
+                except sqlite3.OperationalError:
+                    return None  # busy, or the disk is full
+                except (sqlite3.DatabaseError, OSError):
+                    if attempt == 2:
+                        return None
+                    self._begin_anew()
+        return None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            connection = sqlite3.connect(self._path, timeout=1.0, check_same_thread=False)
+            self._connection = connection
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = OFF")
+            connection.execute(_TABLE)
+        return self._connection
+
+    def _begin_anew(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        for ending in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+
+
+def _take(db: sqlite3.Connection, key: str) -> str | None:
+    row = db.execute("SELECT body FROM answers WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    db.execute(f"UPDATE answers SET used = {_USED} WHERE key = ?", (key,))
+    return str(row[0])
+
+
+def _keep(db: sqlite3.Connection, key: str, body: str) -> None:
+    db.execute(f"INSERT OR REPLACE INTO answers VALUES (?, ?, {_USED})", (key, body))
+    (count,) = db.execute("SELECT count(*) FROM answers").fetchone()
+    if count > _MOST:
+        oldest = "SELECT key FROM answers ORDER BY used LIMIT ?"
+        db.execute(f"DELETE FROM answers WHERE key IN ({oldest})", (count - _MOST + _CLEAR,))
+
+
+def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
+    """An answer as it was written; None where it is none, or not of these entries."""
+    try:
+        places, dropped, note = json.loads(body)
+        found = tuple(Found(Place(*map(int, place[:4])), float(place[4])) for place in places)
+        answer = Answer(found, int(dropped), str(note))
+    except (ValueError, TypeError, IndexError):
+        return None
+    for each in answer.found:
+        place = each.place
+        if not 0 <= place.entry < len(entries) or not 0 <= place.section < len(entries[place.entry].sections):
+            return None
+        if not 0 <= place.start < place.end <= len(entries[place.entry].sections[place.section].text):
+            return None
+    return answer

@@ -1,0 +1,304 @@
+"""One question, read out of entries by a helper model: parts side by side, each fact checked, then merged."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from pixi.core.deltas import Request, Text
+from pixi.core.errors import ModelError
+from pixi.core.lines import SystemLine, UserLine
+from pixi.core.prompt import fill
+from pixi.core.strangers import harmless
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.retrieval.answers import Answer
+from pixi.knowledge.retrieval.findings import NOT_THERE, Found, Place
+from pixi.knowledge.retrieval.grounding import Ground, Grounded
+from pixi.knowledge.retrieval.parts import Line, Part, lines_of, parts_of, tokens_in
+from pixi.knowledge.retrieval.passages import best_passages, without_overlaps
+from pixi.knowledge.retrieval.replies import LONGEST_REPLY, claims_in, numbers_in
+from pixi.models.model import Model
+
+MOST_FACTS = 10
+"""That are given back."""
+
+NEAREST = "the passages nearest to the question: nobody has read the documents for it"
+_LARGEST_PART = 8_000  # tokens; more at once, and helpers overlook things
+_MOST_PARTS = 32
+_REPLY_SHARE = 0.25  # of the model's context
+_LONGEST_REPLY_TOKENS = 2_000
+_CHARACTERS = 5_000  # of facts that are given back together
+
+_FACT_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "fact": {"type": "string"},
+        "source": {"type": "integer"},
+        "confidence": {"type": "number"},
+    },
+    "required": ["fact", "source", "confidence"],
+    "additionalProperties": False,
+}
+_READ_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"relevant": {"type": "array", "items": _FACT_SCHEMA}},
+    "required": ["relevant"],
+    "additionalProperties": False,
+}
+_CHOOSE_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"keep": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["keep"],
+    "additionalProperties": False,
+}
+
+
+@cache
+def prompt(name: str) -> str:
+    """A prompt that a helper is told in: `read` or `choose`."""
+    text = resources.files("pixi.knowledge.retrieval").joinpath("prompts", f"{name}.md").read_text("utf-8")
+    return fill(text.strip(), {"facts": str(MOST_FACTS)})
+
+
+def grounds_of(entries: Sequence[Entry]) -> list[Ground]:
+    """The entries, ready for facts to be held against them. Takes some 0.5 s for a million characters."""
+    return [
+        Ground([s.text for s in entry.sections], [s.heading for s in entry.sections], entry.title)
+        for entry in entries
+    ]
+
+
+def passages_answer(question: str, grounds: Sequence[Ground], dropped: int = 0) -> Answer:
+    """What there is to say without a helper."""
+    found = _within(best_passages(question, grounds, MOST_FACTS // 2))
+    return Answer(found, dropped, NEAREST if found else NOT_THERE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What came of a part: the places, and how many facts have none."""
+
+    found: list[Found]
+    dropped: int
+
+
+class Reading:
+    """Reads entries for one question.
+
+    Args:
+        at_once: requests that may be open side by side.
+        seconds: for all of it; what is not read by then is answered with its best passages.
+    """
+
+    def __init__(
+        self, model: Model, question: str, entries: Sequence[Entry], *, at_once: int, seconds: float
+    ) -> None:
+        self._model = model
+        self._question = question
+        self._entries = entries
+        self._room = asyncio.Semaphore(at_once)
+        self._checking = asyncio.Lock()  # grounds are for one thread at a time
+        self._ends = asyncio.get_running_loop().time() + seconds
+        self._lines: list[Line] = []
+        self._grounds: list[Ground] = []
+
+    async def answer(self) -> tuple[Answer, bool]:
+        """The answer, and whether all was read as it should be: then it holds until something changes."""
+        self._lines, self._grounds = await asyncio.to_thread(
+            lambda: (lines_of(self._entries), grounds_of(self._entries))
+        )
+        parts, left_out = await asyncio.to_thread(self._parts)
+        outcomes = await self._side_by_side(parts)
+        reads = [outcome for outcome in outcomes if outcome is not None]
+        found = [each for read in reads for each in read.found]
+        dropped = sum(read.dropped for read in reads)
+        if len(reads) < len(parts) or (dropped and not found):
+            return await self._mended(found, dropped, len(parts) - len(reads), len(parts)), False
+        chosen = await self._merged(found)
+        notes = [] if chosen else [NOT_THERE]
+        if left_out:
+            notes.append(
+                f"{left_out} of {len(self._lines)} passages were not read, being least like the question"
+            )
+        return Answer(_within(chosen), dropped, "; ".join(notes)), True
+
+    def _parts(self) -> tuple[list[Part], int]:
+        """The parts to read, and how many lines are in none: of more than can be read, the least alike."""
+        context = self._model.traits.context_tokens
+        reply = min(_LONGEST_REPLY_TOKENS, int(context * _REPLY_SHARE))
+        told = tokens_in(prompt("read")) + tokens_in(self._question) + 64
+        tokens = max(128, min(_LARGEST_PART, context - reply - told))
+        parts = parts_of(self._entries, self._lines, range(len(self._lines)), tokens)
+        if len(parts) <= _MOST_PARTS:
+            return parts, 0
+        best = best_passages(self._question, self._grounds, len(self._lines))
+        near = {_line_at(self._lines, found.place): found.confidence for found in reversed(best)}
+        order = sorted(range(len(self._lines)), key=lambda number: -near.get(number, 0.0))
+        room, chosen = tokens * (_MOST_PARTS - 2), []
+        for number in order:
+            room -= tokens_in(self._lines[number].text) + 8
+            if room < 0:
+                break
+            chosen.append(number)
+        parts = parts_of(self._entries, self._lines, sorted(chosen), tokens)[:_MOST_PARTS]
+        return parts, len(self._lines) - sum(len(part.numbers) for part in parts)
+
+    async def _side_by_side(self, parts: Sequence[Part]) -> list[_Read | None]:
+        """What came of each part; None where it could not be read, or not in time."""
+        tasks = [asyncio.create_task(self._read(part)) for part in parts]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=self._left())
+        finally:
+            for task in tasks:
+                task.cancel()
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        return [_outcome(outcome) for outcome in outcomes]
+
+    async def _read(self, part: Part) -> _Read | None:
+        told = f"{part.text}\n\nQuestion: {self._question}"
+        async with self._room:
+            reply = await self._ask(prompt("read"), told, _READ_SCHEMA)
+        async with self._checking:
+            return await asyncio.to_thread(self._checked, reply, part)
+
+    async def _ask(self, instruction: str, told: str, schema: dict[str, object]) -> str:
+        pieces: list[str] = []
+        length = 0
+        request = Request((SystemLine(instruction), UserLine(told)), schema=schema)
+        async with aclosing(self._model.stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Text):
+                    pieces.append(delta.text)
+                    length += len(delta.text)
+                    if length > LONGEST_REPLY:
+                        break
+        return "".join(pieces)
+
+    def _checked(self, reply: str, part: Part) -> _Read | None:
+        """The places of the facts in a reply; None where it is no answer."""
+        claims = claims_in(reply)
+        here = list(dict.fromkeys(self._lines[number].place.entry for number in part.numbers))
+        found: list[Found] = []
+        dropped = 0
+        for claim in claims.claims:
+            named = claim.source - 1 if claim.source is not None else -1
+            first = [self._lines[named].place.entry] if 0 <= named < len(self._lines) else []
+            order = [*first, *(entry for entry in here if entry not in first)]
+            place = next((place for entry in order if (place := self._place(entry, claim.text))), None)
+            if place is None:
+                dropped += 1
+            else:
+                found.append(Found(place, claim.confidence))
+        if not claims.certain:
+            return _Read(found, 0) if found else None
+        return _Read(found, dropped)
+
+    def _place(self, entry: int, fact: str) -> Place | None:
+        answer = self._grounds[entry].check(fact)
+        return (
+            Place(entry, answer.section, answer.start, answer.end) if isinstance(answer, Grounded) else None
+        )
+
+    async def _mended(self, found: list[Found], dropped: int, unread: int, parts: int) -> Answer:
+        """What was found, and passages for what could not be read."""
+        async with self._checking:
+            passages = await asyncio.to_thread(passages_answer, self._question, self._grounds, dropped)
+        if not found:
+            return passages
+        together = without_overlaps([*_surest(found), *passages.found], MOST_FACTS)
+        note = f"{unread} of {parts} parts of the documents could not be read; for these, {NEAREST}"
+        return Answer(_within(together), dropped, note)
+
+    async def _merged(self, found: list[Found]) -> list[Found]:
+        """The facts that answer best: those that are too many are shown to the helper once more."""
+        together = without_overlaps(_surest(found), len(found))
+        for _ in range(3):
+            if len(together) <= MOST_FACTS:
+                break
+            before = len(together)
+            chosen = [await self._chosen(group) for group in self._groups(together)]
+            # The best of each group come first, as nobody has seen the groups beside each other.
+            ranks = range(max(map(len, chosen), default=0))
+            together = [group[rank] for rank in ranks for group in chosen if rank < len(group)]
+            if len(together) == before:
+                break
+        return together[:MOST_FACTS]
+
+    def _groups(self, found: Sequence[Found]) -> list[list[Found]]:
+        """The facts in groups that the helper can hold, each larger than what may be chosen of it."""
+        context = self._model.traits.context_tokens
+        room = max(
+            256, int(context * (1 - _REPLY_SHARE)) - tokens_in(prompt("choose")) - tokens_in(self._question)
+        )
+        groups: list[list[Found]] = [[]]
+        used = 0
+        for each in found:
+            cost = tokens_in(self._quoted(each)) + 8
+            if used + cost > room and len(groups[-1]) > 1:
+                groups.append([])
+                used = 0
+            groups[-1].append(each)
+            used += cost
+        return groups
+
+    def _quoted(self, found: Found) -> str:
+        place = found.place
+        text = self._entries[place.entry].sections[place.section].text[place.start : place.end]
+        return harmless(" ".join(text.split()))
+
+    async def _chosen(self, group: list[Found]) -> list[Found]:
+        """What the helper chooses of a group; the surest half where it does not answer."""
+        listed = "\n".join(f"[{number}] {self._quoted(found)}" for number, found in enumerate(group, 1))
+        otherwise = group[: max(1, min(MOST_FACTS, len(group) // 2))]
+        try:
+            async with asyncio.timeout(self._left()):
+                reply = await self._ask(
+                    prompt("choose"), f"{listed}\n\nQuestion: {self._question}", _CHOOSE_SCHEMA
+                )
+        except (ModelError, TimeoutError):
+            return otherwise
+        numbers = numbers_in(reply)
+        if numbers is None:
+            return otherwise
+        return [group[number - 1] for number in numbers if 0 < number <= len(group)][:MOST_FACTS]
+
+    def _left(self) -> float:
+        return max(0.0, self._ends - asyncio.get_running_loop().time())
+
+
+def _outcome(outcome: _Read | BaseException | None) -> _Read | None:
+    if isinstance(outcome, BaseException) and not isinstance(outcome, ModelError | asyncio.CancelledError):
+        raise outcome
+    return None if isinstance(outcome, BaseException) else outcome
+
+
+def _line_at(lines: Sequence[Line], place: Place) -> int:
+    """The number of the line in which a place begins."""
+    wanted = (place.entry, place.section, place.start)
+    low, high = 0, len(lines)
+    while low < high:
+        middle = (low + high) // 2
+        there = lines[middle].place
+        if (there.entry, there.section, there.start) <= wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+def _surest(found: Sequence[Found]) -> list[Found]:
+    return sorted(found, key=lambda each: -each.confidence)
+
+
+def _within(found: Sequence[Found]) -> tuple[Found, ...]:
+    """As many of the first as have room."""
+    kept: list[Found] = []
+    room = _CHARACTERS
+    for each in found:
+        room -= each.place.end - each.place.start
+        if room >= 0 or not kept:
+            kept.append(each)
+    return tuple(kept)
