@@ -40,10 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = load(Path(arguments.config) if arguments.config else None)
     question = " ".join(arguments.question)
-    return run_async(_query(settings, arguments.database, question, arguments.ids, as_json=arguments.json))
+    return run_async(answer(settings, arguments.database, question, arguments.ids, arguments.json))
 
 
-async def _query(settings: "Settings", name: str, question: str, ids: Sequence[int], *, as_json: bool) -> int:
+async def answer(settings: "Settings", name: str, question: str, ids: Sequence[int], as_json: bool) -> int:
+    """Ask and print; 0.
+
+    Raises:
+        ConfigError: there is no such database, no question, or none of the entries.
+    """
     from pixi.addons.knowledge import query_result
     from pixi.app.library import open_library
     from pixi.cli.spinner import spinner

@@ -77,9 +77,10 @@ def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:
     width = max((len(str(hit.source.entry)) for hit in found.hits), default=0)
     sought = [query, *(word for _, word in read_as)]
     for hit in found.hits:
-        head = Text(f"{hit.source.entry:>{width}}  ", style="cyan")
-        head.append(on_one_line(hit.source.title), style="not cyan bold")
-        head.append(f"  {place_of(hit.source)}", style="not cyan dim")
+        head = Text()
+        head.append(f"{hit.source.entry:>{width}}  ", style="cyan")
+        head.append(on_one_line(hit.source.title), style="bold")
+        head.append(f"  {place_of(hit.source)}", style="dim")
         console.print(head, soft_wrap=True)
         snippet = Text(on_one_line(hit.snippet, longest=2_000))
         for start, end in spans_of(sought, snippet.plain) if console.is_terminal else ():

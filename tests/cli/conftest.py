@@ -1,4 +1,4 @@
-"""A folder to start in, apart from the settings and the cache of whoever runs the tests."""
+"""A folder to start in, apart from the settings of whoever runs the tests."""
 
 import os
 from collections.abc import Callable
@@ -13,13 +13,12 @@ Program = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, with no settings in the environment and a cache of its own."""
+    """An empty working directory, with no settings in the environment."""
     for name in [*os.environ]:
         if name.startswith(("PIXI_", "OPENAI_", "DISCORD_")):
             monkeypatch.delenv(name)
     folder = tmp_path / "home"
     folder.mkdir()
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
     monkeypatch.chdir(folder)
     return folder
 

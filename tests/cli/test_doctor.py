@@ -177,8 +177,7 @@ async def test_personas(tmp_path: Path) -> None:
     assert not no_folder.ok
 
 
-async def test_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
+async def test_databases(tmp_path: Path) -> None:
     place = tmp_path / "databases"
     for name in ("good", "mixed", "empty"):
         (place / name).mkdir(parents=True)
@@ -239,7 +238,6 @@ def test_the_report_ends_with_1_if_anything_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], serve: Serve
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path / "cache")
     (tmp_path / "databases" / "notes").mkdir(parents=True)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
         monkeypatch.delenv(name, raising=False)

@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ EVERY = ("pancakes", "pixi-manual", "茶")
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Read once for all tests of a worker."""
     return tmp_path_factory.mktemp("cache")
 

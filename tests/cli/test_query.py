@@ -1,0 +1,112 @@
+"""`pixi-persona query`: what the documents say to a question, with sources, over a real socket."""
+
+import argparse
+import json
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from pixi.cli import query as query_command
+from pixi.core.errors import ConfigError
+from pixi.settings import load
+from tests.cli.conftest import Program
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, error, stream
+
+Query = Callable[..., Awaitable[tuple[str, str]]]
+
+QUESTION = "How long does ginger tea steep?"
+
+
+def reader(*facts: tuple[str, float]) -> ScriptedOpenAI:
+    """A server whose model brings these facts back, each from the line that it is told it stands on."""
+
+    def read(seen: Seen) -> Reply:
+        told = "\n".join(str(message["content"]) for message in seen.json()["messages"])
+        relevant = []
+        for fact, confidence in facts:
+            line = re.search(rf"\[(\d+)\][^\[]*{re.escape(fact)}", told)
+            relevant.append({"fact": fact, "source": int(line[1]) if line else 1, "confidence": confidence})
+        return stream(json.dumps({"relevant": relevant}))
+
+    return ScriptedOpenAI(choose=read)
+
+
+@pytest.fixture
+def query(home: Path, capsys: pytest.CaptureFixture[str]) -> Query:
+    """Runs the subcommand against a server; gives its two outputs."""
+
+    async def ask(server: ScriptedOpenAI, *words: str) -> tuple[str, str]:
+        parser = argparse.ArgumentParser()
+        query_command.configure(parser)
+        given = parser.parse_args(words)
+        model = {"PIXI_MODEL__NAME": "reader", "PIXI_MODEL__BASE_URL": server.base_url}
+        settings = load(environ=model, folder=home)
+        capsys.readouterr()
+        question = " ".join(given.question)
+        assert await query_command.answer(settings, given.database, question, given.ids, given.json) == 0
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    return ask
+
+
+async def test_an_answer_has_its_source(trolley: Path, query: Query) -> None:
+    async with reader(("it steeps for eight minutes", 0.9)) as server:
+        out, err = await query(server, "trolley", *QUESTION.split())
+    assert err == ""
+    fact, place = out.splitlines()
+    assert "steeps for eight minutes under a saucer" in fact
+    assert re.fullmatch(r"  Teas on the trolley · Ginger · teas\.md:\d+ · id \d+ · 0\.9\d?", place)
+
+
+async def test_what_has_no_source_is_left_out_and_counted(trolley: Path, query: Query) -> None:
+    question = "How many minutes does it steep?"  # answers are kept by their questions
+    async with reader(("it steeps for eight minutes", 0.9), ("It steeps for ninety hours.", 1.0)) as server:
+        out, _ = await query(server, "trolley", question)
+        line, _ = await query(server, "trolley", question, "--json")
+    assert "ninety" not in out
+    assert "One statement of the reader had no source, and was left out." in out
+    result = json.loads(line)
+    assert (result["database"], result["dropped"], len(result["relevant"])) == ("trolley", 1, 1)
+    source = result["relevant"][0]["source"]
+    assert (source["title"], source["section"]) == ("Teas on the trolley", "Ginger")
+
+
+async def test_good_ids_answer_and_bad_ones_are_named(trolley: Path, query: Query) -> None:
+    async with reader(("Boiling water", 0.8)) as server:
+        found, _ = await query(server, "trolley", "Which water?", "--json")
+        number = json.loads(found)["relevant"][0]["source"]["id"]
+        out, err = await query(server, "trolley", "Which water?", "--ids", f"1,{number},5", "--json")
+        assert err == "trolley: there is no entry 1, 5.\n"
+        assert json.loads(out)["unknown_ids"] == [1, 5]
+        assert json.loads(out)["relevant"][0]["source"]["id"] == number
+        with pytest.raises(ConfigError, match=f"The tea trolley has no entry {9**40}\\."):
+            await query(server, "trolley", "Which water?", "--ids", f"{9**40}")
+
+
+async def test_a_server_that_fails_leaves_the_passages(trolley: Path, query: Query) -> None:
+    async with ScriptedOpenAI(error(401, "no such key")) as server:
+        out, _ = await query(server, "trolley", "ginger tea", "--json")
+    result = json.loads(out)
+    assert "Boiling water" in result["relevant"][0]["fact"]
+    assert result["note"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("pancaks", "x"), "do you mean `pancakes`?"),
+        (("pancakes",), "arguments are required: QUESTION"),
+        (("pancakes", "x", "--ids", "one"), "is no list of ids; write them as 12,34"),
+        (("pancakes", "x", "--ids", ","), "is no list of ids"),
+        (("pancakes", " "), "The query is empty"),
+    ],
+)
+def test_usage_errors(program: Program, words: tuple[str, ...], told: str) -> None:
+    Path("pixi.toml").write_text('[model]\nname = "m"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    code, out, err = program("query", *words)
+    assert (code, out) == (2, "")
+    assert told in err
+    assert err.count("\n") <= 2
