@@ -14,12 +14,14 @@ from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.settings import ModelSettings, Settings
+from pixi.settings.hidden import secrets_in
 
 if TYPE_CHECKING:
     from pixi.app.household import Household
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
     from pixi.models.model import Model
+    from pixi.store.store import Store
 
 Tell = Callable[[str], None]
 
@@ -56,6 +58,7 @@ async def open_engine(
     """
     progress("starting")
     await import_parts(settings.model)
+    from pixi.app.library import Library
     from pixi.engine.engine import Engine
     from pixi.store.sqlite import open_store
 
@@ -73,7 +76,15 @@ async def open_engine(
             pace=settings.reply.pace,
             gather_seconds=settings.reply.gather_seconds,
         )
+        engine.tools.mask.learn(secrets_in(settings))
         _load_addons(settings, addons, engine, report)
+        library = Library(settings, model, follow=True, progress=progress)
+        stack.push_async_callback(library.close)
+        library.check(persona)
+        if persona.tools:
+            _load_memory(store, engine)
+        await library.want(persona.databases)
+        library.register(engine.addon)
         await stack.enter_async_context(engine)
         progress("")
         if warm_for:
@@ -103,8 +114,9 @@ async def open_household(
     await import_parts(settings.model)
     from importlib.metadata import version
 
-    from pixi.app.cast import fitting, read_cast
+    from pixi.app.cast import read_cast
     from pixi.app.household import Household
+    from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
     from pixi.app.turn_log import log_turn
     from pixi.engine.engine import Engine
@@ -134,10 +146,11 @@ async def open_household(
             cast=role,
             on_turn=log_turn,
         )
+        engine.tools.mask.learn(secrets_in(settings))
         _load_addons(settings, addons, engine, report)
-        cast = fitting(cast, engine.check)
-        for fault in cast.faults:
-            report(fault)
+        _load_memory(store, engine)
+        library = Library(settings, models.default, follow=True, progress=progress)
+        stack.push_async_callback(library.close)
         house = Household(
             settings,
             cast,
@@ -145,8 +158,12 @@ async def open_household(
             store=store,
             places=await store.places(),
             version=version("pixi-persona"),
+            engine=engine,
+            library=library,
         )
-        house.engine = engine
+        house.cast = await house.admit(cast)
+        for fault in house.cast.faults:
+            report(fault)
         await stack.enter_async_context(engine)
         progress("")
         gc.freeze()
@@ -159,6 +176,13 @@ def _load_addons(settings: Settings, more: Sequence[Path], engine: "Engine", rep
     sources = [*installed(), *map(from_file, (*settings.addons, *more))]
     for problem in load_addons(sources, engine.commands, engine.tools):
         report(problem)
+
+
+def _load_memory(store: "Store", engine: "Engine") -> None:
+    # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
+    from pixi.addons import memory
+
+    memory.setup_with(store)(engine.addon)
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:

@@ -4,10 +4,20 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from pixi.core.persona import Persona
-from pixi.settings import Settings
+from pixi.settings import EmbeddingSettings, Settings
 
 NEED_RESTART = frozenset(
-    {"addons", "discord.api_url", "discord.slash", "discord.token", "store.url"},
+    {
+        "addons",
+        "databases.folder",
+        "databases.names",
+        "discord.api_url",
+        "discord.slash",
+        "discord.token",
+        "embedding_model",
+        *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
+        "store.url",
+    },
 )
 """Keys that only count when the program starts."""
 

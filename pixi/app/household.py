@@ -4,7 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pixi.app.cast import Cast
+from pixi.app.cast import Cast, fitting
+from pixi.app.library import Library
 from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.address import Address, parse_address
@@ -15,6 +16,7 @@ from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
 from pixi.engine.stage import Role
 from pixi.settings import Settings
+from pixi.settings.hidden import secrets_in
 from pixi.store.store import Place, Store, TurnRecord
 
 _EVERYWHERE = "discord:"
@@ -31,12 +33,12 @@ class Household:
         store: open; closed by whoever opened it.
         places: what people chose, as the store has it.
         version: of Pixi.
+        engine: answers.
+        library: holds the databases that personas name.
 
     Attributes:
-        engine: answers. Set by whoever builds both, before anything is received.
+        engine: see above.
     """
-
-    engine: Engine
 
     def __init__(
         self,
@@ -47,7 +49,11 @@ class Household:
         store: Store,
         places: Mapping[str, Place],
         version: str,
+        engine: Engine,
+        library: Library,
     ) -> None:
+        self.engine = engine
+        self._library = library
         self._settings = settings
         self._cast = cast
         self._models = models
@@ -70,6 +76,10 @@ class Household:
     def cast(self) -> Cast:
         """All personas, and what is wrong with files of them."""
         return self._cast
+
+    @cast.setter
+    def cast(self, cast: Cast) -> None:
+        self._cast = cast
 
     @property
     def personas(self) -> Mapping[str, Persona]:
@@ -99,14 +109,34 @@ class Household:
         persona = self._cast.personas.get(address.persona) or self._cast.personas[self._cast.default]
         return Role(persona, self._models.get(self._place_of(address).model))
 
+    async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
+        """Those of a cast who could answer here, once the databases that they name are open.
+
+        Args:
+            before: who there was until now: a persona that could not answer stays as it was.
+
+        Raises:
+            PixiError: the default persona could not answer, or what they name cannot be opened.
+        """
+        await self._library.want(name for each in cast.personas.values() for name in each.databases)
+        self._library.register(self.engine.addon)
+
+        def check(persona: Persona) -> None:
+            self._library.check(persona)
+            self.engine.check(persona)
+
+        return fitting(cast, check, before)
+
     async def change(self, settings: Settings, cast: Cast) -> None:
         """Go by new settings and personas from now on; turns under way end as they began.
 
         Raises:
-            PixiError: the new default model cannot be opened. Then everything stays as it was.
+            PixiError: a model that is to answer or to read cannot be opened. Then everything stays as it was.
         """
         await self._models.exchange(chosen_models(settings), settings.limits.seconds)
+        await self._library.change(settings, self._models.default)
         self._settings, self._cast = settings, cast
+        self.engine.tools.mask.learn(secrets_in(settings))
         conduct = self.engine.conduct
         conduct.limits = settings.limits
         conduct.prose, conduct.pace = settings.reply.prose, settings.reply.pace

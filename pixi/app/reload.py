@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
-from pixi.app.cast import fitting, folders_of, read_cast
+from pixi.app.cast import folders_of, read_cast
 from pixi.app.changes import NEED_RESTART, changed_keys, changed_personas
 from pixi.app.household import Household
 from pixi.app.watching import Watched, changes
@@ -47,7 +47,7 @@ class Reloading:
             if settings.origin is None and house.settings.origin is not None:
                 raise ConfigError(f"{house.settings.origin} is gone; put it back.")
             cast = await asyncio.to_thread(read_cast, settings, house.cast)
-            cast = fitting(cast, house.engine.check, house.cast)
+            cast = await house.admit(cast, house.cast)
             before, there = house.settings, house.cast
             if (settings, cast) == (before, there):
                 return
@@ -83,7 +83,7 @@ class Reloading:
         files = [origin, self._folder / ".env"]
         if outside.suffix.lower() == ".md":
             files.append(outside)
-        return Watched(tuple(files), folders)
+        return Watched(tuple(files), folders, (settings.databases.folder,))
 
 
 @asynccontextmanager

@@ -19,10 +19,11 @@ Print = Mapping[Path, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is watched: files, there or not, and folders of Markdown files."""
+    """What is watched: files, there or not, folders of Markdown files, and shelves: which folders they hold."""
 
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
+    shelves: tuple[Path, ...] = ()
 
 
 async def changes(watched: Callable[[], Watched]) -> AsyncGenerator[None, None]:
@@ -64,7 +65,8 @@ async def changes(watched: Callable[[], Watched]) -> AsyncGenerator[None, None]:
 def _places(watched: Watched) -> tuple[Path, ...]:
     """The folders to watch: those of the files, and each folder with the one above, to see it come back."""
     wanted = [file.absolute().parent for file in watched.files]
-    wanted += [place for folder in watched.folders for place in (folder.absolute(), folder.absolute().parent)]
+    for folder in (*watched.folders, *watched.shelves):
+        wanted += [folder.absolute(), folder.absolute().parent]
     return tuple(dict.fromkeys(place for place in wanted if place.is_dir()))
 
 
@@ -92,4 +94,9 @@ def _fingerprint(watched: Watched) -> Print:
         except OSError:
             continue
         prints[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    for shelf in watched.shelves:  # what changes inside of a folder there is its own matter
+        try:
+            prints |= {path: (0, 0, 0) for path in shelf.iterdir() if path.is_dir()}
+        except OSError:
+            continue
     return prints

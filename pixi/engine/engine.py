@@ -54,6 +54,7 @@ class Engine:
         keep: how many conversations stay in memory while they are idle.
 
     Attributes:
+        addon: the door through which commands and tools come in, as `setup` of an addon is given it.
         command: decorator that registers `async def name(context, argument)` as an inline command.
         tool: decorator that registers `async def name(context, ...)` as a tool. A persona uses the
             tools that it names.
@@ -83,11 +84,11 @@ class Engine:
 
         self.commands = CommandRegistry()
         self.tools = Toolbox()
-        addon = Addon(self.commands, self.tools)
-        self.command = addon.command
-        self.tool = addon.tool
+        self.addon = Addon(self.commands, self.tools)
+        self.command = self.addon.command
+        self.tool = self.addon.tool
         for setup in (basics.setup, *addons):
-            setup(addon)
+            setup(self.addon)
         self.conduct = Conduct(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
         self._role = Role(persona, model)
         self._cast = cast

@@ -39,8 +39,10 @@ class Eye:
 
 
 @asynccontextmanager
-async def eye(*files: Path, folders: tuple[Path, ...] = ()) -> AsyncIterator[Eye]:
-    async with aclosing(changes(lambda: Watched(files, folders))) as told:
+async def eye(
+    *files: Path, folders: tuple[Path, ...] = (), shelves: tuple[Path, ...] = ()
+) -> AsyncIterator[Eye]:
+    async with aclosing(changes(lambda: Watched(files, folders, shelves))) as told:
         opened = Eye(told)
         await opened.sees_a_change()  # the first is told at once
         try:
@@ -140,3 +142,17 @@ async def test_where_the_system_cannot_watch_it_is_looked_at(
         file.write_text("another")
         await told.sees_a_change()
     assert ways == [None, True]
+
+
+async def test_a_folder_that_comes_to_a_shelf_or_leaves_it_is_seen_and_what_it_holds_is_not(
+    tmp_path: Path,
+) -> None:
+    shelf = tmp_path / "databases"
+    async with eye(shelves=(shelf,)) as sees:
+        (shelf / "islands").mkdir(parents=True)
+        await sees.sees_a_change()
+        (shelf / "islands" / "ferry.md").write_text("It leaves at 07:40.")
+        (shelf / "README.md").write_text("Put folders here.")
+        await sees.sees_nothing(1.0)
+        (shelf / "islands").rename(tmp_path / "elsewhere")
+        await sees.sees_a_change()

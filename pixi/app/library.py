@@ -1,0 +1,262 @@
+"""The databases that are open, and the agent that reads them out: opened when a persona names them."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.app.model_pool import ModelPool
+from pixi.core.errors import ConfigError
+from pixi.core.persona import Persona
+from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database
+from pixi.settings import Settings
+
+if TYPE_CHECKING:
+    from pixi.knowledge.database import DirectoryDatabase
+    from pixi.knowledge.retrieval import RetrievalAgent
+    from pixi.models.embedder import Embedder
+    from pixi.models.model import Model
+    from pixi.toolbox.addon import Addon
+
+_HELPER = "helper"
+_ANSWER_SHARE = 0.85
+"""Of the time that a tool has, for the agent: then what it knows by then, or the passages, still go back."""
+
+Tell = Callable[[str], None]
+
+
+class Library:
+    """Databases by the names of their folders.
+
+    Args:
+        settings: where they are, and which model reads them out.
+        main: the model that answers; it reads too where the settings name no other for it. None: there is
+            none, and what reads is opened by itself.
+        follow: whether changes of the files are followed.
+        reads: whether there is to be an agent once a database is open.
+        progress: told what takes long.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        main: "Model | None",
+        *,
+        follow: bool = False,
+        reads: bool = True,
+        progress: Tell,
+    ) -> None:
+        self._settings = settings
+        self._main = main
+        self._follow = follow
+        self._reads = reads
+        self._progress = progress
+        self._open: dict[str, DirectoryDatabase] = {}
+        self._shelved: dict[str, Shelved] = {}
+        self._registered: set[str] = set()
+        self._helper: ModelPool | None = None
+        self._agent: RetrievalAgent | None = None
+        self._embedder: Embedder | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def databases(self) -> Mapping[str, "DirectoryDatabase"]:
+        """Those that are open, by name."""
+        return self._open
+
+    @property
+    def agent(self) -> "RetrievalAgent":
+        """Who reads entries out. There is one once a database is open, if there is to be one."""
+        assert self._agent is not None
+        return self._agent
+
+    def find(self, name: str) -> Shelved:
+        """The database of a name, open or not; upper and lower case are the same.
+
+        Raises:
+            ConfigError: there is none, or the settings do not allow it; the text names the mend.
+        """
+        folders = folders_of(self._settings)
+        found = find_database(name, folders)
+        allowed = self._settings.databases.names
+        if allowed is not None and found not in databases_in(folders, allowed):
+            raise ConfigError(f"`names` of [databases] leaves out the database {found.name!r}; add it there.")
+        return found
+
+    def check(self, persona: Persona) -> None:
+        """See that there is every database that a persona names.
+
+        Raises:
+            ConfigError: one is missing; the text names the nearest.
+        """
+        for name in persona.databases:
+            try:
+                self.find(name)
+            except ConfigError as error:
+                origin = persona.origin or "in code"
+                raise ConfigError(f"persona {persona.name!r} ({origin}): {error}") from None
+
+    async def want(self, names: Iterable[str]) -> None:
+        """Open databases, as far as they exist and are not open. Reading their files goes on beside.
+
+        Raises:
+            ConfigError: one cannot be opened, or the model that is to read.
+            ModelError: that model's server cannot be asked.
+        """
+        async with self._opening:
+            for name in names:
+                try:
+                    shelved = await asyncio.to_thread(self.find, name)
+                except ConfigError:
+                    continue  # `check` tells of it
+                if shelved.name not in self._open:
+                    await self._open_one(shelved)
+            if self._open and self._reads and self._agent is None:
+                await self._open_agent()
+
+    def register(self, addon: "Addon") -> None:
+        """Register the tools of the databases that are open, as far as they are not registered."""
+        from pixi.addons.knowledge import knowledge_of
+
+        for name, database in self._open.items():
+            if name not in self._registered:
+                knowledge_of(database, self.agent, self._shelved[name].tool)(addon)
+                self._registered.add(name)
+
+    async def change(self, settings: Settings, main: "Model") -> None:
+        """Go by new settings: what is asked from now on goes to the model that they name for it.
+
+        Raises:
+            PixiError: that model cannot be opened. Then everything stays as it was.
+        """
+        if self._agent is not None:
+            self._agent.model = await self._reader(settings, main)
+        here = (
+            self._settings
+        )  # where databases are, and what is known of their meanings, holds from the start
+        self._settings = replace(
+            settings, databases=here.databases, embedding_model=here.embedding_model, sources=here.sources
+        )
+        self._main = main
+
+    async def close(self) -> None:
+        """Close all of them, and what reads."""
+        for database in self._open.values():
+            await database.close()
+        self._open.clear()
+        if self._agent is not None:
+            await self._agent.close()
+        if self._helper is not None:
+            await self._helper.close()
+        if self._embedder is not None:
+            await self._embedder.close()
+
+    async def _open_one(self, shelved: Shelved) -> None:
+        from pixi.knowledge.database import DirectoryDatabase
+
+        if self._embedder is None and self._settings.embedding_model is not None:
+            self._embedder = _open_embedder(self._settings)
+        self._open[shelved.name] = await DirectoryDatabase.open(
+            shelved.folder,
+            name=shelved.name,
+            embedder=self._embedder,
+            progress=self._progress,
+            follow=self._follow,
+        )
+        self._shelved[shelved.name] = shelved
+
+    async def _open_agent(self) -> None:
+        from pixi.knowledge.retrieval import RetrievalAgent
+
+        self._agent = RetrievalAgent(
+            await self._reader(self._settings, self._main),
+            cache=_cache() / "answers.db",
+            seconds=self._settings.limits.tool_seconds * _ANSWER_SHARE,
+        )
+
+    async def _reader(self, settings: Settings, main: "Model | None") -> "Model":
+        """The model that reads: the one that answers, unless the settings name another."""
+        if main is not None and settings.helper_model == settings.model:
+            return main
+        chosen = {_HELPER: settings.helper_model}
+        if self._helper is None:
+            helper = ModelPool(chosen, settings.limits.seconds, self._progress)
+            await helper.open_default()
+            self._helper = helper
+        else:
+            await self._helper.exchange(chosen, settings.limits.seconds)
+        return self._helper.default
+
+
+@asynccontextmanager
+async def open_library(
+    settings: Settings,
+    *,
+    names: Iterable[str] | None = None,
+    main: "Model | None" = None,
+    reads: bool = True,
+    follow: bool = False,
+    progress: Tell = lambda _: None,
+) -> AsyncGenerator[Library, None]:
+    """Open databases, and close them again whatever happens.
+
+    Args:
+        settings: where they are.
+        names: which; None: all that there are.
+        main: see `Library`.
+        reads: whether the agent is opened, too: it needs a model.
+        follow: see `Library`.
+        progress: told what takes long, and "" when nothing does any more.
+
+    Raises:
+        ConfigError: one of `names` is not there, or a part cannot be opened.
+    """
+    library = Library(settings, main, follow=follow, reads=reads, progress=progress)
+    try:
+        if names is None:
+            names = [each.name for each in await asyncio.to_thread(shelved_databases, settings)]
+        else:
+            names = [library.find(name).name for name in names]
+        await library.want(names)
+        yield library
+    finally:
+        await library.close()
+
+
+def shelved_databases(settings: Settings) -> list[Shelved]:
+    """The databases that the settings allow.
+
+    Raises:
+        ConfigError: one that they name is not there, or a folder cannot be read.
+    """
+    return databases_in(folders_of(settings), settings.databases.names)
+
+
+def folders_of(settings: Settings) -> tuple[Path, ...]:
+    """Where databases are looked for.
+
+    Raises:
+        ConfigError: the folder that somebody named is not there.
+    """
+    return database_folders(settings.databases.folder, must_exist="databases.folder" in settings.sources)
+
+
+def _open_embedder(settings: Settings) -> "Embedder":
+    from pixi.models.embeddings import OpenAIEmbeddings
+
+    chosen = settings.embedding_model
+    assert chosen is not None
+    return OpenAIEmbeddings(
+        chosen.name,
+        base_url=chosen.base_url,
+        api_key=chosen.api_key.reveal() if chosen.api_key else None,
+        extra_body=chosen.extra_body,
+    )
+
+
+def _cache() -> Path:
+    import platformdirs
+
+    return platformdirs.user_cache_path("pixi-persona")

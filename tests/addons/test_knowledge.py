@@ -1,0 +1,120 @@
+"""What a model gets from a database's two tools: results, and the mend for a slip."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from pixi.addons.knowledge import knowledge_of, query_result, search_result
+from pixi.core.errors import ToolError
+from pixi.knowledge.database import DirectoryDatabase
+from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.testing import ScriptedModel
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.tools import Toolbox
+
+FERRY = "# The ferry\n\nThe ferry leaves at 07:40. A crossing costs four crowns.\n"
+TOPPINGS = "# Lemon and sugar\n\nLemon wants thin pancakes.\n"
+NOBODY = RetrievalAgent(None)
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[DirectoryDatabase]:
+    folder = tmp_path / "islands"
+    folder.mkdir()
+    (folder / "README.md").write_text("# The archive\n\nLife on the\nisland.\n\nMore that no model needs.\n")
+    (folder / "ferry.md").write_text(FERRY)
+    (folder / "toppings.md").write_text(TOPPINGS)
+    opened = await DirectoryDatabase.open(folder, cache=tmp_path / "cache")
+    await opened.ready()
+    yield opened
+    await opened.close()
+
+
+async def ids(database: DirectoryDatabase, query: str) -> list[int]:
+    return [each["id"] for each in (await search_result(database, query))["results"]]
+
+
+async def test_a_search_gives_ids_titles_and_snippets(database: DirectoryDatabase) -> None:
+    result = await search_result(database, "ferry crosing")
+    assert result == {
+        "database": "islands",
+        "results": [
+            {
+                "id": result["results"][0]["id"],
+                "title": "The ferry",
+                "snippet": "The ferry leaves at 07:40. A crossing costs four crowns.",
+            }
+        ],
+        "read_as": {"crosing": "crossing"},
+    }
+
+
+async def test_what_is_nowhere_is_said_to_be_nowhere(database: DirectoryDatabase) -> None:
+    result = await search_result(database, "xylophone")
+    assert result["results"] == []
+    assert result["note"].startswith("Nothing was found.")
+
+
+async def test_entries_are_read_for_a_question_in_the_documents_own_words(
+    database: DirectoryDatabase,
+) -> None:
+    (ferry,) = await ids(database, "ferry")
+    result = await query_result(database, NOBODY, "What does a crossing cost?", [ferry])
+    assert "A crossing costs four crowns." in result["relevant"][0]["fact"]
+    assert result["relevant"][0]["source"]["id"] == ferry
+
+
+async def test_without_ids_the_best_entries_are_read(database: DirectoryDatabase) -> None:
+    result = await query_result(database, NOBODY, "What does a crossing cost?")
+    assert "four crowns" in result["relevant"][0]["fact"]
+
+
+async def test_a_bad_id_among_good_ones_is_named_and_the_good_ones_answer(
+    database: DirectoryDatabase,
+) -> None:
+    (ferry,) = await ids(database, "ferry")
+    result = await query_result(database, NOBODY, "What does a crossing cost?", [1, ferry, ferry])
+    assert result["unknown_ids"] == [1]
+    assert result["relevant"]
+
+
+async def test_bad_ids_alone_are_an_error_that_names_the_mend(database: DirectoryDatabase) -> None:
+    with pytest.raises(ToolError, match=r"no entry 1, 2\. Search first"):
+        await query_result(database, NOBODY, "What does a crossing cost?", [1, 2])
+
+
+async def test_no_more_than_a_few_entries_are_read_and_the_rest_is_named(database: DirectoryDatabase) -> None:
+    (ferry,) = await ids(database, "ferry")
+    result = await query_result(database, NOBODY, "What does a crossing cost?", [ferry, *range(1, 10)])
+    assert result["not_read"] == [8, 9]
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+async def test_an_empty_question_is_an_error(database: DirectoryDatabase, question: str) -> None:
+    with pytest.raises(ToolError, match="empty"):
+        await query_result(database, NOBODY, question)
+
+
+async def test_a_model_that_reads_is_asked_with_the_entry_alone(database: DirectoryDatabase) -> None:
+    model = ScriptedModel('{"relevant": []}')
+    (ferry,) = await ids(database, "ferry")
+    await query_result(database, RetrievalAgent(model), "What does a crossing cost?", [ferry])
+    shown = "\n".join(line.text for request in model.requests for line in request.lines)
+    assert "four crowns" in shown
+    assert "Lemon" not in shown
+
+
+async def test_the_tools_say_what_they_search(database: DirectoryDatabase) -> None:
+    tools = Toolbox()
+    knowledge_of(database, NOBODY, "islands_1")(Addon(CommandRegistry(), tools))
+    search, query = tools
+    assert (search.name, query.name) == ("search_islands_1_database", "query_islands_1_database")
+    assert search.schema.description.startswith(
+        'Search The archive (the folder "islands"): Life on the island.\n\nGives ids'
+    )
+    assert "More that" not in search.schema.description
+    assert {search.source, query.source} == {"database:islands"}
+    assert not search.writes
+    assert set(query.schema.parameters["required"]) == {"query"}

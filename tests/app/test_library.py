@@ -1,0 +1,109 @@
+"""The databases that a house holds: opened for who names them, checked, read by the model of the settings."""
+
+from pathlib import Path
+
+import pytest
+
+from pixi.app.library import open_library
+from pixi.core.errors import ConfigError
+from pixi.core.persona import Persona
+from pixi.settings import Settings
+from pixi.testing import ScriptedModel
+from tests.app.scene import house_in, persona_file, reading, settings_file
+from tests.app.test_reload import Scene, scene
+from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+
+__all__ = ["scene"]
+
+KEEPER = "---\nname: {0}\ndatabases: [{1}]\n---\n\nYou are {0}.\n"
+
+
+def database(folder: Path, name: str, text: str = "The ferry leaves at 07:40.") -> None:
+    (folder / "databases" / name).mkdir(parents=True)
+    (folder / "databases" / name / "one.md").write_text(text)
+
+
+def settings(folder: Path, more: str = "") -> Settings:
+    (folder / "pixi.toml").write_text(more)
+    return reading(folder)()
+
+
+async def test_all_databases_are_open_and_can_be_searched_without_any_model(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    async with open_library(settings(tmp_path), reads=False) as library:
+        assert {"islands", "pancakes", "pixi-manual"} <= library.databases.keys()
+        found = await library.databases["islands"].search("ferry")
+        assert [hit.source.title for hit in found.hits] == ["one"]
+
+
+async def test_ones_own_folder_comes_before_the_shipped_one_of_its_name(tmp_path: Path) -> None:
+    database(tmp_path, "pancakes", "Only this is known of pancakes.")
+    async with open_library(settings(tmp_path), names=["Pancakes"], reads=False) as library:
+        assert list(library.databases) == ["pancakes"]
+        assert library.databases["pancakes"].folder == (tmp_path / "databases" / "pancakes").resolve()
+
+
+async def test_a_name_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    with pytest.raises(ConfigError, match=r"islnads.*`islands`"):
+        async with open_library(settings(tmp_path), names=["islnads"], reads=False):
+            pass
+
+
+async def test_the_settings_say_which_databases_there_are(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    database(tmp_path, "diary")
+    some = settings(tmp_path, '[databases]\nnames = ["islands"]\n')
+    async with open_library(some, reads=False) as library:
+        assert list(library.databases) == ["islands"]
+        with pytest.raises(ConfigError, match="`names` of \\[databases\\] leaves out the database 'diary'"):
+            library.check(Persona("Mo", "You are Mo.", databases=("diary",)))
+
+
+async def test_a_folder_of_databases_that_somebody_named_must_be_there(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    with pytest.raises(ConfigError, match="databasis"):
+        async with open_library(settings(tmp_path, '[databases]\nfolder = "databasis"\n'), reads=False):
+            pass
+
+
+async def test_the_model_that_answers_reads_unless_another_is_named(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    main = ScriptedModel()
+    async with ScriptedOpenAI() as server:
+        at = f'base_url = "{server.base_url}"\n'
+        one = settings(tmp_path, f'[model]\nname = "big"\n{at}')
+        async with open_library(one, names=["islands"], main=main) as library:
+            assert library.agent.model is main
+        two = settings(tmp_path, f'[model]\nname = "big"\n{at}[helper_model]\nname = "cheap"\n')
+        async with open_library(two, names=["islands"], main=main) as library:
+            assert library.agent.model is not None
+            assert library.agent.model.name == "cheap"
+            await library.change(one, main)
+            assert library.agent.model is main
+            await library.change(two, main)
+            assert library.agent.model.name == "cheap"
+
+
+async def test_a_bot_opens_what_its_personas_name_and_no_more(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    persona_file(tmp_path, "pixi")
+    persona_file(tmp_path, "keeper", KEEPER.format("Keeper", "islands"))
+    async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:
+        settings_file(tmp_path, server)
+        async with house_in(tmp_path) as house:
+            names = {tool.name for tool in house.engine.tools}
+            assert {"search_islands_database", "query_islands_database", "recall"} <= names
+            assert "search_pixi_manual_database" not in names
+
+
+async def test_a_persona_whose_database_is_missing_is_told_of_and_comes_when_it_is_there(
+    scene: Scene,
+) -> None:
+    persona_file(scene.folder, "keeper", KEEPER.format("Keeper", "islands"))
+    told = await scene.look()
+    assert any("no database `islands`" in line and "keeper.md" in line for line in told), told
+    assert "keeper" not in scene.house.personas
+    database(scene.folder, "islands")
+    assert await scene.look() == ["INFO: personas changed: keeper new"]
+    assert "search_islands_database" in {tool.name for tool in scene.house.engine.tools}
