@@ -3,9 +3,10 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from pixi.core.venue import Audience, Venue
@@ -15,6 +16,7 @@ LONGEST_FACT = 300
 
 _WIDTH = {"one": 0, "some": 1, "all": 2}
 _MORE = 2  # words that the fuller of two facts may have, and still be the same
+_NEAR = 75  # of a hundred: what is less alike at a glance is not looked at closely
 _SLIPS = 3  # words in which a typing mistake may stand
 
 _JOINERS = "\u200c\u200d"  # unseen, and part of how Persian, Hindi and emoji are written
@@ -78,6 +80,14 @@ def one_fact(text: str) -> str:
     return line if len(line) <= LONGEST_FACT else f"{line[: LONGEST_FACT - 1].rstrip()}…"
 
 
+def those_that_say_the_same(fact: str, others: Sequence[str]) -> list[int]:
+    """The places of the facts among others that say the same as this one: see `says_the_same`."""
+    near = process.extract_iter(
+        fact, others, scorer=fuzz.token_set_ratio, processor=_plain, score_cutoff=_NEAR
+    )
+    return [place for _, _, place in near if says_the_same(fact, others[place])]
+
+
 def says_the_same(one: str, other: str) -> bool:
     """Whether two facts are the same but for order, typing mistakes, and a word or two more in one of them.
 
@@ -99,7 +109,11 @@ def says_the_same(one: str, other: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return _WORD.findall(_plain(text))
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _is_a_slip(word: str, other: str) -> bool:

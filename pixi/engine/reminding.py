@@ -21,7 +21,7 @@ RECALL = "recall"
 _MOST_FACTS = 3
 _MOST_CHARACTERS = 400  # of all facts together
 _MOST_PEOPLE = 8
-_LEAST_SCORE = 0.6  # one telling word, even if it is mistyped or a few facts share it
+_LEAST_SCORE = 0.5  # one telling word, even if it is mistyped or a few facts share it
 
 
 async def reminders_for(

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, get_args
 
-from pixi.core.memory import Memory, says_the_same
+from pixi.core.memory import Memory, those_that_say_the_same
 from pixi.core.venue import Audience
 
 MOST = 200
@@ -22,7 +22,8 @@ def remember(db: sqlite3.Connection, memory: Memory) -> tuple[Memory, tuple[Memo
     the one goes that came back least often, of these the oldest.
     """
     older = memories(db, memory.person, memory.persona)
-    same = tuple(one for one in older if one.where == memory.where and says_the_same(one.text, memory.text))
+    circle = [one for one in older if one.where == memory.where]
+    same = tuple(circle[at] for at in those_that_say_the_same(memory.text, [one.text for one in circle]))
     uses = 0
     for one in same:
         (used,) = db.execute("DELETE FROM memories WHERE id = ? RETURNING uses", (one.id,)).fetchone()
