@@ -25,5 +25,7 @@ def suffix_of(name: str) -> str:
         name: of a file, without its folders.
     """
     start, last = os.path.splitext(name.lower())
-    both = os.path.splitext(start)[1] + last
-    return both if both in SUFFIXES else last if last in SUFFIXES else ""
+    if last == ".zst":
+        both = os.path.splitext(start)[1] + last
+        return both if both in SUFFIXES else last
+    return last if last in SUFFIXES else ""

@@ -54,7 +54,8 @@ class Tidier:
         """
         for document in documents:
             sections = tuple(_tidy(section) for section in document.sections if section.text.strip())
-            tidy = Document(self._own_key(document.key), short(document.title, _LONGEST_TITLE), sections)
+            key = self._own_key(document) if document.key else ""
+            tidy = Document(key, short(document.title, _LONGEST_TITLE), sections)
             if not sections:
                 if not tidy.title:
                     continue
@@ -62,16 +63,16 @@ class Tidier:
             self._count(tidy)
             yield tidy
 
-    def _own_key(self, key: str) -> str:
-        """The key, made unlike those before: the second of the same name is `name#2`."""
-        if not key:
-            return key
-        clean = one_line(key)
-        if len(clean) > _LONGEST_KEY:
-            clean = hashlib.sha256(sendable(key).encode()).hexdigest()[:32]
-        times = self._keys.get(clean, 0) + 1
-        self._keys[clean] = times
-        return clean if times == 1 else f"{clean}#{times}"
+    def _own_key(self, document: Document) -> str:
+        """The key, made unlike those before: by the content, then by counting, that few change by an edit."""
+        key = one_line(document.key)
+        if len(key) > _LONGEST_KEY:
+            key = _digest(document.key)
+        if key in self._keys:
+            key = f"{key}#{_digest(*(section.text for section in document.sections))[:8]}"
+        times = self._keys.get(key, 0) + 1
+        self._keys[key] = times
+        return key if times == 1 else f"{key}#{times}"
 
     def _count(self, document: Document) -> None:
         self._characters += weight(document)
@@ -82,6 +83,10 @@ class Tidier:
             )
         if self._records > self._limits.records:
             raise SetAside(f"holds more than {self._limits.records:,} records; split it into smaller files")
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(map(sendable, texts)).encode()).hexdigest()[:32]
 
 
 def _tidy(section: Section) -> Section:

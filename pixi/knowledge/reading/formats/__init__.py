@@ -5,6 +5,7 @@ order, as it comes to them, and raises `SetAside` where it can make none.
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 
 from pixi.knowledge.entry import Document
@@ -50,5 +51,10 @@ def read_documents(original: Original, tell: Tell) -> Iterable[Document]:
     suffix = suffixes.suffix_of(original.name)
     if not suffix:
         raise SetAside(f"is of no kind that can be read; those are {', '.join(sorted(suffixes.SUFFIXES))}")
-    reader: Reader = import_module(f"{__name__}.{_MODULE_OF[suffix]}").read
-    return reader(original, tell)
+    return _reader(_MODULE_OF[suffix])(original, tell)
+
+
+@cache
+def _reader(module: str) -> Reader:
+    reader: Reader = import_module(f"{__name__}.{module}").read
+    return reader

@@ -27,6 +27,7 @@ _IMAGE_OR_LINK = re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])")
 _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^{}]*\}$")
 _EMPHASIS = re.compile(r"(?<!\\)(\*{1,3}|`+|~~|(?<!\w)_{1,3}(?=\w)|(?<=\w)_{1,3}(?!\w))")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+_MARKED = re.compile(r"[\\`*_~\[\]<>&{}]|\s\s|\t")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -41,7 +42,10 @@ def read(original: Original, tell: Tell) -> Iterable[Document]:
 
 def plain_heading(text: str) -> str:
     """A heading without its marks: emphasis, links, images, tags, attributes, escapes."""
-    text = _ATTRIBUTES.sub("", text.strip())
+    text = text.strip()
+    if not _MARKED.search(text):
+        return text
+    text = _ATTRIBUTES.sub("", text)
     text = _IMAGE_OR_LINK.sub(r"\1", text)
     text = _TAG.sub("", text)
     text = _EMPHASIS.sub("", text)

@@ -38,7 +38,9 @@ def outlined(lines: Sequence[str], headings: Sequence[Heading], title: str = "",
         first: the line, from 0, on which the text begins: what is before is no part of it.
     """
     top = _title(headings)
-    if top is not None:
+    if top is not None and title and top.text not in title:
+        top = None  # it says something that the title does not
+    elif top is not None:
         title = title or top.text
     ends = [heading.start for heading in headings] + [len(lines)]
     opening = section_of(lines, first, ends[0])

@@ -1,0 +1,163 @@
+"""Records, of JSON or of a table, made into documents: which of their fields is what."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading.outcome import SetAside
+
+_KEYS = ("_id", "id", "uuid", "guid", "key", "slug", "url", "uri", "link", "permalink")
+_TITLES = (
+    *("title", "name", "headline", "heading", "subject", "question", "label", "term", "word"),
+    *("标题", "標題", "名称", "名稱", "题目", "问题", "問題", "عنوان", "نام", "سوال", "سؤال", "العنوان"),
+)
+_TEXTS = (
+    *("text", "content", "contents", "body", "article", "passage", "paragraph", "context", "document"),
+    *("description", "answer", "abstract", "summary", "definition"),
+    *("正文", "内容", "內容", "文本", "答案", "متن", "محتوا", "پاسخ", "جواب", "النص"),
+)
+_UNASKED = frozenset({"_id", "id", "uuid", "guid"})  # names that nobody would ask for
+_LONG = 200  # characters: a longer value is a section of its own
+
+Values = Mapping[str, object]
+
+
+def document_of(
+    record: object, *, key: str | None = None, line: int = 0, depth: int = 64, plain: bool = False
+) -> Document:
+    """A record as a document.
+
+    Args:
+        record: what JSON knows; a table's rows are objects of texts.
+        key: what names it, where that is known; None: what in the record itself does, else its content.
+        line: the file's line on which it stands; 0: not known.
+        depth: of objects in objects, at most.
+        plain: every value stands on a line of its own, however long.
+
+    Raises:
+        SetAside: it is nested deeper.
+    """
+    if not isinstance(record, dict):
+        own = key if key is not None else _digest(record)
+        return _document(own, "", [("", "\n".join(_rendered(record, depth)))], line)
+    names = _by_lower_case(record)
+    titled = _first(record, names, _TITLES)
+    told = _first(record, names, _TEXTS, several=True)
+    named = _first(record, names, _KEYS)
+    title = _said(record[titled]) if titled is not None else ""
+    own = key if key is not None else _said(record[named]) if named is not None else title or _digest(record)
+    left_out = {titled, told, *(names[name] for name in _UNASKED & names.keys())}
+    rest = {name: value for name, value in record.items() if name not in left_out}
+    main = _said(record[told]) if told is not None else ""
+    return _document(own, title, list(_texts(main, rest, depth, plain)), line)
+
+
+def _by_lower_case(record: Values) -> dict[str, str]:
+    """The names of the fields by what they are in lower case; of two the first."""
+    return {name.strip().lower(): name for name in reversed(tuple(record))}
+
+
+def main_text(record: Values) -> bool:
+    """Whether one of the fields is what the record has to say."""
+    return _first(record, _by_lower_case(record), _TEXTS) is not None
+
+
+def _document(key: str, title: str, texts: Sequence[tuple[str, str]], line: int) -> Document:
+    sections = tuple(
+        Section(text.strip("\n"), heading, line, on_one_line=line > 0)
+        for heading, text in texts
+        if text.strip()
+    )
+    return Document(key, title, sections)
+
+
+def _first(
+    record: Values, names: Mapping[str, str], wanted: Sequence[str], *, several: bool = False
+) -> str | None:
+    """The first of the wanted names that has something to say."""
+    for name in wanted:
+        field = names.get(name)
+        if field is None:
+            continue
+        value = record[field]
+        if several and isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+            return field
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return field
+    return None
+
+
+def _said(value: object) -> str:
+    return "\n".join(map(str, value)) if isinstance(value, list) else str(value).strip()
+
+
+def _texts(main: str, rest: Values, depth: int, plain: bool) -> Iterator[tuple[str, str]]:
+    """What a record says, first of all in one piece, and each of its long fields, with its heading."""
+    lines = []
+    own: list[tuple[str, str]] = []
+    for name, value in rest.items():
+        short = _short(value)
+        if short is None and plain:
+            short = str(value)
+        if short is None:
+            own.append((name, "\n".join(_rendered(value, depth - 1))))
+        elif short:
+            lines.append(f"{name}: {short}")
+    facts = "\n".join(lines)
+    yield "", f"{main}\n\n{facts}" if main and facts else main or facts
+    yield from own
+
+
+def _short(value: object) -> str | None:
+    """The value on one line; "" where it says nothing; None: it is too long for that, or made of others."""
+    if value is None or (isinstance(value, list | dict) and not value):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(part, str | int | float) for part in value):
+        value = ", ".join(map(str, value))
+    if isinstance(value, str | int | float):
+        text = str(value).strip()
+        return text if len(text) <= _LONG and "\n" not in text else None
+    return None
+
+
+def _rendered(value: object, depth: int, indent: str = "") -> Iterator[str]:
+    """The value as lines: names with colons, items with dashes, what is inside further in."""
+    if depth <= 0:
+        raise SetAside("nests objects too deep; flatten it")
+    match value:
+        case dict():
+            for name, part in value.items():
+                short = _short(part)
+                if short is None:
+                    yield f"{indent}{name}:"
+                    yield from _rendered(part, depth - 1, indent + "  ")
+                elif short:
+                    yield f"{indent}{name}: {short}"
+        case list():
+            for part in value:
+                yield from _item(part, depth, indent)
+        case None:
+            return
+        case _:
+            yield from (f"{indent}{line}" for line in str(value).split("\n"))
+
+
+def _item(part: object, depth: int, indent: str) -> Iterator[str]:
+    short = _short(part)
+    if short is not None:
+        if short:
+            yield f"{indent}- {short}"
+        return
+    lines = _rendered(part, depth - 1, indent + "  ")
+    for first in lines:
+        yield f"{indent}- {first[len(indent) + 2 :]}"
+        break
+    yield from lines
+
+
+def _digest(record: object) -> str:
+    """Of the content: it does not change when the records before it do."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:24]

@@ -1,0 +1,39 @@
+"""Reads a file in this very process: what the readers make of it, without what keeps them apart."""
+
+import os
+from pathlib import Path
+
+from pixi.knowledge.entry import Section
+from pixi.knowledge.reading import Documents, Limits
+from pixi.knowledge.reading.formats import read_documents
+from pixi.knowledge.reading.opening import open_original
+from pixi.knowledge.reading.tidying import Tidier
+
+
+def read(path: Path, limits: Limits | None = None) -> Documents:
+    limits = limits or Limits()
+    notes: list[str] = []
+    original = open_original(os.fsencode(path), limits)
+    with original.file:
+        documents = list(Tidier(limits).tidied(read_documents(original, notes.append)))
+    return Documents(documents, "; ".join(notes))
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def sections(documents: Documents) -> tuple[Section, ...]:
+    """Those of the one document that there is."""
+    (document,) = documents
+    return document.sections
+
+
+def check_lines(documents: Documents, text: str) -> None:
+    """Every section stands in the file where it says."""
+    lines = text.split("\n")
+    for section in sections(documents):
+        below = section.text.split("\n")
+        at = section.line - 1
+        assert [line.strip() for line in below] == [line.strip() for line in lines[at : at + len(below)]]
