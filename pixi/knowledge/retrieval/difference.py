@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import Literal
 
 from pixi.knowledge.retrieval.lists import opposites, word_list
 from pixi.knowledge.retrieval.matching import Matched, Stretch, matched, weight_of
-from pixi.knowledge.retrieval.words import Token
+from pixi.knowledge.retrieval.words import Analyser, Token
 
 Reason = Literal["empty", "foreign", "numbers", "words", "opposite", "negation", "roles"]
 
@@ -128,10 +129,10 @@ def _opposed(said: list[Token], own: Sequence[int], source: list[Token]) -> bool
     """Whether a word that is not in the source has its opposite there."""
     if not own:
         return False
-    against = opposites()
-    forms = {form for token in source for form in (token.form, token.stem)}
-    if any(against.get(form, frozenset()) & forms for at in own for form in (said[at].form, said[at].stem)):
+    stems = {token.stem for token in source}
+    if any(_opposite_stems().get(said[at].stem, frozenset()) & stems for at in own):
         return True
+    against = opposites()
     glyphs = _text(source)
     here = _text(said)
     for at in own:
@@ -140,6 +141,19 @@ def _opposed(said: list[Token], own: Sequence[int], source: list[Token]) -> bool
                 if any(other in glyphs and other not in here for other in against.get(word, ())):
                     return True
     return False
+
+
+@cache
+def _opposite_stems() -> dict[str, frozenset[str]]:
+    analyser = Analyser()
+
+    def stem(word: str) -> str:
+        return next((token.stem for token in analyser.tokens(word)), word)
+
+    found: dict[str, frozenset[str]] = {}
+    for word, others in opposites().items():
+        found[stem(word)] = found.get(stem(word), frozenset()) | {stem(other) for other in others}
+    return found
 
 
 def _text(tokens: list[Token]) -> str:
@@ -189,7 +203,7 @@ def _clauses(source: list[Token]) -> list[list[int]]:
 
 def _roles_differ(said: list[Token], found: Matched, source: list[Token]) -> bool:
     """Whether two names have changed places round a word that stands between them in both."""
-    names = [at for at, token in enumerate(said) if at in found.place and source[found.place[at]].name]
+    names = [at for at, there in found.place.items() if said[at].name or source[there].name]
     for one, other in pairwise(names):
         there = found.place[other], found.place[one]
         if there[0] >= there[1] or said[one].stem == said[other].stem:

@@ -5,6 +5,7 @@ from typing import Final
 
 _BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
 _BARE = re.compile(r"[^\s,:{}\[\]\"']+")
+_CODES = re.compile(r"u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*")  # pairs of surrogates belong together
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’", "`": "`"}
 _DEEPEST = 20
@@ -120,9 +121,7 @@ def _string(text: str, at: int) -> tuple[object, int]:
 
 
 def _escaped(text: str, at: int) -> tuple[str, int]:
-    if text[at] == "u":
-        digits = text[at + 1 : at + 5]
-        if re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-            code = int(digits, 16)
-            return ("\ufffd" if 0xD800 <= code < 0xE000 else chr(code)), at + 5
+    if codes := _CODES.match(text, at):
+        units = bytes.fromhex(codes[0].replace("\\u", "").removeprefix("u"))
+        return units.decode("utf-16-be", "replace"), codes.end()
     return _ESCAPES.get(text[at], text[at]), at + 1

@@ -27,6 +27,7 @@ _WORDS = {
     "certain": 0.95,
 }
 _UNSAID = 0.5
+_NOTHING = re.compile(r"\[\s*\]|\bnull\b|\bNone\b")
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _BULLET = re.compile(r"^\s*(?:[-*•>]+|\d{1,3}[.)]|\[\d+\])\s*")
 _QUOTES = "\"'“”‘’«»「」`* \t"
@@ -62,7 +63,8 @@ def claims_in(reply: str) -> Claims:
         listed = _listed(value)
         if listed is not None:
             claims = [claim for item in listed[:_MOST_CLAIMS] if (claim := _claim(item)) is not None]
-            if claims or not listed:  # `as line [12] says` is no list of facts
+            # `as line [12] says` is no list of facts, and one that was cut off before the first is not empty.
+            if claims or (not listed and _NOTHING.search(reply)):
                 return Claims(tuple(dict.fromkeys(claims)), certain=True)
     lines = (_BULLET.sub("", line).strip(_QUOTES) for line in reply.splitlines()[:_MOST_CLAIMS])
     return Claims(tuple(Claim(line, None, _UNSAID) for line in lines if line), certain=False)
@@ -110,12 +112,12 @@ def _listed(value: object) -> list[object] | None:
     fields = {str(key).strip().lower(): field for key, field in value.items()}
     for name in _LISTS:
         if name in fields:
-            inner = fields[name]
-            return inner if isinstance(inner, list) else [] if inner is None else [inner]
-    if any(name in fields for name in _TEXTS):
+            given = fields[name]
+            return given if isinstance(given, list) else [] if given is None else [given]
+    inner = next((field for field in fields.values() if isinstance(field, list)), None)
+    if any(name in fields for name in _TEXTS) and not (inner and isinstance(inner[0], dict)):
         return [value]
-    inner_lists = [field for field in fields.values() if isinstance(field, list)]
-    return inner_lists[0] if inner_lists else None
+    return inner
 
 
 def _claim(item: object) -> Claim | None:
