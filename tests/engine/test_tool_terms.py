@@ -1,0 +1,179 @@
+"""A persona's tools come and go while it runs; and no person's answer is waited for in the turn's time."""
+
+import asyncio
+import time
+
+import pytest
+
+from pixi.channels.channel import Question, Verdict
+from pixi.core.errors import ConfigError
+from pixi.core.events import Failed
+from pixi.core.limits import Limits
+from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.persona import Persona
+from pixi.engine import Engine
+from pixi.testing import RecordingChannel, ScriptedModel
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from pixi.toolbox.tools import tool_from
+from tests.engine.scene import Scene, scene, until
+
+BANNER = Persona("Pixi", "x", tools=("ban",))
+
+
+async def search_cakes_database(context: Context, keyword: str) -> str:
+    """search"""
+    return keyword
+
+
+async def query_cakes_database(context: Context, query: str) -> str:
+    """query"""
+    return query
+
+
+def cakes(addon: Addon) -> None:
+    for function in (search_cakes_database, query_cakes_database):
+        addon.tool(source="database:cakes")(function)
+
+
+def banning(addon: Addon) -> None:
+    @addon.tool(approval=True, timeout=0.05)
+    async def ban(context: Context) -> str:
+        """ban"""
+        return "banned"
+
+
+def told(here: Scene) -> list[str]:
+    return [line.text for line in here.history() if isinstance(line, ToolLine)]
+
+
+async def test_a_persona_has_the_tools_of_its_databases_and_none_unless_it_names_some() -> None:
+    for persona, names in (
+        (Persona("P", "x", databases=("cakes",)), ["search_cakes_database", "query_cakes_database"]),
+        (
+            Persona("P", "x", tools=("query_cakes_database",), databases=("cakes",)),
+            ["query_cakes_database", "search_cakes_database"],
+        ),
+        (Persona("P", "x"), []),
+    ):
+        model = ScriptedModel("[SEND: hi]")
+        async with scene(model, persona=persona, addons=[cakes]) as here:
+            await here.talk("hello")
+            assert [schema.name for schema in model.requests[0].tools] == names
+
+
+def test_a_mistyped_database_names_the_nearest() -> None:
+    engine = Engine(model=ScriptedModel(), persona=Persona("P", "x"), addons=[cakes])
+    with pytest.raises(ConfigError, match=r"no database 'caks'; did you mean 'cakes'\?"):
+        engine.check(Persona("P", "x", databases=("caks",)))
+    with pytest.raises(ConfigError, match="remove it, or put its folder there"):
+        engine.check(Persona("P", "x", databases=("zzz",)))
+
+
+async def test_a_folder_that_vanishes_and_comes_back_is_noticed_and_breaks_no_persona() -> None:
+    model = ScriptedModel(*(["[SEND: hi]"] * 3))
+    async with scene(model, persona=Persona("P", "x", databases=("cakes",)), addons=[cakes]) as here:
+        await here.talk("one")
+        here.engine.tools.remove("database:cakes")
+        await here.talk("two")
+        # One comes where two went: that there are fewer is not what tells.
+        here.engine.tools.add(tool_from(query_cakes_database, source="database:cakes"))
+        await here.talk("three")
+        assert [[tool.name for tool in request.tools] for request in model.requests] == [
+            ["search_cakes_database", "query_cakes_database"],
+            [],
+            ["query_cakes_database"],
+        ]
+        assert not [event for event in here.channel.events if isinstance(event, Failed)]
+
+
+async def test_a_name_with_a_namespace_or_brackets_is_understood() -> None:
+    for name in (
+        "functions.query_cakes_database",
+        "default_api:query_cakes_database",
+        "query_cakes_database()",
+    ):
+        model = ScriptedModel([ToolCall("1", name, '{"query": "x"}')], "[SEND: ok]")
+        async with scene(model, persona=Persona("P", "x", databases=("cakes",)), addons=[cakes]) as here:
+            await here.talk("go")
+            assert told(here) == ["x"]
+
+
+async def test_an_unknown_tool_is_answered_with_the_nearest() -> None:
+    model = ScriptedModel([ToolCall("1", "search_cake_database", "{}")], "[SEND: ok]")
+    async with scene(model, persona=Persona("P", "x", databases=("cakes",)), addons=[cakes]) as here:
+        await here.talk("go")
+        assert told(here) == [
+            "There is no tool 'search_cake_database'. Did you mean search_cakes_database? "
+            "Tools: search_cakes_database, query_cakes_database."
+        ]
+
+
+class Thoughtful(RecordingChannel):
+    """Somebody who thinks for a while."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        self.questions.append(question)
+        await asyncio.sleep(min(self.seconds, seconds))
+        return "yes" if self.seconds <= seconds else "nobody"
+
+
+async def test_a_person_may_think_longer_than_the_turn_and_the_tool_may_take() -> None:
+    model = ScriptedModel([0.1, ToolCall("1", "ban", "{}")], [0.1, "[SEND: ok]"])
+    async with scene(
+        model, persona=BANNER, addons=[banning], channel=Thoughtful(1.1), limits=Limits(seconds=0.9)
+    ) as here:
+        await here.talk("go")
+        assert told(here) == ["banned"]
+        assert here.channel.sent == ["ok"]
+        assert here.channel.ended[0].finish == "stop"
+
+
+async def test_what_was_left_of_the_turns_time_is_all_there_is_afterwards() -> None:
+    model = ScriptedModel([0.1, ToolCall("1", "ban", "{}")], [5.0, "[SEND: ok]"])
+    async with scene(
+        model, persona=BANNER, addons=[banning], channel=Thoughtful(0.3), limits=Limits(seconds=0.4)
+    ) as here:
+        began = time.perf_counter()
+        await here.talk("go")
+        assert time.perf_counter() - began < 2
+        assert here.channel.sent == []
+
+
+async def test_nobody_is_waited_for_longer_than_the_engine_says() -> None:
+    model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
+    async with scene(model, persona=BANNER, addons=[banning], channel=Thoughtful(60)) as here:
+        here.engine.conduct.approval_seconds = 0.05
+        await here.talk("go")
+        assert told(here)[0].startswith("ban needs Mo's yes, and no answer came")
+        assert here.channel.sent == ["ok"]
+
+
+async def test_a_stop_ends_the_waiting_for_a_person_at_once() -> None:
+    channel = Thoughtful(60)
+    model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
+    async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
+        message = await here.say("go")
+        await until(lambda: bool(channel.questions))
+        began = time.perf_counter()
+        await here.engine.stop(message.conversation)
+        assert time.perf_counter() - began < 1
+        await here.talk("more")
+        assert told(here) == ["This was stopped before it was done."]
+
+
+async def test_an_end_that_is_called_for_while_a_person_answers_is_not_forgotten() -> None:
+    for _ in range(20):
+        channel = Thoughtful(0.01)
+        model = ScriptedModel([ToolCall("1", "ban", "{}")], [30.0, "[SEND: ok]"])
+        async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
+            message = await here.say("go")
+            await until(lambda: bool(channel.questions))  # noqa: B023 - called before the next one
+            await asyncio.sleep(0.01)
+            async with asyncio.timeout(3):
+                await here.engine.stop(message.conversation)
+                await here.engine.settled()
