@@ -148,29 +148,38 @@ class Catalogue:
 
     # A look at the folder.
 
-    def compare(self, files: Iterable[Seen], unseen: Sequence[str]) -> tuple[list[str], int]:
+    def compare(
+        self, files: Iterable[Seen], unseen: Sequence[str] = (), only: Sequence[str] | None = None
+    ) -> tuple[list[str], int]:
         """Note what a walk saw; returns the paths that are gone, and how many files are to be looked at.
 
         Args:
             unseen: is asked when `files` has ended, and only then: folders that could not be looked into.
+            only: the files and folders that the walk went to; None: all.
         """
         self._db.execute("BEGIN")
         try:
-            return self._compare(files, unseen)
+            return self._compare(files, unseen, only)
         finally:
             self._db.execute("COMMIT")  # of a table that is nobody else's, whatever came
 
-    def _compare(self, files: Iterable[Seen], unseen: Sequence[str]) -> tuple[list[str], int]:
+    def _compare(
+        self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
+    ) -> tuple[list[str], int]:
         self._db.execute("DROP TABLE IF EXISTS temp.seen")
         self._db.execute("CREATE TEMP TABLE seen (path TEXT PRIMARY KEY, size, mtime) WITHOUT ROWID")
-        rows = iter((each.path, each.size, each.mtime) for each in files)
-        while chunk := list(islice(rows, _AT_ONCE)):
+        found = iter((each.path, each.size, each.mtime) for each in files)
+        while chunk := list(islice(found, _AT_ONCE)):
             self._db.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?, ?)", chunk)
+        missing = "SELECT path FROM files WHERE NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
+        if only is None:
+            rows = self._db.execute(missing).fetchall()
+        else:  # `0` comes behind `/`: all that begins with the path and a stroke
+            within = f"{missing} AND (path = ?1 OR (path > ?1 || '/' AND path < ?1 || '0'))"
+            rows = [row for path in only for row in self._db.execute(within, (path,))]
         gone = [
             path
-            for (path,) in self._db.execute(
-                "SELECT path FROM files WHERE NOT EXISTS (SELECT 1 FROM seen WHERE seen.path = files.path)"
-            )
+            for path in dict.fromkeys(path for (path,) in rows)
             if not any(not folder or path.startswith(f"{folder}/") for folder in unseen)
         ]
         self._db.execute(
@@ -211,6 +220,8 @@ class Catalogue:
                 )
             for twin in twins:
                 self._show_one(twin)
+            if twins:
+                self._tell({"entries": self.size()[0]})
             self._tell(notes)
         return fresh
 

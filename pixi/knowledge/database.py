@@ -44,6 +44,9 @@ _RETRY_SECONDS = 15.0
 _OTHER_SECONDS = 0.5
 """How often to see what another process has written, and whether it still does."""
 
+_MANY = 1_000
+"""Changes heard of at once, beyond which the whole folder is looked at."""
+
 _LONGEST_PAUSE = 300.0
 _SHARE = 0.01
 """Of a core, that looking at a folder may take where nothing happens in it."""
@@ -90,6 +93,8 @@ class DirectoryDatabase:
         self._trouble = ""
         self._damaged: Index | None = None
         self._in_use: Counter[Index] = Counter()
+        self._everywhere = True
+        self._heard: set[str] = set()
         self._wake = asyncio.Event()
         self._wrote = asyncio.Event()
         self._readying: list[asyncio.Future[None]] = []
@@ -191,6 +196,7 @@ class DirectoryDatabase:
             ConfigError: as `ready`.
         """
         waiting = self._wait_in(self._refreshing)
+        self._everywhere = True
         self._wake.set()
         await waiting
 
@@ -245,8 +251,13 @@ class DirectoryDatabase:
         """Words alone. Where `self._embedder` is set, its vectors join `index.candidates` here."""
         return await self._ask(index.search, query, limit)
 
+    @property
+    def _has_results(self) -> bool:
+        index = self._keeping.kept.index
+        return index is not None and index.entries > 0
+
     async def _first_results(self) -> None:
-        if self._looked or self.entries:
+        if self._looked or self._has_results:
             return
         ready = asyncio.ensure_future(self._wait_in(self._readying))
         wrote = asyncio.ensure_future(self._wrote.wait())
@@ -269,9 +280,11 @@ class DirectoryDatabase:
             while True:
                 self._wake.clear()
                 self._busy = True
+                only = None if self._everywhere or "" in self._heard else sorted(self._heard)
+                self._everywhere, self._heard = False, set()
                 refreshing, self._refreshing = self._refreshing, []
                 self._readying += refreshing
-                await self._look_once()
+                await self._look_once(only)
                 await self._let_go()
                 await self._rest()
         finally:
@@ -279,10 +292,11 @@ class DirectoryDatabase:
             await self._pool.close()
             self._dismiss(ConfigError(f"reading the database {on_one_line(self.name)} has ended."))
 
-    async def _look_once(self) -> None:
+    async def _look_once(self, only: Sequence[str] | None) -> None:
         """One look, or where another process reads, a look at what it has done."""
         try:
-            finished = await self._read_new() if await self._thread(self._hold) else self._others_finished()
+            held = await self._thread(self._hold)
+            finished = await self._read_new(only) if held else self._others_finished()
         except ConfigError as error:
             self._fail(error)
         except OSError as error:
@@ -318,11 +332,14 @@ class DirectoryDatabase:
         self._about = describe(self.folder, self.name)
         return True
 
-    async def _read_new(self) -> bool:
-        look = Look(self.folder, self._keeping, self._thread, self._pool, self._wrote.set)
+    async def _read_new(self, only: Sequence[str] | None) -> bool:
+        if self._look is None or self._trouble:
+            only = None
+        look = Look(self.folder, self._keeping, self._thread, self._pool, self._wrote.set, only)
         previous, self._look = self._look, look
         if previous:  # what is known of the walk before, until this one is done
             look.faults, look.unknown, look.seconds = previous.faults, previous.unknown, previous.seconds
+            look.held = previous.held if only is not None else 0
         telling = asyncio.create_task(self._tell())
         try:
             await look.run()
@@ -331,7 +348,7 @@ class DirectoryDatabase:
         return True
 
     def _others_finished(self) -> bool:
-        if self.entries:
+        if self._has_results:
             self._wrote.set()
         return self._keeping.kept.finished
 
@@ -357,7 +374,8 @@ class DirectoryDatabase:
             if await self._woken(_IDLE_SECONDS):
                 return
             await self._pool.close()
-        await self._woken(pause)
+        if not await self._woken(pause):
+            self._everywhere = True
 
     async def _woken(self, seconds: float | None) -> bool:
         try:
@@ -368,7 +386,9 @@ class DirectoryDatabase:
 
     async def _follow(self) -> None:
         async with aclosing(changes(self.folder, self._pause)) as changed:
-            async for _ in changed:
+            async for paths in changed:
+                self._everywhere = self._everywhere or not paths or len(paths) > _MANY
+                self._heard |= paths
                 self._wake.set()
 
     def _pause(self) -> float:

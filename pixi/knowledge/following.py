@@ -19,8 +19,10 @@ _LOOK_SECONDS = 2.0
 """How often to look, at most, where the system tells nothing, as with folders of another machine."""
 
 
-async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[None, None]:
-    """Yield when something in the folder may have changed, and now and then in any case.
+async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[frozenset[str], None]:
+    """Yield the paths within the folder that may have changed; none: anything may have.
+
+    That comes now and then in any case: not every system tells of every change.
 
     Args:
         pause: seconds until the folder is looked at though the system told nothing; asked each time.
@@ -31,27 +33,28 @@ async def changes(folder: Path, pause: Callable[[], float]) -> AsyncGenerator[No
             await asyncio.sleep(_LOOK_SECONDS)
             if _identity(folder) is None:
                 continue
-            yield
+            yield frozenset()
             continue
         try:
             async with aclosing(_told(folder)) as told:
                 last = time.monotonic()
-                async for something in told:
-                    now = time.monotonic()
-                    if something or now - last >= pause():
-                        last = now
-                        yield
+                async for paths in told:
+                    if paths:
+                        yield paths
+                    if time.monotonic() - last >= pause():
+                        yield frozenset()
+                        last = time.monotonic()
                     if _identity(folder) != known:  # another folder stands in its place
                         break
-            yield
+            yield frozenset()
         except (OSError, RuntimeError):  # the latter is how watchfiles tells of what it did not foresee
             # As many folders are watched as the system allows, or one of them went away just now.
             await asyncio.sleep(max(_LOOK_SECONDS, pause()))
-            yield
+            yield frozenset()
 
 
-async def _told(folder: Path) -> AsyncGenerator[bool, None]:
-    """True for each burst of changes; False where there was none for a while."""
+async def _told(folder: Path) -> AsyncGenerator[frozenset[str], None]:
+    """The paths of each burst of changes; none where there was no change for a while."""
     watching = watchfiles.awatch(
         folder,
         watch_filter=lambda _, path: _counts(folder, path),
@@ -63,13 +66,18 @@ async def _told(folder: Path) -> AsyncGenerator[bool, None]:
     )
     async with aclosing(watching):
         async for burst in watching:
-            yield bool(burst)
+            yield frozenset(_within(folder, path) for _, path in burst)
 
 
 def _counts(folder: Path, path: str) -> bool:
     """What is hidden is no document: version control and editors write a lot there."""
-    within = os.path.relpath(path, folder).split(os.sep)
-    return not any(part.startswith(".") and part not in (".", "..") for part in within)
+    return not any(part.startswith(".") for part in _within(folder, path).split("/"))
+
+
+def _within(folder: Path, path: str) -> str:
+    """As paths are written here; "" is the folder itself."""
+    within = os.path.relpath(path, folder).replace(os.sep, "/")
+    return "" if within == "." else within
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -136,10 +136,12 @@ class Keeping:
             fresh = self.catalogue.record(reads, gone, **notes)
         self.agree(fresh)
 
-    def compare(self, files: Iterable[Seen], unseen: Sequence[str]) -> tuple[list[str], int]:
+    def compare(
+        self, files: Iterable[Seen], unseen: Sequence[str], only: Sequence[str] | None
+    ) -> tuple[list[str], int]:
         """See `Catalogue.compare`; `OSError` comes from `files` alone."""
         with _Disk(self._cache, sqlite3.Error):
-            return self.catalogue.compare(files, unseen)
+            return self.catalogue.compare(files, unseen, only)
 
     def changed(self, after: str, limit: int) -> list[tuple[Seen, bytes]]:
         """See `Catalogue.changed`."""
@@ -245,7 +247,7 @@ class Keeping:
             self.replaced.append(self.kept.index)
         self.kept = Kept(
             index=index,
-            entries=catalogue.size()[0],
+            entries=int(catalogue.told("entries") or 0),
             bytes=(index.bytes if index else 0) + sum(map(_size, self._cache.glob(f"{self._path.name}*"))),
             faults=tuple(catalogue.faults()),
             reading=(int(done or 0), int(total or 0)),

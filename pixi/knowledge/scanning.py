@@ -3,7 +3,7 @@
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +67,27 @@ class Walk:
                 yield from self._link(real, path)
         yield from self._sources()
 
+    def some(self, paths: Sequence[str]) -> list[Seen] | None:
+        """The documents at these paths within the folder, and below them; None: a whole walk is needed.
+
+        So it is where a link takes part: what it shows may have another path.
+        """
+        found: list[Seen] = []
+        for path in paths:
+            place = self.root / path
+            real = Path(os.path.realpath(place))
+            if not _speakable(path) or real != place or not real.is_relative_to(self.root):
+                return None
+            try:
+                status = place.lstat()
+            except OSError:
+                continue  # it is gone
+            if stat.S_ISDIR(status.st_mode):
+                found += self._folder(str(place), path)
+            elif not _described(path) and (seen := self._document(path, status)):
+                found.append(seen)
+        return None if self._links else found
+
     def _folder(self, folder: str, within: str) -> Iterator[Seen]:
         """A folder and those in it, without recursion: folders may lie in each other very deep."""
         waiting = [(folder, within)]
@@ -127,7 +148,7 @@ class Walk:
         return any(_hidden(part) for part in Path(real).relative_to(self.root).parts)
 
     def _file(self, entry: "os.DirEntry[str]", path: str) -> Seen | None:
-        if "/" not in path and describes(path):
+        if _described(path):
             return None
         try:
             return self._document(path, entry.stat(follow_symlinks=False))
@@ -162,6 +183,10 @@ class Walk:
 
     def _fault(self, path: str, reason: str) -> None:
         self.faults.append(Fault(path.encode("utf-8", "replace").decode(), reason))
+
+
+def _described(path: str) -> bool:
+    return "/" not in path and (describes(path) or path == NAME)
 
 
 def _hidden(name: str) -> bool:

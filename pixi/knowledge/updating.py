@@ -77,6 +77,7 @@ class Look:
     """One look, and what is known of it while it goes on.
 
     Attributes:
+        only: the paths that are said to have changed; None: all of the folder is looked at.
         done, total: files that can be found, of those that are new, changed or set aside for a while.
         faults: what the walk came upon.
         unknown: how many files of each unknown suffix were passed over.
@@ -89,6 +90,7 @@ class Look:
     thread: InThread
     pool: Pool
     wrote: Callable[[], None]
+    only: Sequence[str] | None = None
     done: int = 0
     total: int = 0
     faults: tuple[Fault, ...] = ()
@@ -121,7 +123,9 @@ class Look:
 
     async def _once(self) -> None:
         gone = await self.thread(self._compare)
-        self.done, self.held = 0, 0
+        self.done = 0
+        if self.only is None:
+            self.held = 0
         if gone:
             await self.thread(self.keeping.record, (), gone)
             self.wrote()
@@ -142,7 +146,12 @@ class Look:
     def _compare(self) -> list[str]:
         started = time.monotonic()
         walk = Walk(self.root, _readable)
-        gone, self.total = self.keeping.compare(walk.files(), walk.unseen)
+        some = None if self.only is None else walk.some(self.only)
+        if some is not None:
+            gone, self.total = self.keeping.compare(some, walk.unseen, self.only)
+            return gone
+        walk = Walk(self.root, _readable)
+        gone, self.total = self.keeping.compare(walk.files(), walk.unseen, None)
         self.faults, self.unknown, self._places = tuple(walk.faults), walk.unknown, walk.places
         self.seconds = time.monotonic() - started
         return gone

@@ -224,6 +224,13 @@ class TestComparing:
         catalogue.record([read(path, document(path)) for path in ("x/a.md", "x/y/b.md", "xz.md", "x.md")])
         assert self.look(catalogue, unseen=("x",)) == (["x.md", "xz.md"], [])
 
+    def test_only_what_was_gone_to_can_be_gone(self, catalogue: Catalogue) -> None:
+        catalogue.record(
+            [read(path, document(path)) for path in ("x/a.md", "x/y/b.md", "xz.md", "x.md", "c.md")]
+        )
+        gone, total = catalogue.compare([Seen("x/a.md", 1, 1), Seen("n.md", 1, 1)], (), ["x", "n.md", "c.md"])
+        assert (sorted(gone), total) == (["c.md", "x/y/b.md"], 1)
+
     def test_with_other_readers_everything_is_read_again(self, catalogue: Catalogue) -> None:
         catalogue.record([read("a.md", document("a"))])
         catalogue.distrust()

@@ -368,6 +368,29 @@ class TestFollowing:
 
         await until(is_back)
 
+    async def test_a_folder_of_files_that_is_moved_in_and_out(
+        self, folder: Path, opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(database_module, "_SHARE", 1e-9)  # nothing but what is heard leads to a look
+        put(tmp_path / "away", "deep/a.md", "buttermilk")
+        put(tmp_path / "away", "b.md", "buttermilk too")
+        put(folder, "there.md", "honey")
+        database = await opened(follow=True)
+        await database.ready()
+        await asyncio.sleep(0.5)
+
+        async def there_are(count: int) -> bool:
+            return len(await found(database, "buttermilk")) == count
+
+        (tmp_path / "away").rename(folder / "in")
+        await until(lambda: there_are(2))
+        (folder / "in" / "deep").rename(folder / "deeper")
+        await until(lambda: there_are(2))
+        (folder / "in").rename(tmp_path / "away")
+        await until(lambda: there_are(1))
+        assert await found(database, "buttermilk") == ["deeper/a.md"]
+        assert await found(database, "honey") == ["there.md"]
+
     async def test_a_burst_is_read_whole(self, folder: Path, opened: Opening) -> None:
         database = await opened(follow=True)
         await database.ready()

@@ -144,6 +144,42 @@ class TestLinks:
         assert describe(tmp_path / "inside").text == ""
 
 
+class TestSome:
+    """A walk to what has changed alone."""
+
+    def some(self, folder: Path, *paths: str) -> list[str] | None:
+        found = Walk(Path(os.path.realpath(folder)), is_text).some(paths)
+        return None if found is None else sorted(seen.path for seen in found)
+
+    def test_files_and_folders_are_gone_to_and_nothing_else(self, tmp_path: Path) -> None:
+        put(
+            tmp_path,
+            "a.md",
+            "b.md",
+            "c/d.md",
+            "c/e/f.md",
+            "c/.g.md",
+            "h/i.md",
+            "j.png",
+            "README.md",
+            "h/README.md",
+        )
+        assert self.some(tmp_path, "b.md", "c", "gone.md", "j.png", "README.md", "h/README.md") == [
+            "b.md", "c/d.md", "c/e/f.md", "h/README.md",
+        ]  # fmt: skip
+
+    @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+    @pytest.mark.parametrize(
+        "path", ["link.md", "up", "up/inside/a.md", "folder", "../secret.md", "/etc/hosts"]
+    )
+    def test_where_a_link_takes_part_the_whole_is_walked(self, tmp_path: Path, path: str) -> None:
+        put(tmp_path, "secret.md", "inside/a.md", "inside/folder/b.md")
+        (tmp_path / "inside" / "link.md").symlink_to("../secret.md")
+        (tmp_path / "inside" / "up").symlink_to("..")
+        (tmp_path / "inside" / "folder" / "link").symlink_to("..")
+        assert self.some(tmp_path / "inside", path) is None
+
+
 @pytest.mark.skipif(os.name == "nt", reason="there are none")
 def test_a_pipe_is_no_document(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.md")
