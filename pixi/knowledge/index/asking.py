@@ -1,7 +1,8 @@
 """Turns what somebody typed into weighted terms: words, what unknown ones may mean, pieces of words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, pairwise
 
 from pixi.knowledge.index.mistakes import Meant, Vocabulary
 from pixi.knowledge.index.normalising import normalise
@@ -13,6 +14,9 @@ LONGEST = 4_000
 _WORDS = 64
 _GRAMS = 160
 """Terms that are looked up at most: those that the fewest passages hold."""
+
+_PAIRS = 24
+"""Pairs of neighbours that are looked for at most."""
 
 _CORRECTED = 24
 """Unknown words that are corrected at most."""
@@ -32,6 +36,7 @@ class Asked:
 
     Attributes:
         words, grams: terms of the two fields, with their weights.
+        pairs: words that stand beside each other in the query, with their weights.
         frequencies: of the words, in how many passages each stands.
         read_as: unknown words, and what they were taken for.
         reading: the query with the mistakes corrected.
@@ -39,6 +44,7 @@ class Asked:
 
     words: dict[str, float]
     grams: dict[str, float]
+    pairs: dict[tuple[str, str], float]
     frequencies: dict[str, int]
     read_as: tuple[tuple[str, str], ...]
     reading: str
@@ -61,6 +67,7 @@ class Asker:
     analysis: Analysis
     _words: dict[str, float] = field(default_factory=dict)
     _spelt: dict[str, float] = field(default_factory=dict)
+    _order: list[tuple[str, float]] = field(default_factory=list)
     _meant: dict[str, list[Meant]] = field(default_factory=dict)
 
     def ask(self, query: str) -> Asked:
@@ -83,6 +90,7 @@ class Asker:
             grams={
                 term: weight for term, (weight, _) in self._few("grams", cut, _COMMON_GRAM, _GRAMS).items()
             },
+            pairs=self._pairs(words),
             frequencies={term: count for term, (_, count) in words.items()},
             read_as=tuple((word, meant[0].word) for word, meant in self._meant.items() if meant),
             reading=_replaced(normal, corrected) if corrected else query[:LONGEST],
@@ -98,6 +106,7 @@ class Asker:
         forms = self._forms(word)
         if forms:
             self._add(word, forms, 1.0)
+            self._order.append((max(forms, key=forms.__getitem__), 1.0))
             return ""
         self._spelt[word] = self._spelt.get(word, 0.0) + 1.0
         if word not in self._meant:
@@ -108,7 +117,22 @@ class Asker:
             )
         for meant in self._meant[word]:
             self._add(meant.word, self._forms(meant.word), meant.weight)
-        return self._meant[word][0].word if self._meant[word] else ""
+        if not self._meant[word]:
+            return ""
+        likeliest = self._meant[word][0]
+        forms = self._forms(likeliest.word)
+        self._order.append((max(forms, key=forms.__getitem__), likeliest.weight))
+        return likeliest.word
+
+    def _pairs(self, telling: Container[str]) -> dict[tuple[str, str], float]:
+        """Neighbours among the words that tell something, whatever common words stand between them."""
+        order = [each for each in self._order if each[0] in telling][:_WORDS]
+        pairs = {
+            (first, second): min(weight, other)
+            for (first, weight), (second, other) in pairwise(order)
+            if first != second
+        }
+        return dict(islice(pairs.items(), _PAIRS))
 
     def _add(self, word: str, forms: dict[str, int], weight: float) -> None:
         for form in forms:

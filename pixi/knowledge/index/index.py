@@ -31,6 +31,13 @@ _TITLE = 0.3
 _GRAM = 0.15
 """What a term counts in the title, and a piece of a word, beside a word in the text."""
 
+_NEAR = 0.1
+_SLOP = 3
+"""What it counts that two neighbours of the query stand at most three words apart."""
+
+_LOOKED_AT = 100
+"""Passages, of the best, in which that is looked for."""
+
 _HEAP = 64_000_000
 """Bytes that the writer may fill before it writes a part of the index."""
 
@@ -141,7 +148,8 @@ class Index:
         builder = tantivy.SchemaBuilder()
         for name in ("number", "entry", "ordinal"):
             builder.add_integer_field(name, indexed=True, fast=True)
-        for name in ("words", "title", "grams"):
+        builder.add_text_field("words", tokenizer_name="whitespace", index_option="position")
+        for name in ("title", "grams"):
             builder.add_text_field(name, tokenizer_name="whitespace", index_option="freq")
         builder.add_text_field("language", tokenizer_name="raw", index_option="basic")
         builder.add_bytes_field("stored", stored=True)
@@ -193,40 +201,15 @@ class Index:
         Raises:
             IndexDamaged: the files were harmed while they were open.
         """
-        from tantivy import Occur, Query
-
         with Reading():
             searcher = self._index.searcher()
             asked = self._asked(searcher, query)
-            told = [
-                (name, term, weight * share)
-                for name, terms, share in (
-                    ("words", asked.words, 1.0),
-                    ("title", asked.words, _TITLE),
-                    ("grams", asked.grams, _GRAM),
-                )
-                for term, weight in terms.items()
-            ]
-            weights = {
-                term: weight * math.log(1 + self._passages / (1 + asked.frequencies[term]))
-                for term, weight in asked.words.items()
-            }
-            if not told or limit < 1:
-                return Candidates((), asked.read_as, asked.reading, weights)
-            terms = [
-                (Occur.Should, Query.boost_query(Query.term_query(self._schema, name, term, "freq"), weight))
-                for name, term, weight in told
-            ]
-            hits = searcher.search(Query.boolean_query(terms), limit=min(limit, _MOST), count=False).hits
-            addresses = [address for _, address in hits]
-            numbers = searcher.fast_field_values("number", addresses)
-            entries = searcher.fast_field_values("entry", addresses)
-            scores = [float(score) for score, _ in hits]
-        passages = tuple(
-            Scored(int(number or 0), int(entry or 0), score)
-            for number, entry, score in zip(numbers, entries, scores, strict=True)
-        )
-        return Candidates(passages, asked.read_as, asked.reading, weights)
+            passages = self._ranked(searcher, asked, min(limit, _MOST)) if limit > 0 else []
+        weights = {
+            term: weight * math.log(1 + self._passages / (1 + asked.frequencies[term]))
+            for term, weight in asked.words.items()
+        }
+        return Candidates(tuple(passages), asked.read_as, asked.reading, weights)
 
     def hits(self, query: Candidates, scored: Sequence[Scored], limit: int) -> Found:
         """The best passage of each entry, best entry first, with snippets.
@@ -273,6 +256,60 @@ class Index:
         """Let another process write. Calling it twice does no harm."""
         self._writer = None
         self._vocabulary.close()
+
+    def _ranked(self, searcher: "tantivy.Searcher", asked: Asked, limit: int) -> list[Scored]:
+        """The best passages by their terms; among the first, those count more where words stand together."""
+        from tantivy import Occur, Query
+
+        terms = [
+            (
+                Occur.Should,
+                Query.boost_query(Query.term_query(self._schema, name, term, "freq"), weight * share),
+            )
+            for name, found, share in (
+                ("words", asked.words, 1.0),
+                ("title", asked.words, _TITLE),
+                ("grams", asked.grams, _GRAM),
+            )
+            for term, weight in found.items()
+        ]
+        if not terms:
+            return []
+        hits = searcher.search(Query.boolean_query(terms), limit=max(limit, _LOOKED_AT), count=False).hits
+        addresses = [address for _, address in hits]
+        numbers = [int(number or 0) for number in searcher.fast_field_values("number", addresses)]
+        entries = [int(entry or 0) for entry in searcher.fast_field_values("entry", addresses)]
+        nearness = self._nearness(searcher, asked.pairs, numbers[:_LOOKED_AT])
+        scored = [
+            Scored(number, entry, float(score) + nearness.get(number, 0.0))
+            for number, entry, (score, _) in zip(numbers, entries, hits, strict=True)
+        ]
+        return sorted(scored, key=lambda each: (-each.score, each.passage))[:limit]
+
+    def _nearness(
+        self, searcher: "tantivy.Searcher", pairs: Mapping[tuple[str, str], float], numbers: Sequence[int]
+    ) -> dict[int, float]:
+        """What it is worth to some passages that neighbours in the query are near each other in them."""
+        from tantivy import Occur, Query
+
+        if not pairs or len(numbers) < 2:
+            return {}
+        among = Query.const_score_query(Query.term_set_query(self._schema, "number", list(numbers)), 0.0)
+        near = [
+            (
+                Occur.Should,
+                Query.boost_query(
+                    Query.phrase_query(self._schema, "words", list(words), slop=_SLOP), weight * _NEAR
+                ),
+            )
+            for pair, weight in pairs.items()
+            for words in (pair, pair[::-1])
+        ]
+        hits = searcher.search(
+            Query.boolean_query([(Occur.Must, among), *near]), limit=len(numbers), count=False
+        ).hits
+        found = searcher.fast_field_values("number", [address for _, address in hits])
+        return {int(number or 0): float(score) for number, (score, _) in zip(found, hits, strict=True)}
 
     def _take_stock(self) -> None:
         from tantivy import Query

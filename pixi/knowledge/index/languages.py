@@ -107,7 +107,8 @@ FUNCTION_WORDS = {
 """Words that a text in the language can hardly do without; "" holds those of languages without a stemmer."""
 
 _ENOUGH = 3
-"""Fewer of its words than this tell nothing: titles and names are short."""
+_SHARE = 0.04
+"""Fewer of its words than this tell nothing: titles are short, and names hold words of any language."""
 
 
 @cache
@@ -130,7 +131,9 @@ def language_of(words: Iterable[str]) -> str | None:
     """
     speakers = _speakers()
     votes: dict[str, float] = {}
+    count = 0
     for word in words:
+        count += 1
         languages = speakers.get(word)
         if languages is not None:
             for language in languages:
@@ -139,4 +142,4 @@ def language_of(words: Iterable[str]) -> str | None:
     if not votes:
         return None
     language = max(votes, key=votes.__getitem__)
-    return language if votes[language] >= _ENOUGH else None
+    return language if votes[language] >= max(_ENOUGH, _SHARE * count) else None

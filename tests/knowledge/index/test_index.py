@@ -352,3 +352,15 @@ def test_one_document_is_added_quickly(tmp_path: Path) -> None:
     assert time.process_time() - started < 0.5
     assert ids(index.search("newest", 1)) == [5_000]
     index.close()
+
+
+def test_words_that_stand_together_count_more(tmp_path: Path) -> None:
+    filler = "and so it goes on and on for a while in this text, "
+    texts = {
+        1: f"The green stone. {filler}Drink tea. {filler}",
+        2: f"The stone. {filler}Drink green tea. {filler}",
+        3: f"The tea stone. {filler}Drink at the green. {filler}",
+    }
+    index = index_of(tmp_path / "index", texts | {number: f"{filler} {number}" for number in range(10, 40)})
+    assert ids(index.search("green tea", 3))[0] == 2
+    index.close()

@@ -131,3 +131,7 @@ def test_other_forms_of_a_word_are_found(tmp_path: Path, texts: tuple[str, str],
     index = index_of(tmp_path / "index", dict(enumerate(texts)))
     assert ids(index.search(query, 1)) == [0]
     index.close()
+
+
+def test_a_few_foreign_words_do_not_make_a_language() -> None:
+    assert spoken("ABC v s a DEF " + "".join(f"名 Name{number} " for number in range(200))) is None
