@@ -11,8 +11,9 @@ from pixi.core.strangers import clipped, harmless
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.retrieval.answers import Answer, Answers
+from pixi.knowledge.retrieval.asking import prompt
 from pixi.knowledge.retrieval.findings import NOT_THERE, Findings, quoted_from
-from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer, prompt
+from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer
 from pixi.models.model import Model
 
 _LONGEST_QUESTION = 2_000

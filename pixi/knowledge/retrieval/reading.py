@@ -2,64 +2,28 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 
-from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
-from pixi.core.lines import SystemLine, UserLine
-from pixi.core.prompt import fill
 from pixi.core.strangers import harmless
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.answers import Answer
+from pixi.knowledge.retrieval.asking import CHOOSE_SCHEMA, MOST_FACTS, READ_SCHEMA, ask, prompt
 from pixi.knowledge.retrieval.findings import NOT_THERE, Found, Place
 from pixi.knowledge.retrieval.grounding import Ground, Grounded
 from pixi.knowledge.retrieval.parts import Line, Part, lines_of, parts_of, tokens_in
 from pixi.knowledge.retrieval.passages import best_passages, without_overlaps
-from pixi.knowledge.retrieval.replies import LONGEST_REPLY, claims_in, numbers_in
+from pixi.knowledge.retrieval.replies import claims_in, numbers_in
+from pixi.knowledge.retrieval.sentences import sentences
 from pixi.models.model import Model
-
-MOST_FACTS = 10
-"""That are given back."""
 
 NEAREST = "the passages nearest to the question: nobody has read the documents for it"
 _LARGEST_PART = 8_000  # tokens; more at once, and helpers overlook things
 _MOST_PARTS = 32
 _REPLY_SHARE = 0.25  # of the model's context
 _LONGEST_REPLY_TOKENS = 2_000
+_LONGEST_CLAIM = 4_000  # characters; whoever brings back more at once has not chosen
 _CHARACTERS = 5_000  # of facts that are given back together
-
-_FACT_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {
-        "fact": {"type": "string"},
-        "source": {"type": "integer"},
-        "confidence": {"type": "number"},
-    },
-    "required": ["fact", "source", "confidence"],
-    "additionalProperties": False,
-}
-_READ_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {"relevant": {"type": "array", "items": _FACT_SCHEMA}},
-    "required": ["relevant"],
-    "additionalProperties": False,
-}
-_CHOOSE_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {"keep": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["keep"],
-    "additionalProperties": False,
-}
-
-
-@cache
-def prompt(name: str) -> str:
-    """A prompt that a helper is told in: `read` or `choose`."""
-    text = resources.files("pixi.knowledge.retrieval").joinpath("prompts", f"{name}.md").read_text("utf-8")
-    return fill(text.strip(), {"facts": str(MOST_FACTS)})
 
 
 def grounds_of(entries: Sequence[Entry]) -> list[Ground]:
@@ -160,22 +124,9 @@ class Reading:
     async def _read(self, part: Part) -> _Read | None:
         told = f"{part.text}\n\nQuestion: {self._question}"
         async with self._room:
-            reply = await self._ask(prompt("read"), told, _READ_SCHEMA)
+            reply = await ask(self._model, prompt("read"), told, READ_SCHEMA)
         async with self._checking:
             return await asyncio.to_thread(self._checked, reply, part)
-
-    async def _ask(self, instruction: str, told: str, schema: dict[str, object]) -> str:
-        pieces: list[str] = []
-        length = 0
-        request = Request((SystemLine(instruction), UserLine(told)), schema=schema)
-        async with aclosing(self._model.stream(request)) as deltas:
-            async for delta in deltas:
-                if isinstance(delta, Text):
-                    pieces.append(delta.text)
-                    length += len(delta.text)
-                    if length > LONGEST_REPLY:
-                        break
-        return "".join(pieces)
 
     def _checked(self, reply: str, part: Part) -> _Read | None:
         """The places of the facts in a reply; None where it is no answer."""
@@ -187,14 +138,23 @@ class Reading:
             named = claim.source - 1 if claim.source is not None else -1
             first = [self._lines[named].place.entry] if 0 <= named < len(self._lines) else []
             order = [*first, *(entry for entry in here if entry not in first)]
-            place = next((place for entry in order if (place := self._place(entry, claim.text))), None)
-            if place is None:
-                dropped += 1
-            else:
-                found.append(Found(place, claim.confidence))
+            places = self._places(order, claim.text)
+            found += [Found(place, claim.confidence) for place in places if place is not None]
+            dropped += None in places
         if not claims.certain:
             return _Read(found, 0) if found else None
         return _Read(found, dropped)
+
+    def _places(self, order: Sequence[int], fact: str) -> list[Place | None]:
+        """Where a fact stands, or, if it is several sentences, each of them; None for what stands nowhere."""
+        whole = self._first_place(order, fact)
+        parts = [] if whole else [fact[start:end] for start, end in sentences(fact[:_LONGEST_CLAIM])]
+        if len(parts) < 2:
+            return [whole]
+        return [self._first_place(order, part) for part in parts]
+
+    def _first_place(self, order: Sequence[int], fact: str) -> Place | None:
+        return next((place for entry in order if (place := self._place(entry, fact))), None)
 
     def _place(self, entry: int, fact: str) -> Place | None:
         answer = self._grounds[entry].check(fact)
@@ -252,12 +212,11 @@ class Reading:
     async def _chosen(self, group: list[Found]) -> list[Found]:
         """What the helper chooses of a group; the surest half where it does not answer."""
         listed = "\n".join(f"[{number}] {self._quoted(found)}" for number, found in enumerate(group, 1))
+        told = f"{listed}\n\nQuestion: {self._question}"
         otherwise = group[: max(1, min(MOST_FACTS, len(group) // 2))]
         try:
             async with asyncio.timeout(self._left()):
-                reply = await self._ask(
-                    prompt("choose"), f"{listed}\n\nQuestion: {self._question}", _CHOOSE_SCHEMA
-                )
+                reply = await ask(self._model, prompt("choose"), told, CHOOSE_SCHEMA)
         except (ModelError, TimeoutError):
             return otherwise
         numbers = numbers_in(reply)

@@ -12,8 +12,9 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
 from pixi.knowledge.entry import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent
+from pixi.knowledge.retrieval.asking import MOST_FACTS
 from pixi.knowledge.retrieval.findings import NOT_THERE
-from pixi.knowledge.retrieval.reading import MOST_FACTS, NEAREST
+from pixi.knowledge.retrieval.reading import NEAREST
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from tests.knowledge.retrieval.scene import (
@@ -128,6 +129,16 @@ async def test_prose_is_searched_for_what_the_documents_say() -> None:
     prose = f"Here is what I found:\n- {BUILT}\n- It cost a million dollars.\nI hope this helps!"
     findings = await ask(ScriptedModel(prose, traits=LARGE))
     assert texts(findings.relevant) == [BUILT]
+
+
+async def test_a_fact_of_several_sentences_is_looked_for_sentence_by_sentence() -> None:
+    said = "The Khaju Bridge stands in Isfahan. It was built in 1999. The bridge does not carry cars."
+    findings = await ask(ScriptedModel(reply(said), traits=LARGE))
+    assert texts(findings.relevant) == [
+        "The Khaju Bridge stands in Isfahan.",
+        "The bridge does not carry cars.",
+    ]
+    assert findings.dropped == 1
 
 
 async def test_a_fact_that_is_repeated_comes_back_once() -> None:

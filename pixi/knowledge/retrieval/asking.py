@@ -1,0 +1,63 @@
+"""What a helper model is asked: the prompts, the form of the reply, and the asking itself."""
+
+from contextlib import aclosing
+from functools import cache
+from importlib import resources
+
+from pixi.core.deltas import Request, Text
+from pixi.core.lines import SystemLine, UserLine
+from pixi.core.prompt import fill
+from pixi.knowledge.retrieval.replies import LONGEST_REPLY
+from pixi.models.model import Model
+
+MOST_FACTS = 10
+"""That are given back."""
+
+_FACT_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "fact": {"type": "string"},
+        "source": {"type": "integer"},
+        "confidence": {"type": "number"},
+    },
+    "required": ["fact", "source", "confidence"],
+    "additionalProperties": False,
+}
+READ_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"relevant": {"type": "array", "items": _FACT_SCHEMA}},
+    "required": ["relevant"],
+    "additionalProperties": False,
+}
+CHOOSE_SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {"keep": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["keep"],
+    "additionalProperties": False,
+}
+
+
+@cache
+def prompt(name: str) -> str:
+    """A prompt that a helper is told in: `read` or `choose`."""
+    text = resources.files("pixi.knowledge.retrieval").joinpath("prompts", f"{name}.md").read_text("utf-8")
+    return fill(text.strip(), {"facts": str(MOST_FACTS)})
+
+
+async def ask(model: Model, instruction: str, told: str, schema: dict[str, object]) -> str:
+    """What the helper answers, as far as anybody would read it.
+
+    Raises:
+        ModelError: it could not be asked, or broke off.
+    """
+    pieces: list[str] = []
+    length = 0
+    request = Request((SystemLine(instruction), UserLine(told)), schema=schema)
+    async with aclosing(model.stream(request)) as deltas:
+        async for delta in deltas:
+            if isinstance(delta, Text):
+                pieces.append(delta.text)
+                length += len(delta.text)
+                if length > LONGEST_REPLY:
+                    break
+    return "".join(pieces)
