@@ -10,14 +10,15 @@ import discord
 
 from pixi.channels.channel import Question, Verdict
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.refusals import Refused, asked, missing, own_member, where
+from pixi.channels.discord.refusals import Refused, asked, missing, where
 from pixi.channels.discord.speaking import rest
+from pixi.channels.discord.speaking.aiming import addressed, author_of, guild_in, own_emoji, pings
 from pixi.channels.discord.speaking.cards import post_card
 from pixi.channels.discord.speaking.delivery import Delivery
-from pixi.channels.discord.speaking.emoji import OwnEmoji, find
-from pixi.channels.discord.speaking.mentions import with_mention, with_own_emoji
+from pixi.channels.discord.speaking.emoji import find
+from pixi.channels.discord.speaking.mentions import with_own_emoji
 from pixi.channels.discord.speaking.shared import Shared
-from pixi.channels.discord.speaking.splitting import LIMIT, split, units
+from pixi.channels.discord.speaking.splitting import split
 from pixi.channels.discord.speaking.standing import venue_of
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
@@ -102,21 +103,22 @@ class DiscordChannel:
 
         async def post(content: rest.Content, mentions: discord.AllowedMentions) -> int:
             posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
-            self._remember(posted)
+            if posted:
+                self._remember(posted)
             return posted
 
         return await approvals.ask(
             question,
             post,
             channel=self.target.id,
-            guild=self._guild(),
+            guild=guild_in(self.target),
             persona=self._persona,
             seconds=seconds,
         )
 
     def parts(self, text: str) -> Sequence[str]:
         """The messages that a text needs, with the server's own emoji in place of their names."""
-        return split(with_own_emoji(text, self._own_emoji() if ":" in text else ()))
+        return split(with_own_emoji(text, own_emoji(self.target) if ":" in text else ()))
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
@@ -177,7 +179,7 @@ class DiscordChannel:
             raise ChannelError("There is no such message.")
         names = await self._shared.emoji_names()
         persona = self._shared.house.personas.get(self._persona)
-        found = find(emoji, names, self._own_emoji(), persona.language if persona else "en")
+        found = find(emoji, names, own_emoji(self.target), persona.language if persona else "en")
         if found is None:
             self._told = f"There is no emoji {one_line(emoji)!r}."
             _log.info("%s: %s", where(target), self._told)
@@ -250,10 +252,10 @@ class DiscordChannel:
     def _delivery(
         self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
     ) -> Delivery:
-        person = self._author(answered)
-        content = rest.Content(self._addressed(text, answered, person))
+        person = author_of(self._shared, self.target, answered)
+        content = rest.Content(addressed(self._shared, self.target, text, answered, person))
         point = point or self._worth_pointing_at(answered)
-        return self._parcel(content, nonce, self._pings(person), after=after, point=point)
+        return self._parcel(content, nonce, pings(self._shared, person), after=after, point=point)
 
     def _parcel(
         self,
@@ -280,55 +282,12 @@ class DiscordChannel:
         self._posted.append(posted)
         del self._posted[:-_REMEMBERED]
 
-    # Who is addressed.
-
-    def _author(self, message: int | None) -> int | None:
-        """The id of the person who wrote a message, where it is remembered."""
-        heard = self._shared.recent.find(self.target.id, message) if message else None
-        return _number(heard.author.id) if heard else None
-
-    def _addressed(self, text: str, answered: int | None, person: int | None) -> str:
-        """The text with the name of the person answered as their mention, where that is not too long."""
-        if answered is None or person is None or "@" not in text:
-            return text
-        heard = self._shared.recent.find(self.target.id, answered)
-        names = {heard.author.name} if heard else set()
-        guild = self._guild()
-        known = (guild.get_member(person) if guild else None) or self._shared.client.get_user(person)
-        if known is not None:
-            names |= {known.name, known.display_name, known.global_name or known.name}
-        mentioned = with_mention(text, person, names)
-        return mentioned if units(mentioned) <= LIMIT else text
-
-    def _pings(self, person: int | None) -> discord.AllowedMentions:
-        pings = self._shared.house.rules.pings
-        return discord.AllowedMentions(
-            everyone="everyone" in pings,
-            roles="roles" in pings,
-            users=True if "users" in pings else [discord.Object(person)] if person else False,
-            replied_user=False,
-        )
-
     def _worth_pointing_at(self, answered: int | None) -> int | None:
         """The message answered, where others spoke since: since it, and since what we said to it last."""
         if answered is None:
             return None
         latest = self._shared.recent.latest_by_others(self.target.id)
         return answered if latest > max(answered, self._posted[-1] if self._posted else 0) else None
-
-    def _guild(self) -> discord.Guild | None:
-        return getattr(self.target, "guild", None)
-
-    def _own_emoji(self) -> Sequence[OwnEmoji]:
-        guild = self._guild()
-        if guild is None:
-            return ()
-        me = own_member(guild)  # without it nobody knows which roles the bot has
-        return [
-            emoji
-            for emoji in guild.emojis
-            if emoji.available and (not emoji.roles or (me is not None and emoji.is_usable()))
-        ]
 
     # Notices.
 
