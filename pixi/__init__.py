@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pixi.channels.channel import Channel
+    from pixi.core.card import Card, Field
     from pixi.core.commands import (
         CommandEnded,
         CommandStarted,
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
     )
     from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
     from pixi.core.limits import Limits
-    from pixi.core.message import Author, Message
+    from pixi.core.message import Author, Image, Message
     from pixi.core.persona import Persona
     from pixi.core.report import TurnReport
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
+    from pixi.knowledge.database import DirectoryDatabase
+    from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.context import Context
+    from pixi.toolbox.rates import Rate
     from pixi.toolbox.tools import Toolbox
 
 __all__ = [
     "Addon",
     "Author",
+    "Card",
     "Channel",
     "ChannelError",
     "CommandEnded",
@@ -38,8 +43,11 @@ __all__ = [
     "CommandText",
     "ConfigError",
     "Context",
+    "DirectoryDatabase",
     "Engine",
     "Event",
+    "Field",
+    "Image",
     "Limits",
     "Message",
     "Model",
@@ -47,6 +55,8 @@ __all__ = [
     "Persona",
     "PixiError",
     "Prose",
+    "Rate",
+    "RetrievalAgent",
     "Role",
     "StoreError",
     "Thought",
@@ -59,6 +69,7 @@ __all__ = [
 # Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
 _HOMES = {
     "pixi.channels.channel": ("Channel",),
+    "pixi.core.card": ("Card", "Field"),
     "pixi.core.commands": (
         "CommandEnded",
         "CommandStarted",
@@ -78,14 +89,17 @@ _HOMES = {
         "ToolError",
     ),
     "pixi.core.limits": ("Limits",),
-    "pixi.core.message": ("Author", "Message"),
+    "pixi.core.message": ("Author", "Image", "Message"),
     "pixi.core.persona": ("Persona",),
     "pixi.core.report": ("TurnReport",),
     "pixi.engine.engine": ("Engine",),
     "pixi.engine.stage": ("Role",),
+    "pixi.knowledge.database": ("DirectoryDatabase",),
+    "pixi.knowledge.retrieval": ("RetrievalAgent",),
     "pixi.models.model": ("Model",),
     "pixi.toolbox.addon": ("Addon",),
     "pixi.toolbox.context": ("Context",),
+    "pixi.toolbox.rates": ("Rate",),
     "pixi.toolbox.tools": ("Toolbox",),
 }
 

@@ -10,6 +10,7 @@ import pixi
 NAMES = [
     "Addon",
     "Author",
+    "Card",
     "Channel",
     "ChannelError",
     "CommandEnded",
@@ -18,8 +19,11 @@ NAMES = [
     "CommandText",
     "ConfigError",
     "Context",
+    "DirectoryDatabase",
     "Engine",
     "Event",
+    "Field",
+    "Image",
     "Limits",
     "Message",
     "Model",
@@ -27,6 +31,8 @@ NAMES = [
     "Persona",
     "PixiError",
     "Prose",
+    "Rate",
+    "RetrievalAgent",
     "Role",
     "StoreError",
     "Thought",
@@ -59,7 +65,7 @@ def test_nothing_is_loaded_before_it_is_used() -> None:
 
 
 def test_an_engine_needs_none_of_the_heavy_packages() -> None:
-    heavy = ["openai", "pydantic", "aiohttp", "rich", "prompt_toolkit", "xllamacpp"]
+    heavy = ["openai", "pydantic", "aiohttp", "rich", "prompt_toolkit", "xllamacpp", "tantivy", "numpy"]
     code = f"import sys, pixi; pixi.Engine; print(*[m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

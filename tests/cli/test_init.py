@@ -94,7 +94,7 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
     settings = load(environ={}, folder=tmp_path)
 
     written = tomllib.loads(path.read_text())
-    sections = ("model", "persona", "reply", "store", "discord", "limits")
+    sections = ("model", "persona", "reply", "databases", "store", "discord", "limits")
     working = {f"{name}.{key}" for name in sections for key in known_keys()[name]} | {"addons"}
     secrets = {"model.api_key", "discord.token"}
     assert set(settings.sources) == working - secrets, "they belong in .env"
@@ -104,8 +104,8 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
     for name in sections:
         given, usual = getattr(settings, name), getattr(default, name)
         for key in written[name]:
-            if name == "persona" and key == "folder":
-                assert settings.persona.folder == tmp_path / default.persona.folder
+            if key == "folder":
+                assert given.folder == tmp_path / usual.folder
             elif getattr(usual, key) not in (None, {}):
                 assert getattr(given, key) == getattr(usual, key), f"{name}.{key}"
 
