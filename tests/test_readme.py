@@ -149,8 +149,10 @@ def test_the_table_of_subcommands_is_all_of_them() -> None:
     assert sorted(name for name, _ in rows) == sorted(SUBCOMMANDS)
     for name, told in rows:
         for flag in re.findall(r"`(--[a-z-]+)(?: [A-Z]+)?`", told):
-            # A flag that wants a value is taken with one.
-            assert "" in (complaint([name, flag]), complaint([name, flag, "x"])), f"{name} has no {flag}"
+            # A flag that wants a value is taken with one, and some commands want words besides.
+            tries = ([flag], [flag, "x"], [flag, "1"])
+            said = [complaint([name, *words, *rest]) for words in tries for rest in ((), ("name", "why?"))]
+            assert "" in said, f"{name} has no {flag}"
         assert load(name).HELP
 
 
