@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError, StoreError, ToolError
@@ -121,10 +122,15 @@ class Runs:
             self._bench.mask.hide(as_json(dict(bound.arguments))),
             approved_by,
         )
+        beginning = asyncio.ensure_future(self._bench.store.audit_begin(deed))
         try:
-            return await self._bench.store.audit_begin(deed)
+            return await asyncio.shield(beginning)
         except StoreError as error:
             raise ToolError(f"{tool.name} could not be put on record, so it was not carried out.") from error
+        except asyncio.CancelledError:
+            with suppress(StoreError):
+                await self._end(await beginning, "failed", 0.0)  # it is on record and was never begun
+            raise
 
     async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
         try:

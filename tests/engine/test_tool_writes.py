@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from random import Random
 
 import pytest
 
@@ -332,3 +333,62 @@ async def test_those_who_ask_are_those_who_are_answered_and_not_who_was_overhear
         await here.say("psst", author="Eve", addressed=False)
         await here.engine.settled()
         assert [author.name for author in askers[0]] == ["Mo", "Ann"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(
+    seed: int, store: SqliteStore
+) -> None:
+    chance = Random(seed)
+    running: list[str] = []
+    together: list[tuple[str, ...]] = []
+    finished: list[str] = []
+
+    def setup(addon: Addon) -> None:
+        async def work(name: str, rounds: int) -> None:
+            running.append(name)
+            together.append(tuple(running))
+            try:
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                finished.append(name)
+            finally:
+                running.remove(name)
+
+        @addon.tool(writes=True)
+        async def write(context: Context, name: str, rounds: int) -> None:
+            """write"""
+            await work(name, rounds)
+            await context.send(name)
+
+        @addon.tool
+        async def look(context: Context, name: str, rounds: int) -> None:
+            """look"""
+            await work(name, rounds)
+
+    calls: list[Step] = []
+    for number in range(chance.randrange(1, 9)):
+        name = chance.choice(("write", "write", "look"))
+        given = {"name": f"{name} {number}", "rounds": chance.randrange(12)}
+        calls.append(ToolCall(str(number), name, json.dumps(given)))
+    limits = Limits(messages=chance.choice((2, 10)))
+    model = ScriptedModel(calls, *(["[SEND: ok]"] * 3))
+    persona = Persona("Pixi", "x", tools=("write", "look"))
+    async with scene(model, persona=persona, addons=[setup], store=store, limits=limits) as here:
+        message = await here.say("go")
+        for _ in range(chance.randrange(60)):
+            await asyncio.sleep(0)
+        match chance.choice(("stop", "write", "wind down", "nothing")):
+            case "stop":
+                await here.engine.stop(message.conversation)
+            case "write":
+                await here.say("more")
+            case "wind down":
+                await here.engine.wind_down(5)
+        await here.engine.settled()
+        records = await store.audit(99)
+        done = [json.loads(r.deed.arguments)["name"] for r in records if r.outcome == "done"]
+        assert all(record.outcome is not None for record in records)
+        assert [name for name in done if name not in finished] == []
+        assert [names for names in together if len(names) > 1 and any("write" in n for n in names)] == []
+        assert [text for text in here.channel.sent if text.startswith("write") and text not in finished] == []

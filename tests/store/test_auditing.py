@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
+from pixi.core.stamps import stamp
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Deed
 
@@ -99,4 +101,25 @@ async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_
     with closing(sqlite3.connect(tmp_path / "pixi.db")) as db:
         assert db.execute("SELECT count(*) FROM pictures").fetchone() == (1,)
         await store.forget("11")
+        assert db.execute("SELECT count(*) FROM pictures").fetchone() == (0,)
+
+
+async def test_pictures_go_with_an_answer_of_which_only_silence_stays(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    people = (Author("11", "Mo"), Author("12", "Ann"))
+    for number, author in enumerate(people):
+        await store.receive(Message(f"m{number}", ROOM, author, f"draw {author.name}", 100.0, group=True))
+    messages = (await store.load(ROOM)).waiting
+    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m0", "m1"))
+    lines = (
+        stamp(messages, local_time=datetime(2026, 1, 1, tzinfo=UTC), small=False, group=True),
+        AssistantLine("", (ToolCall("1", "draw", "{}"),)),
+        ToolLine("1", "draw", "Mo", (Image("image/png", b"canary" * 500),)),
+        AssistantLine("[SEND: Mo!]"),
+    )
+    await store.end_turn(turn, lines, "stop", 2, Usage())
+    await store.forget("11")
+    assert len((await store.load(ROOM)).lines) == 2  # what Ann wrote stays
+    with closing(sqlite3.connect(tmp_path / "pixi.db")) as db:
         assert db.execute("SELECT count(*) FROM pictures").fetchone() == (0,)
