@@ -141,6 +141,13 @@ class Catalogue:
                 number, path, key, title, sections, digest = row
                 yield Entry(number, path, key, title, packing.read(packing.unpacked(sections)), digest)
 
+    def digests(self) -> dict[int, str]:
+        """Of the content of each entry that the index holds by now."""
+        rows = self._db.execute(
+            "SELECT id, digest FROM entries WHERE shown AND id NOT IN (SELECT id FROM dirty)"
+        )
+        return dict(rows)
+
     def known(self, path: str) -> bytes:
         """The hash of a file when it was last read; empty where it is to be read in any case."""
         row = self._db.execute("SELECT hash FROM files WHERE path = ?", (path,)).fetchone()

@@ -15,6 +15,7 @@ from typing import ParamSpec, Self, TypeVar
 from pixi.core.errors import ConfigError
 from pixi.knowledge.about import About, describe
 from pixi.knowledge.cache import cache_folder
+from pixi.knowledge.embedding import Embedding
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.following import changes
 from pixi.knowledge.index import Index, IndexDamaged
@@ -22,6 +23,7 @@ from pixi.knowledge.keeping import Keeping
 from pixi.knowledge.one_line import on_one_line, shown
 from pixi.knowledge.shelf import require_folder
 from pixi.knowledge.updating import Look, Pool, readers_tag
+from pixi.knowledge.vectors import Vectors, require_numpy
 from pixi.models.embedder import Embedder
 
 P = ParamSpec("P")
@@ -84,7 +86,7 @@ class DirectoryDatabase:
         self._writer = thread
         self._askers = ThreadPoolExecutor(4, thread_name_prefix=f"ask {name}")
         self._about = About(name)
-        self._embedder: Embedder | None = None
+        self._embedding: Embedding | None = None
         self._progress: Callable[[str], None] = _silent
         self._pool = Pool()
         self._look: Look | None = None
@@ -122,8 +124,11 @@ class DirectoryDatabase:
             follow: look at the folder whenever something in it changes.
 
         Raises:
-            ConfigError: there is no such folder (the text names the nearest), or nowhere to keep an index.
+            ConfigError: there is no such folder (the text names the nearest), nowhere to keep an index, or
+                nothing to reckon with vectors with.
         """
+        if embedder is not None:
+            require_numpy()
         thread = ThreadPoolExecutor(1, thread_name_prefix=f"database {name or folder.name}")
         loop = asyncio.get_running_loop()
         try:
@@ -132,7 +137,9 @@ class DirectoryDatabase:
             thread.shutdown(wait=False)
             raise
         database = cls(root, name or folder.name or root.name, keeping, thread)
-        database._about, database._embedder, database._progress = about, embedder, progress
+        database._about, database._progress = about, progress
+        if embedder is not None:
+            database._embed(embedder)
         database._start(database._keep_reading())
         if follow:
             database._start(database._follow())
@@ -189,6 +196,14 @@ class DirectoryDatabase:
         elif self._trouble:
             raise ConfigError(self._trouble)
 
+    async def embedded(self) -> None:
+        """Return when what was read has its vectors, or cannot have them now; at once without an embedder.
+
+        Nobody need wait for that: until then words alone find.
+        """
+        if self._embedding:
+            await self._embedding.caught_up()
+
     async def refresh(self) -> None:
         """Look at the folder now, and return when all that is new was read.
 
@@ -226,6 +241,8 @@ class DirectoryDatabase:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._dismiss(ConfigError(f"the database {on_one_line(self.name)} was closed."))
+        if self._embedding:
+            await self._embedding.vectors.close()
         await asyncio.to_thread(self._askers.shutdown)
         if tasks:
             await self._thread(self._keeping.close)
@@ -248,13 +265,20 @@ class DirectoryDatabase:
             self._in_use[index] -= 1
 
     async def _rank(self, index: Index, query: str, limit: int) -> Found:
-        """Words alone. Where `self._embedder` is set, its vectors join `index.candidates` here."""
+        if self._embedding and (found := await self._embedding.vectors.search(index, query, limit)):
+            return found
         return await self._ask(index.search, query, limit)
 
     @property
     def _has_results(self) -> bool:
         index = self._keeping.kept.index
         return index is not None and index.entries > 0
+
+    def _embed(self, embedder: Embedder) -> None:
+        path = self._keeping.path.with_name("vectors.db")
+        vectors = Vectors(path, embedder, name=self.name, progress=self._progress)
+        self._embedding = Embedding(vectors, self._keeping, self._ask, self._in_use)
+        self._start(self._embedding.run())
 
     async def _first_results(self) -> None:
         if self._looked or self._has_results:
@@ -305,6 +329,8 @@ class DirectoryDatabase:
         else:
             self._trouble = ""
             self._busy = False
+            if self._embedding:
+                self._embedding.look()
             if finished:
                 self._looked = True
                 self._dismiss(None)

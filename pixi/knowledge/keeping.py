@@ -178,6 +178,17 @@ class Keeping:
             finally:
                 catalogue.close()
 
+    def digests(self) -> dict[int, str]:
+        """Of the content of each entry that the index holds. From any thread, as `entries`."""
+        with _Disk(self._cache):
+            catalogue = Catalogue.look_into(self._path)
+            if not catalogue:
+                return {}
+            try:
+                return catalogue.digests()
+            finally:
+                catalogue.close()
+
     def close(self) -> None:
         """Let go of both and let another process write. Calling it twice does no harm.
 

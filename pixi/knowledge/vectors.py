@@ -1,0 +1,336 @@
+"""The vectors of a database's passages: made once for each text, held in memory, joined with words."""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from pixi.core.errors import ConfigError, ModelError
+from pixi.knowledge.entry import Found
+from pixi.knowledge.index import Candidates, Index, Passage
+from pixi.knowledge.joining import POOL, Held, joined
+from pixi.knowledge.one_line import on_one_line
+from pixi.knowledge.self_test import Cloze, clozes, is_good, script_of
+from pixi.knowledge.vector_file import VectorFile
+from pixi.models.embedder import Embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Halves = NDArray[np.float16]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("pixi.knowledge")
+
+QUERY_SECONDS = 2.0
+"""How long a search waits for the vector of its query; then words must do."""
+
+_QUIET_SECONDS = 30.0  # after a query's vector did not come, for so long none is asked for
+_LONGEST_QUERY = 2_000  # characters
+_ENTRIES_AT_ONCE = 512
+_MOST_BYTES = 512 * 1024 * 1024  # of vectors in memory
+_COVERED = 0.9  # of the entries, that must have vectors for these to count
+_GROWN = 1.5  # times as many passages as there were when a model was tried: it is tried again
+_SAMPLE = 400  # entries of which passages are tried
+_STALE = 3  # times as many vectors on disk as there are passages: those of no passage go
+
+
+def require_numpy() -> None:
+    """See that vectors can be reckoned with.
+
+    Raises:
+        ConfigError: numpy is not installed.
+    """
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "[embedding_model] needs numpy: install it with `pip install 'pixi-persona[embeddings]'`."
+        ) from None
+
+
+class Vectors:
+    """What a model of meanings says of the passages of one database. For one event loop.
+
+    Args:
+        path: of the file that keeps them.
+        embedder: the model; whoever opened it closes it.
+        name: of the database, for the log.
+        progress: is told how far embedding is, in a line for people.
+
+    Raises:
+        ConfigError: numpy is not installed.
+    """
+
+    def __init__(self, path: Path, embedder: Embedder, *, name: str, progress: Callable[[str], None]) -> None:
+        require_numpy()
+        import numpy as np
+
+        self._np = np
+        self._path = path
+        self._embedder = embedder
+        self._name = on_one_line(name)
+        self._progress = progress
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"vectors {name}")
+        self._file: VectorFile | None = None
+        self._index: Index | None = None  # whose passages are held
+        self._known: dict[int, str] = {}  # the digests of the entries that are held
+        self._share = 0.0  # of the entries
+        self._too_large = False
+        self._held: Held | None = None
+        self._good: dict[str, tuple[int, bool]] = {}
+        self._quiet_until = 0.0
+        self._told: set[str] = set()
+
+    # Following the documents.
+
+    async def follow(self, index: Index, contents: Mapping[int, str], *, embed: Callable[[], bool]) -> bool:
+        """Hold the vectors of what the index holds now; False where some could not be had yet.
+
+        What was embedded before is not embedded again. To cancel it loses one batch at most.
+
+        Args:
+            contents: the digest of each entry, by its id.
+            embed: whether this process is the one that has passages embedded. The others take what it made.
+        """
+        try:
+            return await self._follow(index, contents, embed)
+        except ModelError as error:
+            self._tell_once(
+                "embed", f"passages of {self._name} could not be embedded, words find them: {error}"
+            )
+        except sqlite3.Error as error:
+            self._tell_once(
+                "file", f"the vectors of {self._name} could not be kept ({error}); words must do."
+            )
+        return False
+
+    async def _follow(self, index: Index, contents: Mapping[int, str], embed: Callable[[], bool]) -> bool:
+        if self._too_large:
+            return True
+        if index is not self._index:
+            self._index, self._known, self._held = index, {}, None
+        if not self._good:
+            self._good = (await self._on_file(VectorFile.measured, self._embedder.name)) or {}
+        gone = self._known.keys() - contents.keys()
+        if gone:
+            self._drop(gone)
+        changed = iter([each for each, digest in contents.items() if self._known.get(each) != digest])
+        whole, done = True, 0
+        while some := list(islice(changed, _ENTRIES_AT_ONCE)):
+            passages = await self._in_thread(_passages, index, some)
+            vectors = await self._vectors_of([each.text for each in passages], may_embed=embed())
+            if vectors is None:
+                whole = False
+                continue
+            if not self._has_room(len(passages)):
+                self._held, self._share = None, 0.0
+                return True
+            await self._in_thread(self._take, some, passages, vectors)
+            self._known |= {each: contents[each] for each in some}
+            done += len(passages)
+            self._progress(f"embedding {self._name}: {done:,} passages")
+            self._share = len(self._known) / max(len(contents), 1)
+        self._share = len(self._known) / max(len(contents), 1)
+        if whole:
+            self._told.discard("embed")
+            if embed():
+                await self._try_out(index, contents)
+                await self._tidy(index, contents)
+        return whole
+
+    async def _vectors_of(self, texts: Sequence[str], *, may_embed: bool) -> "Halves | None":
+        """From the file, or the model; None where some are missing and this process may not ask."""
+        np, model = self._np, self._embedder.name
+        digests = [_digest(text) for text in texts]
+        kept = await self._on_file(VectorFile.get, model, digests)
+        missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in kept}
+        if missing:
+            if not may_embed:
+                return None
+            made = await self._embedder.embed(list(missing.values()))
+            packed = await self._in_thread(_packed, made)
+            fresh = dict(zip(missing, packed, strict=True))
+            await self._on_file(VectorFile.put, model, fresh)
+            kept |= fresh
+        if not texts:
+            nothing: Halves = np.zeros((0, 0), np.float16)
+            return nothing
+        rows = [np.frombuffer(kept[digest], "<f2") for digest in digests]
+        if len({len(row) for row in rows}) > 1:
+            raise ModelError(f"{model} gives vectors of different dimensions: name it anew.", permanent=True)
+        found: Halves = np.stack(rows).astype(np.float16)
+        return found
+
+    def _take(self, entries: Sequence[int], passages: Sequence[Passage], vectors: "Halves") -> None:
+        np, held = self._np, self._held
+        if held is None and not passages:
+            return
+        numbers = np.array([each.number for each in passages], np.int64)
+        owners = np.array([each.entry for each in passages], np.int64)
+        if held is not None and len(held.numbers):
+            keep = ~np.isin(held.entries, np.array(entries, np.int64))
+            if len(vectors) and vectors.shape[1] != held.vectors.shape[1]:
+                raise ModelError(f"{self._embedder.name} gives vectors of other dimensions than before.")
+            numbers = np.concatenate((held.numbers[keep], numbers))
+            owners = np.concatenate((held.entries[keep], owners))
+            vectors = np.concatenate((held.vectors[keep], vectors)) if len(vectors) else held.vectors[keep]
+        order = np.argsort(numbers, kind="stable")
+        self._held = Held(numbers[order], owners[order], vectors[order])
+
+    def _drop(self, gone: Iterable[int]) -> None:
+        np, held = self._np, self._held
+        for each in gone:
+            self._known.pop(each, None)
+        if held is not None:
+            keep = np.isin(held.entries, np.array(list(self._known), np.int64))
+            self._held = Held(held.numbers[keep], held.entries[keep], held.vectors[keep])
+
+    def _has_room(self, more: int) -> bool:
+        held = self._held
+        if held is None or held.vectors.nbytes + more * held.vectors.shape[1] * 2 <= _MOST_BYTES:
+            return True
+        self._too_large = True
+        _log.warning("%s has too many passages for vectors to be held; words find them.", self._name)
+        return False
+
+    async def _try_out(self, index: Index, contents: Mapping[int, str]) -> None:
+        """See in which scripts the model can be trusted with these passages."""
+        count = 0 if self._held is None else len(self._held.numbers)
+        before = max((passages for passages, _ in self._good.values()), default=0)
+        if self._good and count <= max(before, 1) * _GROWN:
+            return
+        # Spread over the database, and the same ones each time.
+        sample = sorted(contents, key=lambda each: contents[each])[:_SAMPLE]
+        tried = await self._in_thread(lambda: clozes(each.text for each in index.passages(sample)))
+        good: dict[str, bool] = {"": False}
+        for script in dict.fromkeys(cloze.script for cloze in tried):
+            good[script] = await self._knows([cloze for cloze in tried if cloze.script == script])
+        doubted = [script for script, is_fine in good.items() if script and not is_fine]
+        if doubted:
+            names = ", ".join(doubted).lower()
+            _log.info("%s: the embedding model does not know what is written there in %s", self._name, names)
+        await self._on_file(VectorFile.note_measured, self._embedder.name, count, good)
+        self._good = {script: (count, is_fine) for script, is_fine in good.items()}
+
+    async def _knows(self, tried: Sequence[Cloze]) -> bool:
+        np = self._np
+        made = await self._embedder.embed(
+            [*(each.sentence for each in tried), *(each.rest for each in tried)]
+        )
+
+        def judge() -> bool:
+            vectors = np.array(made, np.float32)
+            near = vectors[: len(tried)] @ vectors[len(tried) :].T
+            return is_good(near.tolist(), tried)
+
+        return await self._in_thread(judge)
+
+    async def _tidy(self, index: Index, contents: Mapping[int, str]) -> None:
+        """Drop what belongs to no passage, once it is most of the file."""
+        count = 0 if self._held is None else len(self._held.numbers)
+        if await self._on_file(VectorFile.count) > _STALE * max(count, _ENTRIES_AT_ONCE):
+            live = await self._in_thread(lambda: [_digest(each.text) for each in index.passages(contents)])
+            await self._on_file(VectorFile.keep_only, self._embedder.name, live)
+
+    # Finding.
+
+    async def search(self, index: Index, query: str, limit: int) -> Found | None:
+        """Find by words and meaning; None where words must do: see `trusts`."""
+        if index is not self._index or not self.trusts(query):
+            return None
+        found = await asyncio.to_thread(index.candidates, query, max(POOL, limit * 5))
+        vector = await self._vector(found.reading)
+        held = self._held
+        if vector is None or held is None:
+            return None
+        return await asyncio.to_thread(self._joined, index, held, found, vector, limit)
+
+    def trusts(self, query: str) -> bool:
+        """Whether meaning counts for a query: most entries have vectors, and the model knows its script."""
+        _, good = self._good.get(script_of(query), (0, False))
+        held = self._held
+        return good and held is not None and len(held.numbers) > 0 and self._share >= _COVERED
+
+    async def _vector(self, query: str) -> Sequence[float] | None:
+        now = asyncio.get_running_loop().time()
+        if now < self._quiet_until:
+            return None
+        try:
+            async with asyncio.timeout(QUERY_SECONDS):
+                (vector,) = await self._embedder.embed([query[:_LONGEST_QUERY]])
+        except TimeoutError:
+            why = f"its vector did not come within {QUERY_SECONDS:g} s"
+        except ModelError as error:
+            why = str(error)
+        else:
+            self._told.discard("query")
+            return vector
+        self._quiet_until = now + _QUIET_SECONDS
+        self._tell_once("query", f"a query of {self._name} is answered by words alone: {why}")
+        return None
+
+    def _joined(
+        self, index: Index, held: Held, found: Candidates, vector: Sequence[float], limit: int
+    ) -> Found:
+        if len(vector) != held.vectors.shape[1]:
+            return index.hits(found, found.passages, limit)
+        return index.hits(
+            found, joined(held, found.passages, self._np.array(vector, self._np.float32)), limit
+        )
+
+    # What these are made of.
+
+    async def close(self) -> None:
+        """Let go of the file. Calling it twice does no harm."""
+
+        def close() -> None:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+        try:
+            await self._in_thread(close)
+        except RuntimeError:
+            return  # the thread has ended: it was closed before
+        await asyncio.to_thread(self._thread.shutdown)
+
+    async def _on_file(self, method: Callable[..., T], *arguments: object) -> T:
+        def run() -> T:
+            if self._file is None:
+                self._file = VectorFile.open(self._path)
+            return method(self._file, *arguments)
+
+        return await self._in_thread(run)
+
+    async def _in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        work = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _tell_once(self, kind: str, text: str) -> None:
+        if kind not in self._told:
+            self._told.add(kind)
+            _log.warning("%s", text)
+
+
+def _passages(index: Index, entries: Sequence[int]) -> list[Passage]:
+    return list(index.passages(entries))
+
+
+def _packed(vectors: Sequence[Sequence[float]]) -> list[bytes]:
+    import numpy as np
+
+    return [row.tobytes() for row in np.array(vectors, dtype="<f2")]
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
