@@ -136,6 +136,7 @@ class ReadingProcess:
             await self._send(framed(list(paths)), deadline)
             while answered < len(paths):
                 handful = answers.take(await self._receive(deadline))
+                await asyncio.sleep(0)  # more may be there already: others have their turn between
                 answered += len(handful)
                 if answers.spent:
                     self.kill()

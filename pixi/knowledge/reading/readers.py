@@ -72,13 +72,12 @@ class Readers:
             SetAside: it was not read.
             ConfigError: no process that reads can be started.
         """
+        # To its end, though there is one outcome: who leaves in the middle ends the process.
         async with aclosing(self._read_batch([path])) as handfuls:
-            async for handful in handfuls:
-                outcome = handful[0][1]
-                if isinstance(outcome, SetAside):
-                    raise outcome
-                return outcome
-        raise AssertionError("a file has one outcome")
+            ((_, outcome),) = [single async for handful in handfuls for single in handful]
+        if isinstance(outcome, SetAside):
+            raise outcome
+        return outcome
 
     async def read_many(
         self, paths: Iterable[Path]

@@ -4,7 +4,7 @@ A frame is four bytes of length, the highest first, and so many bytes of Message
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -61,7 +61,7 @@ LIMITS: msgspec.msgpack.Decoder[Limits] = msgspec.msgpack.Decoder(Limits)
 _ENCODER = msgspec.msgpack.Encoder()
 
 
-def framed(content: list[Message] | list[bytes] | Limits) -> bytes:
+def framed(content: Sequence[Message] | Sequence[bytes] | Limits) -> bytes:
     """A frame that holds it."""
     body = _ENCODER.encode(content)
     return LENGTH.pack(len(body)) + body
@@ -132,6 +132,7 @@ class Assembly:
         self.records = 0
         self._done: list[Document] = []
         self._open: Document | None = None
+        self._joined = False
         self._sections: list[Section] = []
         self._texts: list[str] = []
 
@@ -151,8 +152,10 @@ class Assembly:
         if not joins:
             self._close_document()
             self.records += 1
-            self._open = document
-        elif joins == 2 and self._sections and sections:
+            self._open, self._joined = document, False
+        else:
+            self._joined = True
+        if joins == 2 and self._sections and sections:
             self._texts.append(sections[0].text)
             sections = sections[1:]
         if sections:
@@ -172,5 +175,8 @@ class Assembly:
         if self._open is None:
             return
         self._close_section()
-        self._done.append(Document(self._open.key, self._open.title, tuple(self._sections)))
+        whole = self._open
+        if self._joined:
+            whole = Document(whole.key, whole.title, tuple(self._sections))
+        self._done.append(whole)
         self._open, self._sections = None, []

@@ -1,29 +1,298 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import pytest
+import zstandard
+
+from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading import Readers, SetAside
+from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, process
+from tests.knowledge.reading.at_hand import write
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+SLOW_TEXT = "# Heading\n\ntext\n\n" * 1_000_000  # takes seconds
+
+
+@pytest.fixture
+async def readers() -> AsyncIterator[Readers]:
+    async with Readers(workers=1) as readers:
+        yield readers
+
+
+def pids(readers: Readers) -> list[int]:
+    return [process.pid for process in readers._processes]
+
+
+async def wait_for(what: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not what():  # noqa: ASYNC110 - of other processes nobody tells
+            await asyncio.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 async def test_a_file_is_read_by_another_process(readers: Readers, tmp_path: Path) -> None:
-    path = tmp_path / "a.md"
-    path.write_text("# Title\n\nText.\n\n## Part\n\nMore.\n")
-    assert await readers.read(path) == (
+    path = write(tmp_path / "a.md", "# Title\n\nText.\n\n## Part\n\nMore.\n")
+    documents = await readers.read(path)
+    assert documents == (
         Document("", "Title", (Section("Text.", line=3), Section("More.", heading="Part", line=7))),
     )
+    assert isinstance(documents, Documents)
+    assert documents.note == ""
+    (pid,) = pids(readers)
+    assert pid != os.getpid()
+    await readers.read(path)
+    assert pids(readers) == [pid]  # it stays warm
 
 
-async def test_many_files_come_once_each(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.md" for number in range(300)]
-    for number, path in enumerate(paths):
-        path.write_text(f"# {number}\n\nText.\n")
-    missing = tmp_path / "gone.md"
-    came = {}
-    async with Readers() as readers:
-        async for path, outcome in readers.read_many([*paths, missing]):
+async def test_many_files_come_once_each_and_faults_stop_nothing(tmp_path: Path) -> None:
+    texts = {write(tmp_path / f"{number}.md", f"# {number}\n\nText.\n"): number for number in range(400)}
+    bad = {
+        tmp_path / "gone.md": "is gone",
+        write(tmp_path / "broken.pdf", b"garbage"): "is broken",
+        write(tmp_path / "a.exe", b"x"): "no kind",
+        write(tmp_path / "bomb.json.zst", zstandard.compress(b"0" * 40_000_000)): "unpacks",
+        write(tmp_path / "deep.json", "[" * 100_000): "nests",
+    }
+    came: dict[Path, object] = {}
+    paths = list(texts)
+    paths[100:100] = bad
+    async with Readers(limits=Limits(unpacked_bytes=10_000_000)) as readers:
+        async for path, outcome in readers.read_many(iter(paths)):
             assert path not in came
             came[path] = outcome
-    fault = came.pop(missing)
+    for path, reason in bad.items():
+        fault = came.pop(path)
+        assert isinstance(fault, SetAside)
+        assert reason in fault.reason
+        assert "\n" not in fault.reason
+    assert came == {
+        path: (Document("", str(number), (Section("Text.", line=3),)),) for path, number in texts.items()
+    }
+
+
+async def test_a_long_document_comes_whole(readers: Readers, tmp_path: Path) -> None:
+    text = "字 " * 400_000
+    records = "".join(f'{{"_id": "{number}", "text": "{number}"}}\n' for number in range(20_000))
+    long = await readers.read(write(tmp_path / "a.md", f"# T\n\n{text}\n\n## P\n\n{text}"))
+    assert [section.text for section in long[0].sections] == [text, text]
+    many = await readers.read(write(tmp_path / "a.jsonl", records))
+    assert [document.key for document in many] == [str(number) for number in range(20_000)]
+
+
+async def test_what_was_passed_over_is_told(readers: Readers, tmp_path: Path) -> None:
+    documents = await readers.read(write(tmp_path / "a.jsonl", '{"text": "x"}\nbroken\n'))
+    assert isinstance(documents, Documents)
+    assert documents.note.startswith("1 line is no record")
+
+
+async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
+    slow = write(tmp_path / "slow.md", SLOW_TEXT)
+    others = [write(tmp_path / f"{number}.md", "text") for number in range(20)]
+    async with Readers(workers=1, seconds=1.0) as readers:
+        came = {path: out async for path, out in readers.read_many([*others[:10], slow, *others[10:]])}
+    fault = came.pop(slow)
     assert isinstance(fault, SetAside)
-    assert fault.again
-    for number, path in enumerate(paths):
-        assert came[path] == (Document("", str(number), (Section("Text.", line=3),)),)
+    assert fault.reason == "takes longer than 1 s to read; split it, or take it out"
+    assert all(len(outcome) == 1 for outcome in came.values() if not isinstance(outcome, SetAside))
+    assert set(came) == set(others)
+
+
+@LINUX
+async def test_a_file_that_needs_too_much_memory_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
+    greedy = write(tmp_path / "greedy.json", "[" + "[1,2,3,4,5,6,7,8]," * 1_500_000 + "0]")
+    small = write(tmp_path / "small.md", "text")
+    async with Readers(workers=1, megabytes=160) as readers:
+        came = {path: out async for path, out in readers.read_many([greedy, small])}
+    fault = came[greedy]
+    assert isinstance(fault, SetAside)
+    assert fault.reason == "needs more than 160 MiB of memory to read; split it"
+    assert not isinstance(came[small], SetAside)
+
+
+@LINUX
+async def test_a_process_killed_while_it_reads_is_replaced(readers: Readers, tmp_path: Path) -> None:
+    reading = asyncio.create_task(readers.read(write(tmp_path / "a.txt", "word and word\n\n" * 300_000)))
+    await wait_for(lambda: pids(readers))
+    (pid,) = pids(readers)
+    await asyncio.sleep(0.1)
+    os.kill(pid, signal.SIGKILL)
+    assert len(await reading) == 1
+    assert pids(readers) != [pid]
+
+
+@LINUX
+async def test_a_file_that_ends_two_processes_is_to_blame(readers: Readers, tmp_path: Path) -> None:
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    killed: set[int] = set()
+    while len(killed) < 2:
+        await wait_for(lambda: set(pids(readers)) - killed)
+        (pid,) = set(pids(readers)) - killed
+        await asyncio.sleep(0.1)
+        os.kill(pid, signal.SIGKILL)
+        killed.add(pid)
+    with pytest.raises(SetAside, match="ends the process"):
+        await reading
+    assert len(await readers.read(write(tmp_path / "a.md", "text"))) == 1
+
+
+@LINUX
+async def test_a_process_that_died_unasked_is_not_asked(readers: Readers, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.md", "text")
+    await readers.read(path)
+    os.kill(pids(readers)[0], signal.SIGKILL)
+    assert len(await readers.read(path)) == 1
+
+
+@LINUX
+async def test_cancelling_ends_the_process_and_nothing_else(readers: Readers, tmp_path: Path) -> None:
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    await wait_for(lambda: pids(readers))
+    (pid,) = pids(readers)
+    await asyncio.sleep(0.1)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await wait_for(lambda: is_gone(pid))
+    assert len(await readers.read(write(tmp_path / "a.md", "text"))) == 1
+
+
+@LINUX
+async def test_leaving_many_files_in_the_middle_ends_what_was_begun(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.md", "text") for number in range(300)]
+    slow = write(tmp_path / "slow.md", SLOW_TEXT)
+    async with Readers() as readers:
+        many = readers.read_many([*paths, slow, *paths])
+        async for _ in many:
+            break
+        await many.aclose()
+        assert len(await readers.read(paths[0])) == 1
+        before = pids(readers)
+    assert before
+    await wait_for(lambda: all(map(is_gone, before)))
+
+
+@LINUX
+async def test_closing_sets_aside_what_is_being_read(tmp_path: Path) -> None:
+    readers = Readers(workers=1)
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    await wait_for(lambda: pids(readers))
+    (pid,) = pids(readers)
+    await readers.close()
+    await readers.close()
+    with pytest.raises(SetAside, match="reading was stopped") as caught:
+        await reading
+    assert caught.value.again
+    assert is_gone(pid)
+    with pytest.raises(SetAside, match="reading was stopped"):
+        await readers.read(tmp_path / "slow.md")
+
+
+async def test_calls_overlap(tmp_path: Path) -> None:
+    paths = [write(tmp_path / f"{number}.md", f"text {number}") for number in range(40)]
+    async with Readers() as readers:
+        outcomes = await asyncio.gather(*map(readers.read, paths))
+    assert [outcome[0].sections[0].text for outcome in outcomes] == [f"text {n}" for n in range(40)]
+
+
+@LINUX
+async def test_no_secret_goes_along(
+    readers: Readers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "canary")
+    await readers.read(write(tmp_path / "a.md", "text"))
+    environment = Path(f"/proc/{pids(readers)[0]}/environ").read_bytes()
+    assert b"canary" not in environment
+
+
+ORPHAN = """
+import asyncio, sys
+from pathlib import Path
+from pixi.knowledge.reading import Readers
+
+async def main():
+    readers = Readers(workers=2)
+    reading = asyncio.create_task(readers.read(Path(sys.argv[1])))
+    await readers.read(Path(sys.argv[2]))
+    while len(readers._processes) < 2:
+        await asyncio.sleep(0.01)
+    print(*(process.pid for process in readers._processes), flush=True)
+    await reading
+
+asyncio.run(main())
+"""
+
+
+@LINUX
+async def test_the_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    slow, quick = write(tmp_path / "slow.md", SLOW_TEXT), write(tmp_path / "quick.md", "text")
+    with subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", ORPHAN, str(slow), str(quick)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        found = [int(pid) for pid in (await asyncio.to_thread(parent.stdout.readline)).split()]
+        assert len(found) == 2
+        parent.kill()
+    await wait_for(lambda: all(map(is_gone, found)))
+
+
+IMPOSTOR = """
+import struct, sys, time
+sys.stdin.buffer.read(4)
+def say(body):
+    sys.stdout.buffer.write(struct.pack(">I", len(body)) + body)
+    sys.stdout.buffer.flush()
+say(b"\\x91\\x91\\xa5ready")
+try:
+    {what}
+except BrokenPipeError:
+    pass
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "sys.stdout.buffer.write(b'\\xff' * 100); sys.stdout.buffer.flush()",  # a frame of 4 GB
+        "say(b'garbage')",
+        "import pickle; say(pickle.dumps(print))",
+        "say(b'\\x91\\x94\\xa7refused\\x05\\xa1x\\xc2')",  # a file that nobody asked for
+        "say(b'\\x91\\x91\\xa5ready')",
+        "[say(b'\\x91\\x96\\xa5piece\\x00\\x91\\x83\\xa3key\\xa0\\xa5title\\xdb\\x00\\x0f\\x00\\x00'"
+        " + b'x' * 0xf0000 + b'\\xa8sections\\x90\\x00\\xc2\\xa0') for _ in range(1000)]",  # without an end
+    ],
+)
+async def test_a_process_that_strangers_took_over_is_not_believed(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = write(tmp_path / "impostor.py", IMPOSTOR.format(what=what))
+    monkeypatch.setattr(process, "_SCRIPT", script)
+    async with Readers(workers=1, limits=Limits(characters=1_000_000)) as readers:
+        with pytest.raises(SetAside, match="confuses"):
+            await readers.read(write(tmp_path / "a.md", "text"))
+        assert pids(readers) == []
+
+
+@pytest.mark.parametrize("script", ["raise SystemExit(3)", "print('hello')", ""])
+async def test_a_process_that_does_not_start_is_for_the_operator(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_SCRIPT", write(tmp_path / "broken.py", script))
+    path = write(tmp_path / "a.md", "text")
+    async with Readers() as readers:
+        with pytest.raises(ConfigError, match="does not start"):
+            await readers.read(path)
+        with pytest.raises(ConfigError, match="does not start"):
+            async for _ in readers.read_many([path] * 100):
+                pass

@@ -1,6 +1,5 @@
 """Plain text: sections of whole paragraphs."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 from pixi.knowledge.entry import Document, Section
@@ -10,7 +9,7 @@ from pixi.knowledge.reading.opening import Original
 
 _ENOUGH = 2_000  # characters: a section ends with the paragraph that reaches so many
 _TOO_LONG = 8_000  # characters: a longer paragraph is parted between its lines, and a line between its words
-_GAP = re.compile(r"[.!?。!?؟…][\"'”’»)]*\s|[。!?]|\s")
+_ENDS = (("\n",), (". ", "! ", "? ", "؟ ", "。", "！", "？", "۔ "), (" ", "\t", "\u3000", "，", "、"))
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
@@ -67,8 +66,9 @@ def _parted(text: str, start: int, end: int, line: int) -> Iterator[Section]:
 
 def _between_words(text: str, start: int, end: int) -> int:
     """A good place to part, best after a sentence, within the characters that a section may have."""
-    best = 0
-    for gap in _GAP.finditer(text, start + _TOO_LONG // 2, min(start + _TOO_LONG, end)):
-        if not best or len(gap.group()) > 1 or gap.group() in "。!?\n":
-            best = gap.end()
-    return best or min(start + _TOO_LONG, end)
+    first, last = start + _TOO_LONG // 2, min(start + _TOO_LONG, end)
+    for ends in _ENDS:
+        places = [text.rfind(mark, first, last) + len(mark) for mark in ends if mark in text[first:last]]
+        if places:
+            return max(places)
+    return last
