@@ -18,7 +18,7 @@ from pixi.knowledge.index.languages import language_of
 from pixi.knowledge.index.mistakes import Vocabulary
 from pixi.knowledge.index.normalising import clean, normalise
 from pixi.knowledge.index.passages import Stretch, passages_of
-from pixi.knowledge.index.snippets import snippet
+from pixi.knowledge.index.snippets import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces
 
 if TYPE_CHECKING:
@@ -222,7 +222,8 @@ class Index:
             best.setdefault(each.entry, each)
         with Reading():
             searcher = self._index.searcher()
-            shown = (self._hit(searcher, query, each) for each in best.values())
+            cutter = Cutter(query.weights, self._analysis(), self._languages)
+            shown = (self._hit(searcher, cutter, each) for each in best.values())
             return Found(tuple(islice(filter(None, shown), max(limit, 0))), query.read_as)
 
     def search(self, query: str, limit: int) -> Found:
@@ -343,7 +344,7 @@ class Index:
             analysis = self._threads.analysis = Analysis()
         return analysis
 
-    def _hit(self, searcher: "tantivy.Searcher", query: Candidates, each: Scored) -> Hit | None:
+    def _hit(self, searcher: "tantivy.Searcher", cutter: Cutter, each: Scored) -> Hit | None:
         from tantivy import Query
 
         found = searcher.search(
@@ -352,7 +353,7 @@ class Index:
         if not found:
             return None
         text, source = _stored(searcher.doc(found[0][1]), each.entry)
-        return Hit(source, snippet(text, query.weights, self._analysis(), self._languages), each.score)
+        return Hit(source, cutter.snippet(text), each.score)
 
     def _add(self, writer: "tantivy.IndexWriter", entries: Iterator[Entry]) -> None:
         while some := list(islice(entries, _AT_ONCE)):

@@ -1,6 +1,7 @@
 """Finds the stretch of a passage that says most about a query."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from pixi.knowledge.index.normalising import clean, normalise
 from pixi.knowledge.index.terms import Analysis, pieces, terms_of
@@ -12,47 +13,59 @@ _CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 8232, 8233), " ")
 _STOPS = ".!?…。!?؟।\n"
 
 
-def snippet(text: str, weights: Mapping[str, float], analysis: Analysis, languages: tuple[str, ...]) -> str:
-    """At most 240 characters, on one line, without control characters.
+@dataclass(slots=True)
+class Cutter:
+    """Cuts the snippets of one query's hits.
 
-    Args:
+    Attributes:
         weights: what a term of the query is worth where it is covered.
         languages: whose stems the terms may be.
     """
-    room = LENGTH - 4
-    if len(text) <= LENGTH:
-        return _on_one_line(text)[:LENGTH]
-    start, end = _best(list(_marks(text, weights, analysis, languages)), weights, room)
-    start = _beginning(text, start, end, room)
-    stop = min(len(text), start + room)
-    if stop < len(text):
-        space = text.rfind(" ", max(end, start + 1), stop + 1)
-        stop = space if space > 0 else stop
-    left = "… " if start else ""
-    right = " …" if stop < len(text) else ""
-    return f"{left}{_on_one_line(text[start:stop])}{right}"
 
+    weights: Mapping[str, float]
+    analysis: Analysis
+    languages: tuple[str, ...]
+    _known: dict[str, str] = field(default_factory=dict)
 
-def _marks(
-    text: str, weights: Mapping[str, float], analysis: Analysis, languages: tuple[str, ...]
-) -> Iterator[tuple[int, int, str]]:
-    """Where terms of the query stand: start, end, term."""
-    for kind, piece, start in pieces(text):
-        if kind == "word":
-            for term in analysis.forms(piece, languages):
-                if term in weights:
+    def snippet(self, text: str) -> str:
+        """At most 240 characters, on one line, without control characters."""
+        room = LENGTH - 4
+        if len(text) <= LENGTH:
+            return _on_one_line(text)[:LENGTH]
+        start, end = _best(list(self._marks(text)), self.weights, room)
+        start = _beginning(text, start, end, room)
+        stop = min(len(text), start + room)
+        if stop < len(text):
+            space = text.rfind(" ", max(end, start + 1), stop + 1)
+            stop = space if space > 0 else stop
+        left = "… " if start else ""
+        right = " …" if stop < len(text) else ""
+        return f"{left}{_on_one_line(text[start:stop])}{right}"
+
+    def _marks(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Where terms of the query stand: start, end, term."""
+        known = self._known
+        for kind, piece, start in pieces(text):
+            if kind == "word":
+                term = known.get(piece)
+                if term is None:
+                    term = known[piece] = self._term(piece)
+                if term:
                     yield start, start + len(piece), term
-                    break
-            continue
-        normal = normalise(piece)
-        if len(normal) != len(piece):
-            continue  # places in it would not be those of the text
-        for term in dict.fromkeys(terms_of(kind, normal)):
-            if term in weights:
-                at = normal.find(term)
-                while at >= 0:
-                    yield start + at, start + at + len(term), term
-                    at = normal.find(term, at + 1)
+                continue
+            normal = normalise(piece)
+            if len(normal) != len(piece):
+                continue  # places in it would not be those of the text
+            for term in dict.fromkeys(terms_of(kind, normal)):
+                if term in self.weights:
+                    at = normal.find(term)
+                    while at >= 0:
+                        yield start + at, start + at + len(term), term
+                        at = normal.find(term, at + 1)
+
+    def _term(self, spelt: str) -> str:
+        """The query's term that a word of the text has; "" where it has none."""
+        return next((form for form in self.analysis.forms(spelt, self.languages) if form in self.weights), "")
 
 
 def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.knowledge.index.snippets import LENGTH, snippet
+from pixi.knowledge.index.snippets import LENGTH, Cutter
 from pixi.knowledge.index.terms import Analysis
 
 ENGLISH = ("english",)
@@ -11,7 +11,7 @@ FILLER = "Nothing of interest is said in this sentence. "
 
 
 def cut(text: str, *words: str) -> str:
-    return snippet(text, dict.fromkeys(words, 1.0), Analysis(), ENGLISH)
+    return Cutter(dict.fromkeys(words, 1.0), Analysis(), ENGLISH).snippet(text)
 
 
 def test_a_short_text_is_shown_whole() -> None:
@@ -29,7 +29,8 @@ def test_the_part_that_covers_most_is_shown() -> None:
 
 def test_rare_words_weigh_more() -> None:
     text = "The sea and the sky. " + FILLER * 10 + "A narwhal! " + FILLER * 10
-    assert "narwhal" in snippet(text, {"sea": 0.5, "sky": 0.5, "narwhal": 4.0}, Analysis(), ENGLISH)
+    weights = {"sea": 0.5, "sky": 0.5, "narwhal": 4.0}
+    assert "narwhal" in Cutter(weights, Analysis(), ENGLISH).snippet(text)
 
 
 def test_other_forms_count() -> None:
