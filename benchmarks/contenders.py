@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
+from pixi.channels.channel import Question, Verdict
+from pixi.core.card import Card
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.openai_chat import OpenAIChat
 from pixi.store.sqlite import SqliteStore
@@ -159,6 +162,7 @@ class Recording:
 
     growing = False
     paced = False
+    venue = Venue()
 
     def __init__(self, delays: list[int]) -> None:
         self._delays = delays
@@ -178,6 +182,15 @@ class Recording:
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """It is enough that it was asked for."""
+
+    async def rights(self, person: str) -> Rights:
+        return Rights()
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        return "nobody"
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        return None
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         return None
