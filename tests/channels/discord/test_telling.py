@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 
@@ -215,10 +216,17 @@ def test_what_is_cut_ends_in_a_sign_and_never_in_half_an_escape() -> None:
 ANY_TEXT = st.text(max_size=3_000) | st.text(st.sampled_from("[]`*_\\<>@#-🌫\n a"), max_size=3_000)
 LONG = st.builds(lambda text, times: text * times, st.text(max_size=40), st.integers(1, 500))
 STRANGE = ANY_TEXT | LONG
+TOOL = STRANGE | st.sampled_from(("query_x_database", "search_x_database"))
+RESULT = STRANGE | st.builds(
+    lambda title, section, line: json.dumps(
+        {"relevant": [{"source": {"title": title, "section": section, "line": line}}] * 9}
+    ),
+    *(STRANGE, STRANGE, st.integers()),
+)
 
 
 @given(STRANGE, st.integers(0, 2_000))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_inert_text_keeps_its_limit_and_opens_nothing(text: str, limit: int) -> None:
     shown = inert(text, limit)
     assert units(shown) <= limit
@@ -228,8 +236,8 @@ def test_inert_text_keeps_its_limit_and_opens_nothing(text: str, limit: int) -> 
     )
 
 
-@given(st.lists(st.tuples(STRANGE, STRANGE, STRANGE), max_size=12), st.lists(STRANGE, max_size=12), STRANGE)
-@settings(max_examples=25)
+@given(st.lists(st.tuples(TOOL, STRANGE, RESULT), max_size=12), st.lists(STRANGE, max_size=12), STRANGE)
+@settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("language", WORDS.languages, ids=lambda language: language.name)
 def test_whatever_a_turn_holds_discord_takes_what_is_told(
     language: object, calls: list[tuple[str, str, str]], notes: list[str], name: str
