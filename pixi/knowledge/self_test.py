@@ -19,7 +19,7 @@ FEWEST = 8
 """Passages of a script below which nothing can be told."""
 
 _MOST = 96  # passages of a script that are tried
-_SHARE = 0.7  # of what words find, that a model must find
+_SHARE = 0.8  # of what words find, that a model must find
 _LEAST = 0.2  # mean reciprocal rank below which words themselves tell nothing
 _SENTENCE = re.compile(r"[^.!?。！？؟।\n]+[.!?。！？؟।]*")
 _LONGEST = 400
