@@ -14,8 +14,7 @@ from typing import Protocol
 import pytest
 
 from pixi.core.errors import ConfigError
-from pixi.knowledge import database as database_module
-from pixi.knowledge import updating
+from pixi.knowledge import updating, upkeep
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.ids import candidates
@@ -219,7 +218,7 @@ class TestNothingIsReadTwice:
         assert database.entries == 20
         assert len(database.faults) == 1
         await database.ready()
-        assert not database._pool.is_open
+        assert not database._upkeep.pool.is_open
 
     async def test_but_what_another_reader_may_read_is(
         self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
@@ -227,9 +226,9 @@ class TestNothingIsReadTwice:
         put(folder, "a.md", "buttermilk")
         await (database := await opened()).ready()
         await database.close()
-        monkeypatch.setattr(database_module, "readers_tag", lambda: "pixi-persona 99")
+        monkeypatch.setattr(upkeep, "readers_tag", lambda: "pixi-persona 99")
         await (database := await opened()).ready()
-        assert database._pool.is_open
+        assert database._upkeep.pool.is_open
         assert database.entries == 1
 
     async def test_a_file_saved_twice_in_a_moment_is_seen_to_be_another(
@@ -247,13 +246,13 @@ class TestNothingIsReadTwice:
     async def test_processes_stop_when_there_is_nothing_to_read(
         self, folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(database_module, "_IDLE_SECONDS", 0.05)
+        monkeypatch.setattr(upkeep, "_IDLE_SECONDS", 0.05)
         put(folder, "a.md", "buttermilk")
         database = await opened()
         await database.ready()
 
         async def stopped() -> bool:
-            return not database._pool.is_open
+            return not database._upkeep.pool.is_open
 
         await until(stopped)
         put(folder, "b.md", "syrup")
@@ -285,7 +284,7 @@ class TestTheCacheMayGo:
         (index,) = (tmp_path / "cache").glob("index-*")
         shutil.rmtree(index)
         database = await self.there_is_all(opened)
-        assert not database._pool.is_open
+        assert not database._upkeep.pool.is_open
 
     async def test_the_catalogue(self, opened: Opening, tmp_path: Path) -> None:
         (tmp_path / "cache" / "catalogue.db").unlink()
@@ -371,7 +370,7 @@ class TestFollowing:
     async def test_a_folder_of_files_that_is_moved_in_and_out(
         self, folder: Path, opened: Opening, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(database_module, "_SHARE", 1e-9)  # nothing but what is heard leads to a look
+        monkeypatch.setattr(upkeep, "_SHARE", 1e-9)  # nothing but what is heard leads to a look
         put(tmp_path / "away", "deep/a.md", "buttermilk")
         put(tmp_path / "away", "b.md", "buttermilk too")
         put(folder, "there.md", "honey")
@@ -444,7 +443,7 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(
         return real(path)
 
     monkeypatch.setattr(updating, "_hash", hash_or_not)
-    monkeypatch.setattr(database_module, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(upkeep, "_RETRY_SECONDS", 0.05)
     database = await opened()
     await database.ready()
     (fault,) = database.faults
@@ -542,7 +541,7 @@ async def test_any_limit_is_kept(folder: Path, opened: Opening, limit: int) -> N
 
 
 async def test_progress_is_told(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "_TELL_SECONDS", 0.01)
+    monkeypatch.setattr(upkeep, "_TELL_SECONDS", 0.01)
     for number in range(400):
         put(folder, f"{number}.md", f"number{number}")
     told: list[str] = []

@@ -1,0 +1,306 @@
+"""The task that keeps a database up with its folder: reads what is new, follows changes, takes over."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from functools import partial
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.following import changes
+from pixi.knowledge.index import Index
+from pixi.knowledge.keeping import Keeping
+from pixi.knowledge.one_line import on_one_line, shown
+from pixi.knowledge.updating import Look, Pool, readers_tag
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger("pixi.knowledge")
+
+_IDLE_SECONDS = 20.0
+"""After so long without work the reader processes are stopped."""
+
+_TELL_SECONDS = 1.0
+"""How often progress is told."""
+
+_RETRY_SECONDS = 15.0
+"""When to look again at what could not be opened or written."""
+
+_OTHER_SECONDS = 0.5
+"""How often to see what another process has written, and whether it still does."""
+
+_MANY = 1_000
+"""Changes heard of at once, beyond which the whole folder is looked at."""
+
+_LONGEST_PAUSE = 300.0
+_SHARE = 0.01
+"""Of a core, that looking at a folder may take where nothing happens in it."""
+
+
+class Upkeep:
+    """Of one folder. Nothing happens before `start`.
+
+    Args:
+        root: the folder, links resolved.
+        name: for people.
+        keeping: catalogue and index.
+        progress: is told how far reading is.
+        began: a look begins; called in the thread that writes.
+        looked: a look has ended; called on the event loop.
+
+    Attributes:
+        look: the last one; None before the first.
+        trouble: why it cannot go on, for the operator; "" while it can.
+        in_use: counts who asks an index, which is not closed meanwhile.
+        pool: the processes that read.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        name: str,
+        keeping: Keeping,
+        *,
+        thread: ThreadPoolExecutor,
+        progress: Callable[[str], None],
+        began: Callable[[], None],
+        looked: Callable[[], None],
+    ) -> None:
+        self.look: Look | None = None
+        self.trouble = ""
+        self.in_use: Counter[Index] = Counter()
+        self.pool = Pool()
+        self._root = root
+        self._name = on_one_line(name)
+        self._keeping = keeping
+        self._writer = thread
+        self._progress = progress
+        self._began = began
+        self._has_looked = looked
+        self._looked = False
+        self._busy = True
+        self._damaged: Index | None = None
+        self._everywhere = True
+        self._heard: set[str] = set()
+        self._wake = asyncio.Event()
+        self._wrote = asyncio.Event()
+        self._readying: list[asyncio.Future[None]] = []
+        self._refreshing: list[asyncio.Future[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, follow: bool, *others: Coroutine[None, None, None]) -> None:
+        """Begin to read, and to follow if that is wished; `others` end when this ends."""
+        work = [self._keep_reading(), *([self._follow()] if follow else []), *others]
+        self._tasks = [asyncio.create_task(each) for each in work]
+        for task in self._tasks:
+            task.add_done_callback(_told)
+
+    async def close(self) -> None:
+        """Stop, and let go of the cache. Calling it twice does no harm."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._dismiss(ConfigError(f"the database {self._name} was closed."))
+
+    async def let_go(self) -> None:
+        """Close catalogue and index, which nobody asks any longer."""
+        await self._thread(self._keeping.close)
+        await self._let_go()
+        await asyncio.to_thread(self._writer.shutdown)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether all that was seen has been read, as far as it can be."""
+        return self._looked and not self._wake.is_set() and not self._busy
+
+    async def ready(self) -> None:
+        """See `DirectoryDatabase.ready`."""
+        if not self.at_rest or (not self._keeping.writes and not self._keeping.kept.finished):
+            await self._wait_in(self._readying)
+        elif self.trouble:
+            raise ConfigError(self.trouble)
+
+    async def refresh(self, damaged: Index | None = None) -> None:
+        """See `DirectoryDatabase.refresh`. In the place of a damaged index, another is made."""
+        self._damaged = damaged
+        self._everywhere = True
+        self._wake.set()
+        await self._wait_in(self._refreshing)
+
+    async def first_results(self, seconds: float) -> None:
+        """Return when there is something to find, or nothing to be found, or after so long."""
+        if self._looked or self._has_results:
+            return
+        ready = asyncio.ensure_future(self._wait_in(self._readying))
+        wrote = asyncio.ensure_future(self._wrote.wait())
+        try:
+            await asyncio.wait((ready, wrote), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in (ready, wrote):
+                each.cancel()
+            # A fault of reading is told by `ready` and `faults`; a search finds what there is.
+            await asyncio.gather(ready, wrote, return_exceptions=True)
+
+    @property
+    def _has_results(self) -> bool:
+        index = self._keeping.kept.index
+        return index is not None and index.entries > 0
+
+    async def _keep_reading(self) -> None:
+        try:
+            while True:
+                self._wake.clear()
+                self._busy = True
+                only = None if self._everywhere or "" in self._heard else sorted(self._heard)
+                self._everywhere, self._heard = False, set()
+                refreshing, self._refreshing = self._refreshing, []
+                self._readying += refreshing
+                await self._look_once(only)
+                await self._let_go()
+                await self._rest()
+        finally:
+            self._busy = False
+            await self.pool.close()
+            self._dismiss(ConfigError(f"reading the database {self._name} has ended."))
+
+    async def _look_once(self, only: Sequence[str] | None) -> None:
+        """One look, or where another process reads, a look at what it has done."""
+        try:
+            held = await self._thread(self._hold)
+            finished = await self._read_new(only) if held else self._others_finished()
+        except ConfigError as error:
+            self._fail(error)
+        except OSError as error:
+            gone = f"{shown(self._root)}: the folder cannot be read ({error.strerror}); put it back."
+            self._fail(ConfigError(gone))
+        else:
+            self.trouble = ""
+            self._busy = False
+            self._has_looked()
+            if finished:
+                self._looked = True
+                self._dismiss(None)
+
+    async def _let_go(self) -> None:
+        """Close the indexes that others took the place of, once no search asks them any longer."""
+        for index in [each for each in self._keeping.replaced if not self.in_use[each]]:
+            self._keeping.replaced.remove(index)
+            del self.in_use[index]
+            await self._thread(index.close)
+
+    def _hold(self) -> bool:
+        """Whether this process writes; whatever it writes to is made whole first."""
+        keeping = self._keeping
+        if not keeping.writes:
+            if not keeping.take_over():
+                return False
+        elif not keeping.whole():
+            keeping.reopen()
+            if not keeping.writes:
+                return False
+        keeping.check(broken=self._damaged)
+        self._damaged = None
+        keeping.trust(readers_tag())
+        self._began()
+        return True
+
+    async def _read_new(self, only: Sequence[str] | None) -> bool:
+        if self.look is None or self.trouble:
+            only = None
+        look = Look(self._root, self._keeping, self._thread, self.pool, self._wrote.set, only)
+        previous, self.look = self.look, look
+        if previous:  # what is known of the walk before, until this one is done
+            look.faults, look.unknown, look.seconds = previous.faults, previous.unknown, previous.seconds
+            look.held = previous.held if only is not None else 0
+        telling = asyncio.create_task(self._tell())
+        try:
+            await look.run()
+        finally:
+            telling.cancel()
+        return True
+
+    def _others_finished(self) -> bool:
+        if self._has_results:
+            self._wrote.set()
+        return self._keeping.kept.finished
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(_TELL_SECONDS)
+            if self.look and self.look.total:
+                done, total = self.look.done, self.look.total
+                self._progress(f"reading {self._name}: {done:,} of {total:,} files")
+
+    def _fail(self, error: ConfigError) -> None:
+        if self.trouble != str(error):
+            _log.warning("%s", error)
+        self.trouble = str(error)
+        self._looked, self._busy = True, False
+        self._dismiss(error)
+
+    async def _rest(self) -> None:
+        """Wait until there is something to do."""
+        held = self.trouble or (self.look and self.look.held)
+        pause = _OTHER_SECONDS if not self._keeping.writes else _RETRY_SECONDS if held else None
+        if self.pool.is_open and (pause is None or pause > _IDLE_SECONDS):
+            if await self._woken(_IDLE_SECONDS):
+                return
+            await self.pool.close()
+        if not await self._woken(pause):
+            self._everywhere = True
+
+    async def _woken(self, seconds: float | None) -> bool:
+        try:
+            await asyncio.wait_for(self._wake.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _follow(self) -> None:
+        async with aclosing(changes(self._root, self._pause)) as changed:
+            async for paths in changed:
+                self._everywhere = self._everywhere or not paths or len(paths) > _MANY
+                self._heard |= paths
+                self._wake.set()
+
+    def _pause(self) -> float:
+        """Seconds between looks where nothing is heard: the larger the folder, the seldomer."""
+        return min((self.look.seconds if self.look else 0.0) / _SHARE, _LONGEST_PAUSE)
+
+    async def _wait_in(self, waiting: "list[asyncio.Future[None]]") -> None:
+        if not self._tasks:
+            raise ConfigError(f"the database {self._name} was closed.")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        await future
+
+    def _dismiss(self, error: ConfigError | None) -> None:
+        """Let those go who wait for the end of a look."""
+        waiting, self._readying = self._readying, []
+        if error and not self._tasks:
+            waiting += self._refreshing
+            self._refreshing = []
+        for future in waiting:
+            if future.done():
+                continue
+            if error:
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+    async def _thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run it in the thread that writes. It is carried out even if the caller is cancelled."""
+        work = partial(function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, work)
+
+
+def _told(task: "asyncio.Task[None]") -> None:
+    """A task of ours has ended: nobody awaits it, so what it raised is told here."""
+    if not task.cancelled() and (error := task.exception()):
+        _log.error("reading a folder has ended", exc_info=error)
