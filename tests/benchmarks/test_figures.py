@@ -7,14 +7,14 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import client, discord, flow, latency, parser, start, tokens
+from benchmarks import client, discord, flow, latency, parser, search_speed, start, tokens
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
 
 
 @contextmanager
-def _no_network(core: int | None = None) -> Iterator[Worker]:
+def _no_network(core: int | None = None, script: str = "") -> Iterator[Worker]:
     raise PeerMissing("pixi-bot could not be installed: no network")
     yield
 
@@ -24,6 +24,7 @@ def _without_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Setting up a peer needs a network; a figure stands without it."""
     monkeypatch.setattr(parser, "pixi_bot", _no_network)
     monkeypatch.setattr(latency, "pixi_bot", _no_network)
+    monkeypatch.setattr(search_speed, "pixi_bot", _no_network)
 
 
 def _has_value(figure: Figure) -> bool:
@@ -113,3 +114,10 @@ def test_an_unknown_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["sped"])
     assert ended.value.code == 2
     assert "no such figure: sped" in capsys.readouterr().err
+
+
+def test_search_speed() -> None:
+    asked, kept = search_speed.run(quick=True)
+    assert _has_value(asked)
+    assert _has_value(kept)
+    assert set(asked.peers) == {"SQLite FTS5"}
