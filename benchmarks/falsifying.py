@@ -94,10 +94,9 @@ def negated(sentence: str, language: str, chance: random.Random) -> str:
         verbs = [verb for verb in _CHINESE if verb in sentence]
         if not verbs:
             return ""
-        verb = chance.choice(verbs)
-        return sentence.replace(
-            verb, f"{'没' if verb in '有被' else '不'}{'有' if verb == '被' else ''}{verb}", 1
-        )
+        chosen = chance.choice(verbs)
+        denied = {"有": "没有", "被": "没有被"}.get(chosen, f"不{chosen}")
+        return sentence.replace(chosen, denied, 1)
     words = sentence.split(" ")
     changes = _PERSIAN | {denied: said for said, denied in _PERSIAN.items()}
     places = [i for i, word in enumerate(words) if word.rstrip(".،؛") in changes]
@@ -117,9 +116,8 @@ def replaced(sentence: str, others: Sequence[str], language: str, chance: random
         "zh": "[\u4e00-\u9fff]{2,4}(?=[是在，、的和与])",
     }
     here = list(re.finditer(pattern[language], sentence))
-    there = [
-        w for w in re.findall(pattern[language], chance.choice(others)) if w.lower() not in sentence.lower()
-    ]
+    found: list[str] = re.findall(pattern[language], chance.choice(others)) if others else []
+    there = [w for w in found if w.lower() not in sentence.lower()]
     if not here or not there:
         return ""
     word = chance.choice(here)

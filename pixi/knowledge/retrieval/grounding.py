@@ -22,6 +22,7 @@ LONGEST_FACT = 1_000
 _CANDIDATES = 4
 _POSTINGS = 4_000  # looked through for one fact; the rarest keys come first
 _NEIGHBOURS = 2  # sentences before and after that may say the rest
+_LEAST_OF_NEXT = 2.0  # words
 _LONGEST_STRETCH = 900
 _LEAST_SHARE = 0.3  # of a fact's keys in a sentence: with less it is not looked at
 _NEARLY_ALL = 0.8
@@ -165,7 +166,8 @@ class Ground:
             low, high = min(first, best + step), max(last, best + step)
             if self._is_stretch(low, high):
                 wider = matched(said, self._stretch(low, high))
-                if wider.weight > together.weight:
+                # What comes before may name whom the sentence is about; what follows says something itself.
+                if wider.weight - together.weight >= (_LEAST_OF_NEXT if step > 0 else 0.5):
                     first, last, together = low, high, wider
         return first, last, together
 

@@ -1,6 +1,6 @@
 """Which tokens of a fact stand in a stretch of its source, and which of the source's are spoken of."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,8 @@ from pixi.knowledge.retrieval.words import Token
 
 _ALIKE = 84.0
 _SHORTEST_ALIKE = 5
+_NEAR = 4  # glyphs
+_Piece = tuple[int, int, list[int]]  # of a fact: where it begins, its size, its places
 _CONTRARY = (
     ("hypo", "hyper"), ("over", "under"), ("pre", "post"), ("intra", "inter"), ("in", "ex"), ("im", "ex"),
     ("in", "de"), ("up", "down"), ("macro", "micro"), ("mono", "poly"), ("maxi", "mini"), ("pro", "anti"),
@@ -24,13 +26,13 @@ class Matched:
     Attributes:
         weight: how much of the fact is there: a word counts one, a glyph half.
         missing: positions in the fact of what carries meaning and is not there.
-        place: for each position of the fact that was found, one in the stretch.
+        places: for each position of the fact that was found, those in the stretch.
         spoken: positions in the stretch of what the fact speaks of.
     """
 
     weight: float
     missing: tuple[int, ...]
-    place: dict[int, int]
+    places: dict[int, Sequence[int]]
     spoken: frozenset[int]
 
 
@@ -71,7 +73,7 @@ def matched(said: list[Token], source: Stretch) -> Matched:
         if said[at].kind != "mark":
             found.look_up(at)
         at += 1
-    return Matched(found.weight, tuple(found.missing), found.place, frozenset(found.spoken))
+    return Matched(found.weight, tuple(found.missing), found.places, frozenset(found.spoken))
 
 
 def weight_of(token: Token) -> float:
@@ -87,7 +89,7 @@ class _Finding:
         self._source = source
         self.weight = 0.0
         self.missing: list[int] = []
-        self.place: dict[int, int] = {}
+        self.places: dict[int, Sequence[int]] = {}
         self.spoken: set[int] = set()
 
     def look_up(self, at: int) -> None:
@@ -97,7 +99,7 @@ class _Finding:
         if found is None and token.kind == "word" and not token.empty:
             found = _alike(token, self._source)
         if found:
-            self.place[at] = found[0]
+            self.places[at] = found
             self.spoken.update(found)
             self.weight += weight_of(token)
         elif not token.empty:
@@ -107,21 +109,36 @@ class _Finding:
         """Lay a run of glyphs out with the longest pieces of the source."""
         said, glyphs = self._said, self._source.glyphs
         run = "".join([token.stem[0] for token in said[at:upto]])
+        pieces: list[_Piece] = []
         begin = 0
         while begin < len(run):
             size = 1
             while begin + size < len(run) and run[begin : begin + size + 1] in glyphs:
                 size += 1
-            starts = list(_occurrences(glyphs, run[begin : begin + size]))
-            for i in range(size):
-                here = at + begin + i
-                if starts:
-                    self.place[here] = starts[0] + i
-                    self.spoken.update([start + i for start in starts])
-                    self.weight += weight_of(said[here])
-                elif not said[here].empty:
-                    self.missing.append(here)
+            pieces.append((at + begin, size, list(_occurrences(glyphs, run[begin : begin + size]))))
             begin += size
+        for number, (here, size, found) in enumerate(pieces):
+            single = size == 1 and not said[here].empty
+            beside = pieces[max(0, number - 2) : number], pieces[number + 1 : number + 3]
+            self._lay(here, size, _near(found, *beside) if single else found)
+
+    def _lay(self, here: int, size: int, starts: list[int]) -> None:
+        for i in range(size):
+            if starts:
+                self.places[here + i] = [start + i for start in starts]
+                self.spoken.update([start + i for start in starts])
+                self.weight += weight_of(self._said[here + i])
+            elif not self._said[here + i].empty:
+                self.missing.append(here + i)
+
+
+def _near(starts: list[int], before: Sequence[_Piece], after: Sequence[_Piece]) -> list[int]:
+    """Where a single glyph stands near a piece that is beside it in the fact; elsewhere it means another."""
+    ends = [start + size for _, size, places in before for start in places if size > 1]
+    begins = [start for _, size, places in after for start in places if size > 1]
+    if not ends and not begins:
+        return starts
+    return [at for at in starts if any(abs(at - place) <= _NEAR for place in (*ends, *begins))]
 
 
 def _occurrences(text: str, piece: str) -> Iterator[int]:

@@ -13,8 +13,8 @@ DOCUMENTS = {
         "Khaju Bridge",
         "The Khaju Bridge stands in Isfahan. It was built by Shah Abbas II around 1650, on the "
         "foundations of an older bridge. It has 23 arches and is 133 metres long. The bridge does not carry "
-        "cars, and 5 million people cross it each year. Anna praised Bert. From 2005 to 2014 it was repaired. "
-        "Dr. J. Smith measured 3.5 m of mud. "
+        "cars, and 5 million people cross it each year. Anna praised Bert. "
+        "From 2005 to 2014 it was repaired. Dr. J. Smith measured 3.5 m of mud. "
         "The treatment increased the blood pressure of 1,200 patients.",
     ),
     "zh": (

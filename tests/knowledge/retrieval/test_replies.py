@@ -111,7 +111,7 @@ def test_nothing_breaks_it(reply: str) -> None:
 FACTS = st.lists(
     st.fixed_dictionaries(
         {
-            "fact": st.text("ab\"'{}[],:\\é𐀀 ", min_size=1).filter(str.strip),
+            "fact": st.text("ab\"',:\\é𐀀 ", min_size=1).filter(str.strip),
             "source": st.integers(0, 99),
             "confidence": st.sampled_from([0.0, 0.5, 1.0]),
         }
