@@ -170,4 +170,4 @@ def _confidence(value: object) -> float:
     for scale in (1, 10, 100):
         if value <= scale:
             return max(0.0, value / scale)
-    return 1.0
+    return _UNSAID  # small models write numbers without end

@@ -62,6 +62,10 @@ PARTLY = {
     ),
     "nothing": ('{"relevant": []}', ()),
     "null": ('{"relevant": null}', ()),
+    "a number without end": (
+        '{"relevant": [{"fact": "a", "source": 2, "confidence": 6084057912000000}, {"fact": "b", "sou',
+        (Claim("a", 2, 0.5), Claim("b", None, 0.5)),
+    ),
     "not a number": (
         '{"relevant": [{"fact": "a", "source": true, "confidence": NaN}, {"fact": 3}, 7]}',
         (Claim("a", None, 0.5),),
