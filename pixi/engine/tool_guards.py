@@ -159,9 +159,11 @@ def readable(arguments: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
+    """The text without its middle where it is long: what is cut at the end is hidden from who says yes."""
     if len(text) <= longest:
         return text
-    return f"{text[:longest]}… ({len(text) - longest} characters more)"
+    half = longest // 2
+    return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"
 
 
 async def _guarded(what: str, tool: Tool, context: Context) -> bool:
