@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,17 @@ def test_a_tower_of_elements_is_set_aside(tmp_path: Path) -> None:
 )
 def test_hostile_pages_are_read_in_no_time(tmp_path: Path, page: str) -> None:
     read(write(tmp_path / "a.html", page))
+
+
+def test_a_long_page_takes_as_long_as_it_is(tmp_path: Path) -> None:
+    def seconds(paragraphs: int) -> float:
+        path = write(tmp_path / "a.html", "<div><p>Some words.</p></div>" * paragraphs)
+        begun = time.process_time()
+        assert sections(read(path))[0].text.count("Some words.") == paragraphs
+        return time.process_time() - begun
+
+    seconds(100)
+    assert seconds(8_000) < 30 * seconds(1_000)
 
 
 @pytest.mark.parametrize("page", ["", "<html></html>", "<script>x</script>"])

@@ -110,13 +110,13 @@ async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp
 
 @LINUX
 async def test_a_file_that_needs_too_much_memory_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
-    greedy = write(tmp_path / "greedy.json", "[" + "[1,2,3,4,5,6,7,8]," * 1_500_000 + "0]")
+    greedy = write(tmp_path / "greedy.json", "[" + "[1,2,3,4,5,6,7,8]," * 700_000 + "0]")
     small = write(tmp_path / "small.md", "text")
-    async with Readers(workers=1, megabytes=160) as readers:
+    async with Readers(workers=1, megabytes=120) as readers:
         came = {path: out async for path, out in readers.read_many([greedy, small])}
     fault = came[greedy]
     assert isinstance(fault, SetAside)
-    assert fault.reason == "needs more than 160 MiB of memory to read; split it"
+    assert fault.reason == "needs more than 120 MiB of memory to read; split it"
     assert not isinstance(came[small], SetAside)
 
 

@@ -143,6 +143,7 @@ def _check_depth(text: str) -> None:
 
 def _walk(root: "LexborNode", writer: "_Writer") -> None:
     """Through the whole tree, without a call for each depth of it."""
+    top = root.mem_id  # to compare two nodes would write both of them out
     node: LexborNode | None = root
     while node is not None:
         inside = writer.enter(node)
@@ -151,7 +152,7 @@ def _walk(root: "LexborNode", writer: "_Writer") -> None:
             writer.leave(node)
             while (following := node.next) is None:
                 node = node.parent
-                if node is None or node == root:
+                if node is None or node.mem_id == top:
                     return
                 writer.leave(node)
         node = following
