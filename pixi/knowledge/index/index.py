@@ -35,7 +35,7 @@ _NEAR = 0.1
 _SLOP = 3
 """What it counts that two neighbours of the query stand at most three words apart."""
 
-_LOOKED_AT = 100
+_LOOKED_AT = 50
 """Passages, of the best, in which that is looked for."""
 
 _HEAP = 64_000_000
