@@ -148,11 +148,6 @@ class Catalogue:
         )
         return dict(rows)
 
-    def known(self, path: str) -> bytes:
-        """The hash of a file when it was last read; empty where it is to be read in any case."""
-        row = self._db.execute("SELECT hash FROM files WHERE path = ?", (path,)).fetchone()
-        return bytes(row[0]) if row else b""
-
     # A look at the folder.
 
     def compare(

@@ -30,6 +30,7 @@ class Kept:
         faults: the files that were set aside.
         reading: how far the process that writes has read: files done, and of how many.
         finished: it has read all that it saw at its last look.
+        generation: is another after each change of what the index holds.
     """
 
     index: Index | None = None
@@ -38,6 +39,7 @@ class Kept:
     faults: tuple[Fault, ...] = ()
     reading: tuple[int, int] = (0, 0)
     finished: bool = False
+    generation: str = ""
 
 
 class Keeping:
@@ -75,11 +77,15 @@ class Keeping:
 
     def open(self) -> None:
         """Open what the cache holds: to write if nobody else does, else to look on."""
-        with _Disk(self._cache):
-            if self._lock.take():
-                self._open_to_write()
-            else:
-                self._look_on()
+        try:
+            with _Disk(self._cache):
+                if self._lock.take():
+                    self._open_to_write()
+                else:
+                    self._look_on()
+        except BaseException:
+            self.close()
+            raise
 
     def take_over(self) -> bool:
         """Write from now on, if nobody else does any longer; else see what the other has written."""
@@ -256,14 +262,17 @@ class Keeping:
         done, _, total = catalogue.told("reading").partition("/")
         if self.kept.index not in (None, index):
             self.replaced.append(self.kept.index)
-        self.kept = Kept(
+        kept = Kept(
             index=index,
             entries=int(catalogue.told("entries") or 0),
             bytes=(index.bytes if index else 0) + sum(map(_size, self._cache.glob(f"{self._path.name}*"))),
             faults=tuple(catalogue.faults()),
             reading=(int(done or 0), int(total or 0)),
             finished=bool(catalogue.told("finished")),
+            generation=catalogue.told("generation"),
         )
+        if kept != self.kept:  # so that whoever follows it sees that nothing has changed
+            self.kept = kept
 
     def _tidy(self) -> None:
         """Delete the indexes of other tokens. What another process holds open may stay, on Windows."""

@@ -111,7 +111,6 @@ def test_what_is_gone_goes(catalogue: Catalogue) -> None:
     assert told(catalogue) == (set(), {one})
     assert [entry.id for entry in catalogue.entries([one, two])] == [two]
     assert catalogue.size() == (1, 1)
-    assert catalogue.known("a.md") == b""
 
 
 def test_a_file_that_comes_back_has_its_id_again(catalogue: Catalogue) -> None:

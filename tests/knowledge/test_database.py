@@ -16,8 +16,9 @@ import pytest
 from pixi.core.errors import ConfigError
 from pixi.knowledge import updating, upkeep
 from pixi.knowledge.database import DirectoryDatabase
-from pixi.knowledge.entry import Entry
+from pixi.knowledge.entry import Entry, Found
 from pixi.knowledge.ids import candidates
+from pixi.knowledge.index import Index, IndexDamaged
 
 PATIENCE = 20.0
 """Seconds after which what has not come will not come; on an idle machine it takes a fraction of one."""
@@ -313,6 +314,22 @@ class TestTheCacheMayGo:
         assert await found(database, "syrup") == ["b.md"]
         assert (tmp_path / "cache" / "catalogue.db").exists()
 
+    async def test_an_index_that_is_harmed_while_it_is_asked(
+        self, opened: Opening, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        database = await self.there_is_all(opened)
+        (before,) = (tmp_path / "cache").glob("index-*")
+        real, harmed = Index.search, database._keeping.kept.index
+
+        def harmed_search(index: Index, query: str, limit: int) -> Found:
+            if index is harmed:
+                raise IndexDamaged("its files are gone")
+            return real(index, query, limit)
+
+        monkeypatch.setattr(Index, "search", harmed_search)
+        assert await found(database, "syrup") == ["b.md"]
+        assert not before.exists()
+
     async def test_one_of_another_version(self, opened: Opening, tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "cache" / "catalogue.db")) as connection:
             connection.execute("PRAGMA user_version = 77")
@@ -481,8 +498,7 @@ async def test_a_file_that_vanishes_under_the_reader_is_no_fault(
 async def test_many_tiny_files_can_be_searched_while_they_are_read(
     folder: Path, opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(updating, "_FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(updating, "_SECONDS", 0.1)
+    monkeypatch.setattr(updating, "_ENTRIES", 20)
     monkeypatch.setattr(updating, "_CHUNK", 100)
     for number in range(600):
         put(folder, f"{number // 100}/{number}.md", f"# Note {number}\n\nbuttermilk {number}")
