@@ -2,21 +2,36 @@
 
 from collections.abc import Iterator, Sequence
 from math import log
+from typing import Literal
 
 from pixi.knowledge.retrieval.findings import Found, Place
 from pixi.knowledge.retrieval.grounding import Ground
 from pixi.knowledge.retrieval.words import Analyser, Token
 
 _LEAST = 0.34  # of what a question asks for; with less a passage is about something else
+_LEAST_OF_LETTERS = 0.45  # the same where words are not parted: pairs of letters meet by chance more often
 _PASSAGE = 320  # characters that a passage is filled up to
 _SURE = 0.6  # the most that words alone tell
+_CHANCE = (
+    0.2  # of a pair of ideographs that stands nowhere: mostly the end of one word and the next one's start
+)
+_IDEOGRAPHS = "\u2e80"  # from here on a glyph is nearly a word; in scripts such as Thai it is a letter
+
+_Kind = Literal["word", "ideographs", "letters"]
 
 
 def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[Found]:
     """The passages that hold most of a question's telling words, best first; none where none holds enough."""
-    keys = set(_asked(Analyser().tokens(question)))
+    asked = dict(_asked(Analyser().tokens(question)))
+    keys = set(asked)
     total = sum(len(ground.spans) for ground in grounds)
-    weights = {key: log(1 + total / (1 + sum(len(g.holding(key)) for g in grounds))) for key in keys}
+    held_by = {key: sum(len(g.holding(key)) for g in grounds) for key in keys}
+    weights = {
+        key: log(1 + total / (1 + held_by[key]))
+        * (_CHANCE if kind == "ideographs" and not held_by[key] else 1)
+        for key, kind in asked.items()
+    }
+    least = _LEAST_OF_LETTERS if "letters" in asked.values() else _LEAST
     whole = sum(weights.values())
     if not whole:
         return []
@@ -31,7 +46,7 @@ def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[F
             last = _filled(ground, at)
             covered = titled.union(*(held.get(i, set()) for i in range(at, last + 1)))
             share = sum(weights[key] for key in covered) / whole
-            if share >= _LEAST:
+            if share >= least:
                 first, end = ground.spans[at], ground.spans[last].end
                 best.append(Found(Place(number, first.section, first.start, end), _SURE * share))
     best.sort(
@@ -68,14 +83,14 @@ def _filled(ground: Ground, at: int) -> int:
     return last
 
 
-def _asked(tokens: Sequence[Token]) -> Iterator[str]:
-    """The keys of a question, without pairs of glyphs that only ask."""
+def _asked(tokens: Sequence[Token]) -> Iterator[tuple[str, _Kind]]:
+    """The keys of a question, and of what they are made; without pairs of glyphs that only ask."""
     before: Token | None = None
     for token in tokens:
         if token.kind == "glyph":
             joined = before is not None and before.kind == "glyph" and before.end == token.start
             if joined and before is not None and not (token.empty and before.empty):
-                yield before.stem + token.stem
+                yield before.stem + token.stem, "ideographs" if token.stem >= _IDEOGRAPHS else "letters"
         elif token.kind == "number" or not token.empty:
-            yield token.key
+            yield token.key, "word"
         before = token
