@@ -95,7 +95,8 @@ class Watched:
 async def talk(model: Watched, messages: Sequence[str]) -> None:
     """Let Pixi answer the messages one after the other, on the real engine."""
     channel = Recording([])
-    persona = find_persona("pixi", (shipped_folder(),))
+    # The bundled model is offered no tools, so here they need not be there.
+    persona = replace(find_persona("pixi", (shipped_folder(),)), databases=(), tools=())
     async with Engine(model=model, persona=persona) as engine:
         for number, text in enumerate(messages):
             author = Author("1", "Mo")

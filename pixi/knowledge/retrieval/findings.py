@@ -70,8 +70,9 @@ def quoted_from(entries: Sequence[Entry], found: Found) -> Fact:
     place = found.place
     entry = entries[place.entry]
     section = entry.sections[place.section]
-    line = section.line + section.text.count("\n", 0, place.start) if section.line else 0
-    source = Source(entry.id, entry.title, entry.path, section.heading, line, section.page)
+    source = Source(
+        entry.id, entry.title, entry.path, section.heading, section.line_at(place.start), section.page
+    )
     return Fact(section.text[place.start : place.end], source, round(found.confidence, 2))
 
 
