@@ -11,7 +11,17 @@ from benchmarks.processes import ROOT, WorkerFailed
 from benchmarks.report import Figure, document, in_words, progress
 from pixi.core.errors import PixiError
 
-NAMES = ("parser", "client", "latency", "tokens", "start", "discord", "search_speed", "grounding", "retrieval_tokens")
+NAMES = (
+    "parser",
+    "client",
+    "latency",
+    "tokens",
+    "start",
+    "discord",
+    "search_speed",
+    "grounding",
+    "retrieval_tokens",
+)
 LONG = ("flow",)
 """What takes so long that it is only measured where it is named."""
 OUTPUT = ROOT / "BENCHMARKS.md"
