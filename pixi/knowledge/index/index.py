@@ -24,7 +24,7 @@ from pixi.knowledge.index.terms import Analysis, pieces
 if TYPE_CHECKING:
     import tantivy
 
-FORMAT = 1
+FORMAT = 2
 """Of what is written, and of the analysis that made it: raise it when either changes."""
 
 _TITLE = 0.3

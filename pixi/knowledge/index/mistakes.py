@@ -110,7 +110,10 @@ class Vocabulary:
         query = Query.fuzzy_term_query(self._schema, "word", word, distance=distance)
         hits = searcher.search(query, limit=_LOOKED_AT, count=False).hits
         near = {str(searcher.doc(address).get_first("word")) for _, address in hits}
-        frequencies = {other: count for other in near if (count := frequency(other))}
+        # Who types another number means another thing: p53 is not p63, but MD5A may be MDA5.
+        number = _digits(word)
+        alike = (other for other in near if _digits(other) == number)
+        frequencies = {other: count for other in alike if (count := frequency(other))}
         total = sum(frequencies.values())
         likely = [
             Meant(other, (1 - OSA.distance(word, other) / len(word)) * math.sqrt(count / total))
@@ -121,3 +124,7 @@ class Vocabulary:
     def close(self) -> None:
         """Let go of the lock."""
         self._writer = None
+
+
+def _digits(word: str) -> str:
+    return "".join(filter(str.isdigit, word))

@@ -152,4 +152,4 @@ class Analysis:
 
 def is_corrigible(word: str) -> bool:
     """Whether it may be a mistake: numbers never are, and short words are too near to each other."""
-    return 3 <= len(word) <= 40 and not any(map(str.isdigit, word))
+    return 3 <= len(word) <= 40 and not word.isdigit()

@@ -18,6 +18,7 @@ TEXTS = {
     6: "หอดูดาวแห่งชาติเปิดให้เข้าชมทุกวันเสาร์",
     7: "천문대는 토요일마다 문을 연다.",
     8: "वैज्ञानिकों ने दूरबीन से तारों को देखा और यह अच्छा था।",
+    10: "The gene MDA5 is not the gene TP53 and its enzyme is unlike the others.",
     9: "Room 4512 and room 4513 of the hotel are on the same floor.",
 }
 
@@ -44,6 +45,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
         ("หอูดดาว", 6),
         ("천대문", 7),
         ("दूरबबीन", 8),
+        ("MD5A", 10),
     ],
 )
 def test_found_all_the_same(index: Index, query: str, number: int) -> None:
@@ -61,6 +63,7 @@ def test_known_words_and_numbers_stay(index: Index) -> None:
     assert index.search("flour telescope", 3).read_as == ()
     assert index.search("4514", 3).read_as == ()
     assert ids(index.search("4514", 3)) == []
+    assert index.search("TP63 TP533", 3).read_as == ()
 
 
 def test_short_and_distant_words_stay(index: Index) -> None:
