@@ -44,6 +44,7 @@ class Acts:
     Attributes:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
         visible: whether people may have seen one.
+        changed: whether a tool may have changed something in the world.
         first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
         left_open: the process ends in the midst of an act: the next one finds out what became of it.
         on_limit: called when an act over the limits was asked for.
@@ -64,6 +65,7 @@ class Acts:
         "_typing",
         "_writing_since",
         "askers",
+        "changed",
         "channel",
         "effects",
         "first_seen",
@@ -94,7 +96,7 @@ class Acts:
         self.channel = channel
         self.on_limit: Callable[[], None] | None = None
         self.effects: Counter[str] = Counter()
-        self.visible = False
+        self.visible = self.changed = False
         self.first_seen: float | None = None
         self.left_open = False
         self._store = store
@@ -202,6 +204,11 @@ class Acts:
     def done(self) -> int:
         """How many acts were carried out."""
         return self.effects.total()
+
+    @property
+    def final(self) -> bool:
+        """Whether the turn cannot be as if it had not been any more."""
+        return self.visible or self.changed
 
     def next_nonce(self) -> str:
         """A name on the platform for something that is asked of people, and no act on record.

@@ -112,7 +112,7 @@ class Answer:
         attempt = self._attempt
         if attempt is None:
             self.heard.remove(message_id)
-        elif attempt.acts.visible or attempt.reply.over:
+        elif attempt.acts.final or attempt.reply.over:
             self.heard.blank(message_id)
             self._withdrawn = True
             if message_id == attempt.answered.id:
@@ -183,8 +183,8 @@ class Answer:
         return self.heard.wants_answer and not self._winding_down
 
     def _is_to_be_put_back(self, attempt: Attempt) -> bool:
-        """Whether the turn is to leave no trace: nobody saw anything, and it is answered another time."""
-        unseen = not attempt.acts.visible and attempt.reply.finish == "cancelled"
+        """Whether the turn is to leave no trace: it did nothing, and is answered another time."""
+        unseen = not attempt.acts.final and attempt.reply.finish == "cancelled"
         return attempt.reply.halted is Halt.BACK or (self._winding_down and unseen)
 
     async def _end(self, attempt: Attempt, window: Conversation) -> None:

@@ -1,6 +1,7 @@
 """Finishes or lays down what the last process left half-done, as honestly as the journal knows it."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,11 @@ from pixi.channels.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Reacted, Sent
-from pixi.core.lines import AssistantLine, Line, UserLine
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE, written
 from pixi.engine.acts import nonce_of
-from pixi.store.store import Effect, Outcome, SavedConversation, Store, UnfinishedTurn
+from pixi.store.store import AuditRecord, Effect, Outcome, SavedConversation, Store, UnfinishedTurn
 from pixi.toolbox.foreign import ForeignError, foreign
 
 _log = logging.getLogger("pixi.engine")
@@ -21,6 +22,8 @@ _log = logging.getLogger("pixi.engine")
 Stamp = Callable[[Sequence[Message]], UserLine]
 
 _ACT_SECONDS = 30.0  # how long one act may take
+_DONE = "This was done; then the program ended before you could say so."
+_NOBODY_KNOWS = "The program ended in the midst of this: nobody knows whether it was done."
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +120,18 @@ class Recovery:
         return "unknown", None
 
     def _lines(self, turn: UnfinishedTurn, effects: Sequence[Effect]) -> tuple[Line, ...]:
-        if not effects or not turn.messages:
+        if not (effects or turn.deeds) or not turn.messages:
             return ()
+        calls = tuple(
+            ToolCall(f"{turn.id:x}-{deed.id:x}", deed.deed.tool, _arguments(deed)) for deed in turn.deeds
+        )
+        told = [
+            ToolLine(call.id, call.name, _DONE if deed.outcome == "done" else _NOBODY_KNOWS)
+            for call, deed in zip(calls, turn.deeds, strict=True)
+        ]
+        rounds = (AssistantLine("", calls), *told) if calls else ()
         done = [text for effect in effects if effect.outcome == "done" and (text := self._written(effect))]
-        return (self.stamp(turn.messages), AssistantLine("\n".join(done) or SILENCE))
+        return (self.stamp(turn.messages), *rounds, AssistantLine("\n".join(done) or SILENCE))
 
     def _written(self, effect: Effect) -> str:
         if effect.kind == "card":  # no command of the persona's; what it knows of it is its own affair
@@ -128,3 +139,12 @@ class Recovery:
             known = "note" in self.names
             return written("note", f"I showed them a card: {title}", self.names, 0) if known else ""
         return written(effect.kind, effect.payload, self.names, effect.target)
+
+
+def _arguments(record: AuditRecord) -> str:
+    """What a tool was given; nothing where that was too long to be kept whole: servers read it as JSON."""
+    try:
+        json.loads(record.deed.arguments)
+    except ValueError:
+        return "{}"
+    return record.deed.arguments

@@ -162,11 +162,12 @@ class Reply:
             self._stop_at_boundary(at_once=not self._running_tools)
 
     def wind_down(self) -> None:
-        """Finish what people see coming and drop the rest, with no pace kept; or put it back unseen."""
+        """Finish what people see coming and drop the rest, with no pace kept; or put it back, where nothing
+        of it was seen or changed."""
         self._acts.leave()
         if self._over or self.halted not in (None, Halt.NEWER):
             return
-        if self._acts.visible or self._performer.sees_coming:
+        if self._acts.final or self._performer.sees_coming:
             self._stop_at_boundary(at_once=True)
         else:
             self._halt(Halt.BACK)

@@ -78,6 +78,7 @@ class Runs:
 
     async def _recorded(self, tool: Tool, bound: Bound, context: ToolContext, approved_by: str) -> object:
         number = await self._begin(tool, bound, approved_by)
+        self._acts.changed = True  # before it is: begun again, the turn might do it twice
         clock = asyncio.get_running_loop()
         began = clock.time()
         outcome: AuditOutcome = "unknown"

@@ -2,26 +2,30 @@
 
 import sqlite3
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from pixi.core.errors import StoreError
 from pixi.store.inbox import under
-from pixi.store.journal import OVERTAKEN
+from pixi.store.rows import OVERTAKEN
 from pixi.store.store import AuditOutcome, AuditRecord, Deed
 
+_COLUMNS = (
+    "id, began, seconds, outcome, conversation, guild, turn, persona, person, tool, arguments, approved_by"
+)
 _LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and that is
 
 
 def begin(db: sqlite3.Connection, deed: Deed) -> int:
     """Record what is about to be done; gives the number under which its outcome is recorded."""
-    person, arguments = deed.person, deed.arguments
+    person, arguments, approved_by = deed.person, deed.arguments, deed.approved_by
     if len(arguments) > _LONGEST_ARGUMENTS:
         more = len(arguments) - _LONGEST_ARGUMENTS
         arguments = f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
     turn = db.execute("SELECT generation FROM turns WHERE id = ?", (deed.turn,)).fetchone()
     if turn is not None and turn[0] == OVERTAKEN:  # somebody in it was forgotten while it is under way
-        person = arguments = ""
+        person = arguments = approved_by = ""
     done = db.execute(
         "INSERT INTO audit"
         " (began, conversation, guild, turn, persona, person, tool, arguments, approved_by)"
@@ -35,7 +39,7 @@ def begin(db: sqlite3.Connection, deed: Deed) -> int:
             _text(person),
             deed.tool,
             _text(arguments),
-            _text(deed.approved_by),
+            _text(approved_by),
         ),
     )
     if done.lastrowid is None:
@@ -54,21 +58,40 @@ def end(db: sqlite3.Connection, number: int, outcome: AuditOutcome, seconds: flo
 def latest(db: sqlite3.Connection, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
     """The last ones in conversations under a prefix, oldest first."""
     found = db.execute(
-        "SELECT id, began, seconds, outcome,"
-        " conversation, guild, turn, persona, person, tool, arguments, approved_by FROM audit"
-        " WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
+        f"SELECT {_COLUMNS} FROM audit WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
         (*under(prefix), max(0, limit)),
     ).fetchall()
-    return tuple(
-        AuditRecord(number, began, seconds, outcome, Deed(*rest))
-        for number, began, seconds, outcome, *rest in reversed(found)
+    return tuple(map(_record, reversed(found)))
+
+
+def changes_of(db: sqlite3.Connection, turn: int) -> tuple[AuditRecord, ...]:
+    """What tools changed in a turn, or may have: those too of which no outcome is known."""
+    found = db.execute(
+        f"SELECT {_COLUMNS} FROM audit WHERE turn = ? AND coalesce(outcome, '') NOT IN ('denied', 'failed')"
+        " ORDER BY id",
+        (turn,),
     )
+    return tuple(map(_record, found))
 
 
 def forget_in_audit(db: sqlite3.Connection, person: str) -> None:
     """Of what was done on a person's behalf, keep that it was done: not for whom, nor the arguments."""
     db.execute("UPDATE audit SET person = '', arguments = '' WHERE person = ?", (person,))
     db.execute("UPDATE audit SET approved_by = '' WHERE approved_by = ?", (person,))
+
+
+def forget_words_in_audit(db: sqlite3.Connection, is_told: Callable[[int, str], bool]) -> None:
+    """Forget arguments that may tell of somebody on whose behalf alone it was not done.
+
+    Args:
+        db: the database.
+        is_told: says so of a turn and arguments.
+    """
+    found = db.execute("SELECT id, turn, arguments FROM audit WHERE arguments <> ''").fetchall()
+    db.executemany(
+        "UPDATE audit SET arguments = '' WHERE id = ?",
+        [(number,) for number, turn, arguments in found if is_told(turn, arguments)],
+    )
 
 
 def told_of_audit(db: sqlite3.Connection, person: str) -> list[dict[str, Any]]:
@@ -89,6 +112,11 @@ def told_of_audit(db: sqlite3.Connection, person: str) -> list[dict[str, Any]]:
         }
         for began, conversation, persona, tool, arguments, outcome in found
     ]
+
+
+def _record(row: tuple[Any, ...]) -> AuditRecord:
+    number, began, seconds, outcome, *deed = row
+    return AuditRecord(number, began, seconds, outcome, Deed(*deed))
 
 
 def _text(text: str) -> str:

@@ -11,13 +11,11 @@ from pixi.core.errors import StoreError
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.store import pictures
-from pixi.store.rows import kind_of, pack_line, pack_text, unpack_line, unpack_message, unpack_text
+from pixi.store.auditing import changes_of
+from pixi.store.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_line, unpack_message, unpack_text
 from pixi.store.store import Effect, Outcome, SavedConversation, UnfinishedTurn
 
 _Values = TypeVar("_Values", bound=tuple[object, ...])
-
-OVERTAKEN = -1
-"""The generation of a turn whose end is to leave nothing, though its conversation was not reset."""
 
 
 def load(db: sqlite3.Connection, conversation: str) -> SavedConversation:
@@ -55,6 +53,7 @@ def _unfinished(db: sqlite3.Connection, turn: int, fetch: Callable[[str], bytes]
         turn,
         messages=tuple(unpack_message(body, number, fetch) for body, number in messages),
         effects=effects_of(db, turn),
+        deeds=changes_of(db, turn),
     )
 
 

@@ -11,9 +11,9 @@ from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
 from pixi.store import memories, pictures
-from pixi.store.auditing import forget_in_audit, told_of_audit
-from pixi.store.journal import OVERTAKEN, effects_of
-from pixi.store.rows import pack_line, unpack_line, unpack_message, without_quotes
+from pixi.store.auditing import forget_in_audit, forget_words_in_audit, told_of_audit
+from pixi.store.journal import effects_of
+from pixi.store.rows import OVERTAKEN, pack_line, unpack_line, unpack_message, without_quotes
 
 _REMEMBERING = frozenset({"remember", "recall", "forget"})  # tools whose results may tell of anybody
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,6 +39,7 @@ def forget(db: sqlite3.Connection, person: str) -> tuple[str, ...]:
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
     forget_in_audit(db, person)
+    forget_words_in_audit(db, lambda turn, given: turn in parts and _is_told(parts[turn], given))
     for turn, part in parts.items():
         conversation, finish = db.execute(
             "SELECT conversation, finish FROM turns WHERE id = ?", (turn,)
@@ -131,6 +132,11 @@ def _forget_part(db: sqlite3.Connection, turn: int, person: str, part: _Part) ->
     ):
         gone += _forget_reply(db, turn)
     return gone
+
+
+def _is_told(part: _Part, given: str) -> bool:
+    """Whether what a tool was given in a turn may tell of a person who had this part in it."""
+    return part.asked or tells_of(given, part.names, part.words, besides="")
 
 
 def _calls(line: Line) -> tuple[ToolCall, ...]:

@@ -11,6 +11,9 @@ import msgspec
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
 
+OVERTAKEN = -1
+"""The generation of a turn whose end is to leave nothing, though its conversation was not reset."""
+
 Fetch = Callable[[str], bytes]
 """Gives the picture of a digest."""
 

@@ -34,11 +34,17 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedTurn:
-    """A turn that the last process did not end: the messages it answered and the acts on record."""
+    """A turn that the last process did not end: the messages it answered, and what is on record of it.
+
+    Attributes:
+        effects: its acts.
+        deeds: what its tools changed, or may have.
+    """
 
     id: int
     messages: tuple[Message, ...]
     effects: tuple[Effect, ...]
+    deeds: "tuple[AuditRecord, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import pytest
 from pixi.channels.channel import Channel
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelLost, StoreError
 from pixi.core.events import Reacted, Sent
-from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.lines import AssistantLine, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.engine.acts import nonce_of
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Effect
+from pixi.store.store import AuditOutcome, Deed, Effect
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from tests.engine.scene import Scene, scene, until
@@ -330,3 +330,44 @@ async def test_other_bots_conversations_are_left_alone(store: SqliteStore) -> No
     async with scene(ScriptedModel(), store=store) as here:
         await here.engine.resume("test:", 0.0, open_channel)
         assert here.model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("done", "This was done"),
+        ("unknown", "nobody knows"),
+        (None, "nobody knows"),
+        ("failed", ""),
+        ("denied", ""),
+    ],
+)
+async def test_what_a_tool_changed_before_the_crash_is_told_and_not_done_again(
+    store: SqliteStore, outcome: AuditOutcome | None, told: str
+) -> None:
+    said = message("order eggs", "m1")
+    turn = await crashed(store, said)
+    for given in ('{"thing": "eggs"}', '{"thing": "' + "x" * 9_000):
+        deed = Deed(CONVERSATION, "", turn, "Pixi", said.author.id, "order", given, "")
+        number = await store.audit_begin(deed)
+        if outcome is not None:
+            await store.audit_end(number, outcome, 1.0)
+    async with scene(ScriptedModel("[SEND: hello]"), store=store) as here:
+        await resume(here)
+        if not told:
+            assert here.channel.sent == ["hello"]
+            return
+        assert here.model.requests == []
+        _, asked, *answers, last = (await store.load(CONVERSATION)).lines
+        assert isinstance(asked, AssistantLine)
+        assert [(call.name, call.arguments) for call in asked.calls] == [
+            ("order", '{"thing": "eggs"}'),
+            ("order", "{}"),
+        ]
+        assert all(isinstance(line, ToolLine) and told in line.text for line in answers)
+        assert [line.call_id for line in answers if isinstance(line, ToolLine)] == [
+            call.id for call in asked.calls
+        ]
+        assert last == AssistantLine("[SEND]")
+        await here.talk("and?")
+        assert here.channel.sent == ["hello"]

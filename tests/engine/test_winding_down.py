@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.core.lines import AssistantLine, ToolCall
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -239,3 +239,28 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
         assert next_one.sent == ["a"]
         assert await waiting(store) == []
         assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]")
+
+
+async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(store: SqliteStore) -> None:
+    orders: list[str] = []
+
+    def shop(addon: Addon) -> None:
+        @addon.tool(writes=True)
+        async def order(context: Context, thing: str) -> str:
+            """order"""
+            orders.append(thing)
+            return "ordered"
+
+    call = ToolCall("1", "order", '{"thing": "eggs"}')
+    persona = Persona("Pixi", "x", tools=("order",))
+    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
+        await here.say("order eggs")
+        await until(lambda: len(here.model.requests) == 2)
+        await wound_down(here)
+    assert await waiting(store) == []
+    async with scene(
+        ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=here.channel
+    ) as here:
+        await here.talk("did you?")
+        assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["ordered"]
+    assert orders == ["eggs"]

@@ -79,7 +79,30 @@ async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: Sq
     await store.forget("11")
     await store.audit_begin(replace(DEED, turn=turn))
     (record,) = await store.audit(1)
-    assert (record.deed.person, record.deed.arguments) == ("", "")
+    assert (record.deed.person, record.deed.arguments, record.deed.approved_by) == ("", "", "")
+
+
+async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten(store: SqliteStore) -> None:
+    for number, (person, text, addressed) in enumerate(
+        (("11", "ban canary", True), ("12", "do it", True), ("13", "he owes me 40,000", False))
+    ):
+        await store.receive(
+            Message(f"m{number}", ROOM, Author(person, f"P{person}"), text, 100.0, addressed=addressed)
+        )
+    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m0", "m1", "m2"))
+    deed = replace(DEED, person="12", turn=turn, approved_by="12")
+    for given in ('{"who": "canary"}', '{"debt": "40,000"}'):
+        await store.audit_begin(replace(deed, arguments=given))
+    await store.audit_begin(replace(deed, turn=turn + 1))
+    await store.forget("13")
+    assert [record.deed.arguments for record in await store.audit(9)] == [
+        '{"who": "canary"}',
+        "",
+        DEED.arguments,
+    ]
+    await store.forget("11")
+    assert [record.deed.arguments for record in await store.audit(9)] == ["", "", DEED.arguments]
+    assert {record.deed.person for record in await store.audit(9)} == {"12"}
 
 
 async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_turn(
