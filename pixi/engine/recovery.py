@@ -129,7 +129,7 @@ class Recovery:
             ToolLine(call.id, call.name, _DONE if deed.outcome == "done" else _NOBODY_KNOWS)
             for call, deed in zip(calls, turn.deeds, strict=True)
         ]
-        rounds = (AssistantLine("", calls), *told) if calls else ()
+        rounds: tuple[Line, ...] = (AssistantLine("", calls), *told) if calls else ()
         done = [text for effect in effects if effect.outcome == "done" and (text := self._written(effect))]
         return (self.stamp(turn.messages), *rounds, AssistantLine("\n".join(done) or SILENCE))
 
