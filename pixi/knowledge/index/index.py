@@ -24,7 +24,7 @@ from pixi.knowledge.index.terms import Analysis, pieces
 if TYPE_CHECKING:
     import tantivy
 
-FORMAT = 2
+FORMAT = 3
 """Of what is written, and of the analysis that made it: raise it when either changes."""
 
 _TITLE = 0.3
@@ -378,8 +378,7 @@ class Index:
 
         named = list(pieces(normalise(entry.title)))
         for ordinal, stretch in enumerate(passages_of(entry)):
-            heading = list(pieces(normalise(stretch.source.section))) if stretch.source.section else []
-            above = [*named, *heading]
+            above = [*named, *(piece for each in stretch.headings for piece in pieces(normalise(each)))]
             body = self._writing.terms([*above, *pieces(normalise(stretch.text))], language)
             document = tantivy.Document()
             document.add_integer("number", self._next)

@@ -9,6 +9,8 @@ from pixi.knowledge.entry import Entry, Section, Source
 SIZE = 1_000
 """Characters of a passage. A little more is left whole rather than cut into a large and a tiny one."""
 
+_WITHIN = " › "  # between a heading and the one below it
+
 _WHOLE = SIZE * 13 // 10
 _HALF = SIZE // 2
 
@@ -27,10 +29,12 @@ class Stretch:
     Attributes:
         text: as it stands in the document; sections that were joined are parted by an empty line.
         source: where it begins.
+        headings: those above all of it, each once.
     """
 
     text: str
     source: Source
+    headings: tuple[str, ...] = ()
 
 
 def passages_of(entry: Entry) -> Iterator[Stretch]:
@@ -39,18 +43,20 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
     Short sections are put together as long as they fit into one passage.
     """
     texts: list[str] = []
+    headings: dict[str, None] = {}
     first: Source | None = None
     size = 0
     for section in entry.sections:
         for text, source in _cut(entry, section):
             if first and size + len(text) > SIZE:
-                yield Stretch("\n\n".join(texts), first)
-                texts, first, size = [], None, 0
+                yield Stretch("\n\n".join(texts), first, tuple(headings))
+                texts, headings, first, size = [], {}, None, 0
             texts.append(text)
+            headings |= dict.fromkeys(source.section.split(_WITHIN) if source.section else ())
             size += len(text)
             first = first or source
     if first:
-        yield Stretch("\n\n".join(texts), first)
+        yield Stretch("\n\n".join(texts), first, tuple(headings))
     elif not texts:
         yield Stretch("", Source(entry.id, entry.title, entry.path))
 
@@ -64,7 +70,7 @@ def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:
         piece = piece.strip()
         if not piece:
             continue
-        if section.line:
+        if section.line and not section.on_one_line:
             line += text.count("\n", counted, begin)
             counted = begin
         yield piece, Source(entry.id, entry.title, entry.path, section.heading, line, section.page)

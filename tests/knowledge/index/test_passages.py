@@ -46,3 +46,18 @@ def test_nothing_is_lost_and_lines_are_right(texts: list[str]) -> None:
         for text, line, _ in found:
             if text:
                 assert text.split("\n")[0].strip() in lines[line - 1]
+
+
+def test_a_passage_keeps_the_headings_of_all_that_stands_in_it_each_once() -> None:
+    sections = (
+        Section("Thin ones.", "Toppings › Sweet", 3),
+        Section("Thick ones.", "Toppings › Salty", 7),
+        Section("Nothing.", "", 9),
+    )
+    (passage,) = passages_of(Entry(1, "a", "", "t", sections, ""))
+    assert passage.headings == ("Toppings", "Sweet", "Salty")
+
+
+def test_a_record_that_stands_on_one_line_is_cited_by_it_however_many_its_text_has() -> None:
+    row = Section("word " * SIZE + "\n\n" + "name: Ferry\n" * SIZE, line=7, on_one_line=True)
+    assert {line for _, line, _ in of(row)} == {7}
