@@ -1,6 +1,6 @@
 """Turns what somebody typed into weighted terms: words, what unknown ones may mean, pieces of words."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
@@ -24,10 +24,30 @@ _CORRECTED = 24
 _VARIANT = 0.5
 """What a run of characters weighs that was made of an unknown one by undoing a mistake."""
 
-_COMMON_WORD = 0.5
-_COMMON_GRAM = 0.2
-_FEW = 10
-"""Terms in more than this share of the passages, and more than a few, are passed over: they tell little."""
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """In how many passages a term may stand and still be looked up: common ones tell little and cost much.
+
+    Attributes:
+        share: of the passages.
+        most: passages; where there are so many that the share is more, the smaller share counts.
+        least_share: of the passages, that is allowed among any number of them.
+    """
+
+    share: float
+    most: int
+    least_share: float
+
+    def of(self, passages: int) -> float:
+        """The bound among so many passages; never less than a few."""
+        return max(10, min(self.share * passages, self.most), self.least_share * passages)
+
+
+_COMMON_WORD = Bound(0.5, 10_000, 0.15)
+_COMMON_GRAM = Bound(0.2, 2_000, 0.01)
+_COMMON_PAIR = Bound(1.0, 1_500, 0.005)
+"""Of a pair, the rarer word counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +144,14 @@ class Asker:
         self._order.append((max(forms, key=forms.__getitem__), likeliest.weight))
         return likeliest.word
 
-    def _pairs(self, telling: Container[str]) -> dict[tuple[str, str], float]:
+    def _pairs(self, telling: Mapping[str, tuple[float, int]]) -> dict[tuple[str, str], float]:
         """Neighbours among the words that tell something, whatever common words stand between them."""
         order = [each for each in self._order if each[0] in telling][:_WORDS]
+        common = _COMMON_PAIR.of(self.passages)
         pairs = {
             (first, second): min(weight, other)
             for (first, weight), (second, other) in pairwise(order)
-            if first != second
+            if first != second and min(telling[first][1], telling[second][1]) <= common
         }
         return dict(islice(pairs.items(), _PAIRS))
 
@@ -156,12 +177,13 @@ class Asker:
                         self._count(variant, _VARIANT)
 
     def _few(
-        self, name: str, terms: dict[str, float], common: float, most: int
+        self, name: str, terms: dict[str, float], common: Bound, most: int
     ) -> dict[str, tuple[float, int]]:
         """The terms that tell something, with weight and frequency; where all are common, those."""
         counted = {term: (weight, self.frequency(name, term)) for term, weight in terms.items()}
         there = {term: each for term, each in counted.items() if each[1]}
-        telling = {term: each for term, each in there.items() if each[1] <= max(common * self.passages, _FEW)}
+        bound = common.of(self.passages)
+        telling = {term: each for term, each in there.items() if each[1] <= bound}
         chosen = telling or (there if name == "words" else {})
         if len(chosen) <= most:
             return chosen

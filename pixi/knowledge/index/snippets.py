@@ -1,15 +1,19 @@
 """Finds the stretch of a passage that says most about a query."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pixi.knowledge.index.normalising import clean, normalise
-from pixi.knowledge.index.terms import Analysis, pieces, terms_of
+from pixi.knowledge.index.terms import MARKS, Analysis, pieces, terms_of
 
 LENGTH = 240
 """Characters, with the dots that say that something was left out."""
 
 _CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 8232, 8233), " ")
+_STRIPPING = frozenset({"indonesian", "arabic"})
+"""Languages whose stems may begin otherwise than their words."""
+
 _STOPS = ".!?…。!?؟।\n"
 
 
@@ -26,6 +30,7 @@ class Cutter:
     analysis: Analysis
     languages: tuple[str, ...]
     _known: dict[str, str] = field(default_factory=dict)
+    _sought: "tuple[re.Pattern[str], list[str]] | None" = None
 
     def snippet(self, text: str) -> str:
         """At most 240 characters, on one line, without control characters."""
@@ -44,28 +49,54 @@ class Cutter:
 
     def _marks(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where terms of the query stand: start, end, term."""
-        known = self._known
+        normal = normalise(text)
+        if len(normal) != len(text) or _STRIPPING & {*self.languages}:
+            yield from self._every_mark(text)
+            return
+        heads, runs = self._sought = self._sought or _seeking(self.weights)
+        for match in heads.finditer(normal.replace("_", " ")):
+            if term := self._term(match[0]):
+                yield match.start(), match.end(), term
+        for run in runs:
+            at = normal.find(run)
+            while at >= 0:
+                yield at, at + len(run), run
+                at = normal.find(run, at + 1)
+
+    def _every_mark(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """The same, where places in the normalised text would not be those of the text: a word at a time."""
         for kind, piece, start in pieces(text):
             if kind == "word":
-                term = known.get(piece)
-                if term is None:
-                    term = known[piece] = self._term(piece)
-                if term:
+                if term := self._term(piece):
                     yield start, start + len(piece), term
                 continue
-            normal = normalise(piece)
-            if len(normal) != len(piece):
-                continue  # places in it would not be those of the text
-            for term in dict.fromkeys(terms_of(kind, normal)):
-                if term in self.weights:
-                    at = normal.find(term)
-                    while at >= 0:
-                        yield start + at, start + at + len(term), term
-                        at = normal.find(term, at + 1)
+            for term in dict.fromkeys(terms_of(kind, normalise(piece))):
+                at = piece.find(term) if term in self.weights else -1
+                while at >= 0:
+                    yield start + at, start + at + len(term), term
+                    at = piece.find(term, at + 1)
 
     def _term(self, spelt: str) -> str:
         """The query's term that a word of the text has; "" where it has none."""
-        return next((form for form in self.analysis.forms(spelt, self.languages) if form in self.weights), "")
+        term = self._known.get(spelt)
+        if term is None:
+            forms = self.analysis.forms(spelt, self.languages)
+            term = self._known[spelt] = next((form for form in forms if form in self.weights), "")
+        return term
+
+
+def _seeking(terms: Iterable[str]) -> tuple["re.Pattern[str]", list[str]]:
+    """What finds the words that begin as a term does, which few do; and the terms that stand within words."""
+    heads: set[str] = set()
+    runs: list[str] = []
+    for term in terms:
+        kinds = {kind for kind, _, _ in pieces(term)}
+        if kinds - {"word"}:
+            runs.append(term)
+        elif kinds:
+            heads.add(re.escape(term[:2]))
+    either = "|".join(sorted(heads)) or "(?!)"
+    return re.compile(rf"(?<![\w{MARKS}])(?:{either})[\w{MARKS}]*"), runs
 
 
 def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:

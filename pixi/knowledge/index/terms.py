@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pixi.knowledge.index.normalising import normalise
 
-_MARKS = (
+MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
     "\u0711\u0730-\u074a\u07a6-\u07b0"
     "\u0900-\u0963\u0971-\u0df3"  # Indic vowel signs belong to the word; dandas and digits do not stand here
@@ -23,9 +23,9 @@ _HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _PLAIN = re.compile(r"[^\W_]+")
 _MIXED = re.compile(
     f"(?P<han>[{_HAN_KANA}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<hangul>[{_HANGUL}]+)"
-    f"|(?:[{_MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
+    f"|(?:[{MARKS}]|(?![{_HAN_KANA}{_UNSPACED}{_HANGUL}])[^\\W_])+"
 )
-_SPECIAL = re.compile(f"[{_MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
+_SPECIAL = re.compile(f"[{MARKS}{_UNSPACED}{_HAN_KANA}{_HANGUL}]")
 
 LONGEST_WORD = 60
 """What is longer is no word but code, and is known by its beginning."""

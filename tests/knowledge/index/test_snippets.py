@@ -49,6 +49,21 @@ def test_chinese_has_no_spaces() -> None:
     assert len(shown) <= LENGTH
 
 
+def test_scripts_and_spellings_count() -> None:
+    filler = "Sonst wird in diesem Satze nichts gesagt, was wichtig wäre. "
+    for text, word in (
+        ("Über ŒUVRES reden.", "œuvres"),
+        ("خانه‌های قدیمی.", "قديمي"),
+        ("Это ЁЛКА.", "елка"),
+        ("यह बिल्ली है।", "बिल्ली"),
+        ("m\u0301 cafe\u0301 noir", "café"),
+        ("½ pint of snake_case", "snake"),
+        ("資料庫", "资料"),
+        ("แมวนอน", "แมว"),
+    ):
+        assert text.split()[0] in cut(filler * 10 + text + " " + filler * 10, word), text
+
+
 def test_without_a_match_it_is_the_beginning() -> None:
     assert cut("Begin here. " + FILLER * 20, "narwhal").startswith("Begin here.")
 
