@@ -20,6 +20,7 @@ _MOST_ENTRIES = 8  # read for one question
 _ENTRIES = 3  # read for a question that names none
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400  # characters
+_QUERY_SECONDS = 86_400.0  # none of its own: who opened the agent gave it less than an engine allows a tool
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 _READING = "The documents are still being read; there may be more to find in a moment."
 
@@ -61,8 +62,9 @@ def knowledge_of(
             f"Have entries of {database.title} read, and get back what they say about a question, word for "
             f"word and with its place. Search first, for the ids."
         )
-        for function in (search, query):
-            addon.tool(source=source_of(database.name))(function)
+        source = source_of(database.name)
+        addon.tool(source=source)(search)
+        addon.tool(source=source, timeout=_QUERY_SECONDS)(query)
 
     return setup
 

@@ -11,6 +11,7 @@ from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import Status
 from pixi.channels.discord.rules import Rules
+from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
@@ -133,8 +134,13 @@ class Household:
         Raises:
             PixiError: a model that is to answer or to read cannot be opened. Then everything stays as it was.
         """
+        before = self._settings
         await self._models.exchange(chosen_models(settings), settings.limits.seconds)
-        await self._library.change(settings, self._models.default)
+        try:
+            await self._library.change(settings, self._models.default)
+        except PixiError:
+            await self._models.exchange(chosen_models(before), before.limits.seconds)
+            raise
         self._settings, self._cast = settings, cast
         self.engine.tools.mask.learn(secrets_in(settings))
         conduct = self.engine.conduct

@@ -133,9 +133,8 @@ class Library:
         """
         if self._agent is not None:
             self._agent.model = await self._reader(settings, main)
-        here = (
-            self._settings
-        )  # where databases are, and what is known of their meanings, holds from the start
+            self._agent.seconds = _seconds(settings)
+        here = self._settings  # where databases are, and what is known of meanings, holds from the start
         self._settings = replace(
             settings, databases=here.databases, embedding_model=here.embedding_model, sources=here.sources
         )
@@ -173,7 +172,7 @@ class Library:
         self._agent = RetrievalAgent(
             await self._reader(self._settings, self._main),
             cache=_cache() / "answers.db",
-            seconds=self._settings.limits.tool_seconds * _ANSWER_SHARE,
+            seconds=_seconds(self._settings),
         )
 
     async def _reader(self, settings: Settings, main: "Model | None") -> "Model":
@@ -254,6 +253,11 @@ def _open_embedder(settings: Settings) -> "Embedder":
         api_key=chosen.api_key.reveal() if chosen.api_key else None,
         extra_body=chosen.extra_body,
     )
+
+
+def _seconds(settings: Settings) -> float:
+    """For the agent and one question."""
+    return settings.limits.tool_seconds * _ANSWER_SHARE
 
 
 def _cache() -> Path:

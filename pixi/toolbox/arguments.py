@@ -1,6 +1,7 @@
 """What a model gives a tool: mended where it is plain what was meant, else refused in words it can act on."""
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -28,9 +29,9 @@ def arguments_in(call: ToolCall) -> dict[str, Any]:
     """
     text = re.sub(r"\A```\w*\s*|\s*```\Z", "", call.arguments.strip())
     try:
-        arguments = json.loads(text, strict=False) if text else {}  # a line break in a text is one
+        arguments = _read(text) if text else {}
         if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
-            arguments = json.loads(arguments, strict=False)  # written twice over
+            arguments = _read(arguments)  # written twice over
     except RecursionError:
         raise ToolError(f"The arguments of {call.name} are nested too deeply.") from None
     except ValueError as error:
@@ -44,6 +45,23 @@ def arguments_in(call: ToolCall) -> dict[str, Any]:
             f"The arguments of {call.name} must be one JSON object, not {type(arguments).__name__}."
         )
     return arguments
+
+
+def _read(text: str) -> Any:
+    """JSON, in which a line break in a text is one, and which can be written as JSON again.
+
+    Raises:
+        ValueError: it is none.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise ValueError(f"{written[:20]} is no number there")
+    return number
 
 
 def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, Any]":
@@ -117,7 +135,7 @@ def _kinds(schema: Schema) -> set[str]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, strict=False) if text.lstrip()[:1] in ("{", "[") else text
+        return _read(text) if text.lstrip()[:1] in ("{", "[") else text
     except (ValueError, RecursionError):
         return text
 

@@ -132,9 +132,13 @@ def clipped(text: str, limit: int, mask: Mask | None = None) -> str:
 
 
 def masked(card: Card, mask: Mask) -> Card:
-    """The card without secrets."""
+    """The card without secrets; without its picture, where the address holds one."""
     hide = mask.hide
+    picture = card.picture
+    if isinstance(picture, str) and hide(picture) != picture:
+        picture = None
     fields = tuple(dataclasses.replace(f, name=hide(f.name), value=hide(f.value)) for f in card.fields)
+    link = card.link if hide(card.link) == card.link else ""
     return dataclasses.replace(
-        card, title=hide(card.title), text=hide(card.text), fields=fields, link=hide(card.link)
+        card, title=hide(card.title), text=hide(card.text), fields=fields, picture=picture, link=link
     )

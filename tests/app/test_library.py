@@ -9,6 +9,9 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.settings import Settings
 from pixi.testing import ScriptedModel
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.tools import Toolbox
 from tests.app.scene import house_in, persona_file, reading, settings_file
 from tests.app.test_reload import Scene, scene
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
@@ -85,6 +88,20 @@ async def test_the_model_that_answers_reads_unless_another_is_named(tmp_path: Pa
             assert library.agent.model.name == "cheap"
 
 
+async def test_what_reads_has_less_time_than_its_tool_and_more_than_any_other(tmp_path: Path) -> None:
+    database(tmp_path, "islands")
+    long, short = (settings(tmp_path, f"[limits]\ntool_seconds = {seconds}\n") for seconds in (90, 10))
+    async with open_library(long, names=["islands"], main=ScriptedModel()) as library:
+        assert 20 < library.agent.seconds < 90
+        tools = Toolbox()
+        library.register(Addon(CommandRegistry(), tools))
+        query = tools.get("query_islands_database")
+        assert query is not None
+        assert query.timeout > library.agent.seconds
+        await library.change(short, ScriptedModel())
+        assert 5 < library.agent.seconds < 10
+
+
 async def test_a_bot_opens_what_its_personas_name_and_no_more(tmp_path: Path) -> None:
     database(tmp_path, "islands")
     persona_file(tmp_path, "pixi")
@@ -107,3 +124,13 @@ async def test_a_persona_whose_database_is_missing_is_told_of_and_comes_when_it_
     database(scene.folder, "islands")
     assert await scene.look() == ["INFO: personas changed: keeper new"]
     assert "search_islands_database" in {tool.name for tool in scene.house.engine.tools}
+
+
+async def test_where_nothing_can_read_everything_stays_as_it_was(scene: Scene) -> None:
+    database(scene.folder, "islands")
+    persona_file(scene.folder, "keeper", KEEPER.format("Keeper", "islands"))
+    assert await scene.look() == ["INFO: personas changed: keeper new"]
+    scene.settings('[helper_model]\nname = "nowhere.gguf"\n', name="newer")
+    (line,) = await scene.look()
+    assert "nowhere.gguf" in line
+    assert await scene.said() == "first"

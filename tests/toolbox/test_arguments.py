@@ -198,7 +198,18 @@ def test_the_text_of_a_call(text: str, arguments: dict[str, Any]) -> None:
     assert arguments_in(ToolCall("1", "look", text)) == arguments
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "7", '"x"', "[" * 100_000, '{"a": ' * 100_000, "look(1)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{", "[1]", "7", '"x"', "[" * 100_000, '{"a": ' * 100_000, "look(1)"),
+        *(
+            '{"a": NaN}',
+            '{"a": -Infinity}',
+            '{"a": 1e999}',
+            '"{\\"a\\": NaN}"',
+        ),  # who reads events knows none
+    ],
+)
 def test_a_text_that_is_no_object(text: str) -> None:
     with pytest.raises(ToolError, match="arguments of look"):
         arguments_in(ToolCall("1", "look", text))

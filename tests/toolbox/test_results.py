@@ -134,6 +134,10 @@ def test_what_looks_like_a_token_is_hidden_and_the_rest_is_whole() -> None:
     mask.learn([SECRET])
     card = Card(SECRET, f"a {SECRET}", (Field(SECRET, SECRET),), link=f"https://x.org/{SECRET}")
     assert SECRET not in json.dumps(masked(card, mask).plain)
+    assert masked(card, mask).link == "", "an address with a hole leads nowhere"
+    shown = masked(Card("a", picture=f"https://x.org/?key={SECRET}"), mask)
+    assert shown.picture is None
+    assert masked(Card("a", picture="https://x.org/a.png"), mask).picture == "https://x.org/a.png"
 
 
 def test_a_text_that_only_lost_a_secret_is_not_called_cut() -> None:

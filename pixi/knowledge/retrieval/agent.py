@@ -42,6 +42,7 @@ class RetrievalAgent:
 
     Attributes:
         model: may be changed at any time; questions that are being answered go on with the one before.
+        seconds: the same.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class RetrievalAgent:
     ) -> None:
         self.model = model
         self._answers = None if cache is None else Answers(cache)
-        self._seconds = seconds
+        self.seconds = seconds
         self._at_once = at_once
         self._asked: dict[str, _Asked] = {}
 
@@ -104,7 +105,7 @@ class RetrievalAgent:
             known = await asyncio.to_thread(self._answers.get, key, entries)
             if known is not None:
                 return known
-        reading = Reading(model, question, entries, at_once=self._at_once, seconds=self._seconds)
+        reading = Reading(model, question, entries, at_once=self._at_once, seconds=self.seconds)
         answer, whole = await reading.answer()
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
