@@ -1,6 +1,9 @@
 """The composition root: the parts of real settings, joined, opened and closed."""
 
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -122,3 +125,42 @@ def test_the_persona_is_the_one_of_the_settings(tmp_path: Path) -> None:
     assert find_persona(load(environ={}, folder=tmp_path)).name == "Pixi"
     with pytest.raises(ConfigError, match="gone"):
         find_persona(load(environ={}, folder=tmp_path, overrides={"persona.folder": str(tmp_path / "gone")}))
+
+
+_STARTS = """
+import asyncio, sys
+from pixi.app import building
+from pixi.core.persona import Persona
+from pixi.models.model import Traits
+from pixi.settings import load
+from pixi.testing import ScriptedModel
+
+async def open_model(*_):
+    return ScriptedModel(traits=Traits(small=sys.argv[1] == "small"))
+
+async def start():
+    building.open_model = open_model
+    persona = Persona("P", "p", databases=tuple(sys.argv[2:]))
+    async with building.open_engine(load(environ={"PIXI_STORE__URL": ":memory:"}), persona) as engine:
+        print(len(engine.tools), *sorted({"pydantic", "pixi.knowledge.database"} & sys.modules.keys()))
+
+asyncio.run(start())
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "databases", "told"),
+    [
+        ("large", [], "0"),
+        ("small", ["pancakes"], "0"),
+        ("large", ["pancakes"], "2 pixi.knowledge.database pydantic"),
+    ],
+)
+def test_what_nobody_will_use_is_not_imported(
+    tmp_path: Path, size: str, databases: list[str], told: str
+) -> None:
+    """A persona without tools starts sooner, and so does a small model, which calls none."""
+    command = [sys.executable, "-c", _STARTS, size, *databases]
+    environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == told, done.stderr

@@ -1,6 +1,7 @@
 """Builds what answers from the settings, and closes it again in reverse order."""
 
 import asyncio
+import dataclasses
 import gc
 import importlib
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -67,6 +68,10 @@ async def open_engine(
         stack.push_async_callback(store.close)
         model = await open_model(settings.model, settings.limits.seconds, progress)
         stack.push_async_callback(model.close)
+        library = Library(settings, model, follow=True, progress=progress)
+        library.check(persona)
+        if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
+            persona = dataclasses.replace(persona, databases=())
         engine = Engine(
             model=model,
             persona=persona,
@@ -78,11 +83,9 @@ async def open_engine(
         )
         engine.tools.mask.learn(secrets_in(settings))
         _load_addons(settings, addons, engine, report)
-        library = Library(settings, model, follow=True, progress=progress)
         stack.push_async_callback(library.close)
-        library.check(persona)
         if persona.tools:
-            _load_memory(store, engine)
+            await _load_memory(store, engine)
         await library.want(persona.databases)
         library.register(engine.addon)
         await stack.enter_async_context(engine)
@@ -148,7 +151,7 @@ async def open_household(
         )
         engine.tools.mask.learn(secrets_in(settings))
         _load_addons(settings, addons, engine, report)
-        _load_memory(store, engine)
+        await _load_memory(store, engine)
         library = Library(settings, models.default, follow=True, progress=progress)
         stack.push_async_callback(library.close)
         house = Household(
@@ -178,8 +181,9 @@ def _load_addons(settings: Settings, more: Sequence[Path], engine: "Engine", rep
         report(problem)
 
 
-def _load_memory(store: "Store", engine: "Engine") -> None:
+async def _load_memory(store: "Store", engine: "Engine") -> None:
     # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
+    await asyncio.to_thread(importlib.import_module, "pixi.addons.memory")
     from pixi.addons import memory
 
     memory.setup_with(store)(engine.addon)

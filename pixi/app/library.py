@@ -1,6 +1,7 @@
 """The databases that are open, and the agent that reads them out: opened when a persona names them."""
 
 import asyncio
+import importlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -105,7 +106,10 @@ class Library:
             ConfigError: one cannot be opened, or the model that is to read.
             ModelError: that model's server cannot be asked.
         """
+        names = tuple(names)
         async with self._opening:
+            if names:
+                await self._import_parts()
             for name in names:
                 try:
                     shelved = await asyncio.to_thread(self.find, name)
@@ -118,6 +122,8 @@ class Library:
 
     def register(self, addon: "Addon") -> None:
         """Register the tools of the databases that are open, as far as they are not registered."""
+        if self._open.keys() <= self._registered:
+            return
         from pixi.addons.knowledge import knowledge_of
 
         for name, database in self._open.items():
@@ -151,6 +157,12 @@ class Library:
             await self._helper.close()
         if self._embedder is not None:
             await self._embedder.close()
+
+    async def _import_parts(self) -> None:
+        """Import what is heavy in a thread: somebody may be typing already, or be answered."""
+        tools = ("pixi.knowledge.retrieval", "pixi.addons.knowledge") if self._reads else ()
+        for part in ("pixi.knowledge.database", *tools):
+            await asyncio.to_thread(importlib.import_module, part)
 
     async def _open_one(self, shelved: Shelved) -> None:
         from pixi.knowledge.database import DirectoryDatabase

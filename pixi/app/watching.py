@@ -19,7 +19,7 @@ Print = Mapping[Path, tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is watched: files, there or not, folders of Markdown files, and the names on shelves of folders."""
+    """What is watched: files, there or not, folders of Markdown files, names on shelves of folders."""
 
     files: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
