@@ -25,11 +25,12 @@ paths: Any = import_module("pixi.storage.paths")
 
 
 def resident_megabytes() -> float:
-    """Of this process, where /proc tells it; otherwise 0."""
+    """Of this process alone, without what is mapped from files; 0 where /proc does not tell it."""
     gc.collect()
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+            resident, mapped = map(int, file.read().split()[1:3])
+            return (resident - mapped) * os.sysconf("SC_PAGE_SIZE") / 2**20
     except FileNotFoundError:
         return 0.0
 

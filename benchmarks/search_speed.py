@@ -206,7 +206,8 @@ def figures(told: Mapping[str, Measured], size: int) -> list[Figure]:
                 if ours.megabytes
             },
             met=ours.open_ms <= GOAL_OPEN_MS and ours.follow_seconds <= GOAL_FOLLOW_SECONDS,
-            note="pixi-bot keeps no index: to build is to write its own files, to open is to read them all",
+            note="memory is a process's own, without mapped files; Pixi is opened a second time in "
+            "its process; pixi-bot has no index: to build is to write its files, to open to read them all",
         ),
     ]
 
