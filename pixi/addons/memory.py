@@ -2,10 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -58,7 +58,7 @@ def setup_with(store: Store) -> Callable[[Addon], None]:
             """
             return await tell(store, context, query, about)
 
-        @addon.tool(writes=True, source=SOURCE)
+        @addon.tool(writes=True, source=SOURCE, approval=_others_are_heard)
         async def forget(
             context: Context,
             what: Annotated[str, Field(description="words of the fact, or its number like #12")] = "",
@@ -69,6 +69,11 @@ def setup_with(store: Store) -> Callable[[Addon], None]:
             return await drop(store, context, what, about, everything=everything)
 
     return setup
+
+
+def _others_are_heard(context: Context, given: Mapping[str, Any]) -> bool:
+    """Whether the wish to forget may be that of somebody whose words were only overheard."""
+    return context.venue.audience != "one"
 
 
 async def keep(store: Store, context: Context, fact: str, about: str = "") -> str:

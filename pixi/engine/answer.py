@@ -94,7 +94,9 @@ class Answer:
         if self._restarts_left and self._attempt.reply.begin_again():
             self._restarts_left -= 1
         else:
-            self._attempt.reply.give_way()
+            asker = self._attempt.answered.author.id
+            newer = [message.author.id for message in self._pending.messages if message.addressed]
+            self._attempt.reply.give_way(to_asker=asker in newer)
 
     def revise(self, message_id: str, text: str) -> None:
         """A message was edited: the new text is answered, where nothing was seen yet."""

@@ -49,6 +49,7 @@ class Reply:
 
     __slots__ = (
         "_acts",
+        "_asking",
         "_deadline",
         "_failed",
         "_limits",
@@ -103,6 +104,7 @@ class Reply:
         self._deadline: asyncio.Timeout | None = None
         self._woken = False  # the deadline was moved to now
         self._running_tools = False
+        self._asking = False  # a person is, whether a tool may do something
         self._over = False  # written; what was put is still being performed
         self._failed = False
         self.halted = None
@@ -156,10 +158,16 @@ class Reply:
         self._halt(Halt.AGAIN)
         return True
 
-    def give_way(self) -> None:
-        """A newer message is to be answered: stop at the next boundary, if something was seen of it."""
-        if self.halted is None and not self._over and self._spent:
-            self._stop_at_boundary(at_once=not self._running_tools)
+    def give_way(self, *, to_asker: bool) -> None:
+        """A newer message is to be answered: stop at the next boundary, if something was seen of it.
+
+        `to_asker`: it is of the person who is answered. What they are being asked they need not answer then.
+        """
+        if self._over or self.halted not in (None, Halt.NEWER):
+            return
+        unasked = to_asker and self._asking
+        if unasked or (self.halted is None and self._spent):
+            self._stop_at_boundary(at_once=unasked or not self._running_tools)
 
     def wind_down(self) -> None:
         """Finish what people see coming and drop the rest, with no pace kept; or put it back, where nothing
@@ -223,9 +231,11 @@ class Reply:
         left = end - clock.time()
         deadline.reschedule(None)
         self._acts.tools_run(False)
+        self._asking = True
         try:
             yield
         finally:
+            self._asking = False
             if not self._is_ending(deadline):
                 deadline.reschedule(clock.time() + left)
                 self._acts.tools_run(True)

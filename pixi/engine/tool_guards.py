@@ -59,6 +59,16 @@ class Guards:
         self._check_rate(tool)
         return bound
 
+    def asks(self, tool: Tool, bound: Bound, context: Context) -> bool:
+        """Whether a person must say yes to it."""
+        if isinstance(tool.approval, bool):
+            return tool.approval
+        try:
+            with foreign(f"what tool {tool.name!r} asks for"):
+                return tool.approval(context, bound.arguments)
+        except ForeignError:
+            return True
+
     async def approved(self, tool: Tool, bound: Bound, context: Context) -> str:
         """Ask the person who is answered; gives their id.
 
@@ -126,7 +136,7 @@ class Guards:
 
     async def _asked(self, tool: Tool, bound: Bound) -> Verdict:
         seconds = self._seconds_left
-        if seconds <= 0:
+        if seconds <= 0 or self._acts.message.author.is_bot:  # which presses no button
             return "nobody"
         question = Question(
             person=self._acts.message.author.id,

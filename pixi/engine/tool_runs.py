@@ -67,7 +67,7 @@ class Runs:
 
     async def _approval(self, tool: Tool, bound: Bound, context: ToolContext, guards: Guards) -> str:
         """Who said yes; "" where nobody needs to."""
-        if not tool.approval:
+        if not guards.asks(tool, bound, context):
             return ""
         try:
             return await guards.approved(tool, bound, context)

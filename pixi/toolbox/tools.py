@@ -15,6 +15,7 @@ from pixi.toolbox.schema import ToolFunction, signature_of
 
 Allowed = Literal["everyone", "managers", "operators"]
 Predicate = Callable[[Context], bool | Awaitable[bool]]
+Asks = Callable[[Context, Mapping[str, Any]], bool]
 
 LEAST_BYTES = 256
 """Of a result, however little room is left."""
@@ -31,7 +32,8 @@ class Terms(TypedDict, total=False):
         when: says whether it can be used just now; may be async. It may raise `ToolError` with its reason.
         per_person: how often for the same person.
         per_guild: how often in the same guild; where there is none, it does not count.
-        approval: the person who asks must say yes, each time.
+        approval: the person who asks must say yes, each time; or a function that says so of the place and
+            the arguments.
         source: where it comes from, e.g. `database:pancakes`: by this it is taken away again.
     """
 
@@ -42,7 +44,7 @@ class Terms(TypedDict, total=False):
     when: Predicate | None
     per_person: Rate | None
     per_guild: Rate | None
-    approval: bool
+    approval: bool | Asks
     source: str
 
 
@@ -74,7 +76,7 @@ class Tool:
     when: Predicate | None = None
     per_person: Rate | None = None
     per_guild: Rate | None = None
-    approval: bool = False
+    approval: bool | Asks = False
     source: str = ""
 
     def __post_init__(self) -> None:

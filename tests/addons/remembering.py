@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pixi.addons import memory
+from pixi.channels.channel import Question, Verdict
 from pixi.core.lines import ToolCall, ToolLine, UserLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
@@ -31,19 +32,30 @@ VENUES = {
 POWERS = {BOSS.id: Rights(manager=True), ROOT.id: Rights(manager=True, operator=True)}
 
 
+class Place(RecordingChannel):
+    """Where everybody who is asked says the same."""
+
+    verdict: Verdict = "yes"
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Remember the question; gives the verdict."""
+        self.questions.append(question)
+        return self.verdict
+
+
 @dataclass
 class Talks:
     """An engine, and the places where people talk with it."""
 
     here: Scene
     store: Store
-    places: dict[str, RecordingChannel] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
 
-    def place(self, name: str, who: Author) -> RecordingChannel:
+    def place(self, name: str, who: Author) -> Place:
         """A channel; the DM of each person is one of its own."""
         key = f"{name}:{who.id}" if name == "dm" else name
         if key not in self.places:
-            self.places[key] = RecordingChannel(f"test:{key}", venue=VENUES[name])
+            self.places[key] = Place(f"test:{key}", venue=VENUES[name])
             if VENUES[name].guild:
                 self.places[key].powers = dict(POWERS)
         return self.places[key]

@@ -275,3 +275,26 @@ async def test_nothing_that_was_told_in_private_is_ever_shown_anywhere_else(
                 await here.call(person, place, tool, what="zebra", about=about)
             shown = set(re.findall(r"canary of (\d+)", here.shown_in(since=since)))
             assert shown <= ({person.id} if place == "dm" else set())
+
+
+@pytest.mark.parametrize("who", [MO, BOSS])
+async def test_where_others_are_heard_nothing_is_forgotten_without_a_yes(who: Author) -> None:
+    """Who was overheard may have written what the model then calls."""
+    async with talks() as here:
+        await here.call(MO, "general", "remember", fact=FACT)
+        place = here.place("general", who)
+        place.verdict = "no"
+        told = await here.call(who, "general", "forget", everything=True, about=MO.id)
+        assert "said no to forget" in told
+        assert [question.person for question in place.questions] == [who.id]
+        assert len(await here.store.memories(MO.id, "Pixi")) == 1
+        place.verdict = "yes"
+        assert FACT in await here.call(who, "general", "forget", everything=True, about=MO.id)
+        assert await here.store.memories(MO.id, "Pixi") == ()
+
+
+async def test_in_private_nobody_is_asked_whether_to_forget() -> None:
+    async with talks() as here:
+        await here.call(MO, "dm", "remember", fact=FACT)
+        await here.call(MO, "dm", "forget", everything=True)
+        assert here.place("dm", MO).questions == []

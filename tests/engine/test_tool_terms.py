@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
+from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -177,3 +180,51 @@ async def test_an_end_that_is_called_for_while_a_person_answers_is_not_forgotten
             async with asyncio.timeout(3):
                 await here.engine.stop(message.conversation)
                 await here.engine.settled()
+
+
+async def test_a_newer_message_of_the_person_takes_the_question_back_and_nobody_elses_does() -> None:
+    channel = Thoughtful(60)
+    model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: fine]", "[SEND: ok]")
+    async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
+        await here.say("go")
+        await until(lambda: bool(channel.questions))
+        await here.say("and me?", author="Ann")
+        await asyncio.sleep(0.05)
+        assert len(model.requests) == 1
+        began = time.perf_counter()
+        await here.say("never mind")
+        await here.engine.settled()
+        assert time.perf_counter() - began < 1
+        assert channel.sent == ["fine"]
+        assert told(here) == ["This was stopped before it was done."]
+
+
+async def test_a_bot_is_not_waited_for() -> None:
+    channel = Thoughtful(60)
+    model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
+    async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
+        await here.say("go", author=Author("9", "Robo", is_bot=True))
+        await here.engine.settled()
+        assert channel.questions == []
+        assert channel.sent == ["ok"]
+
+
+@pytest.mark.parametrize(("reason", "asked"), [("small", 0), ("large", 1), ("broken", 1)])
+async def test_a_tool_may_say_itself_whether_to_ask(reason: str, asked: int) -> None:
+    def weighed(context: Context, given: Mapping[str, Any]) -> bool:
+        if given["size"] == "broken":
+            raise ValueError
+        return bool(given["size"] == "large")
+
+    def setup(addon: Addon) -> None:
+        @addon.tool(approval=weighed)
+        async def ban(context: Context, size: str) -> str:
+            """ban"""
+            return "banned"
+
+    channel = RecordingChannel()
+    model = ScriptedModel([ToolCall("1", "ban", f'{{"size": "{reason}"}}')], "[SEND: ok]")
+    async with scene(model, persona=BANNER, addons=[setup], channel=channel) as here:
+        await here.talk("go")
+        assert len(channel.questions) == asked
+        assert told(here)[0].startswith("ban needs" if asked else "banned")
