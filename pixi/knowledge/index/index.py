@@ -378,8 +378,12 @@ class Index:
 
         named = list(pieces(normalise(entry.title)))
         for ordinal, stretch in enumerate(passages_of(entry)):
-            above = [*named, *(piece for each in stretch.headings for piece in pieces(normalise(each)))]
-            body = self._writing.terms([*above, *pieces(normalise(stretch.text))], language)
+            headings = [list(pieces(normalise(each))) for each in stretch.headings]
+            # What stands above the first words is what the passage is about; what comes later is said in it.
+            above = [*named, *chain.from_iterable(headings[:1])]
+            body = self._writing.terms(
+                [*named, *chain.from_iterable(headings), *pieces(normalise(stretch.text))], language
+            )
             document = tantivy.Document()
             document.add_integer("number", self._next)
             document.add_integer("entry", entry.id)
