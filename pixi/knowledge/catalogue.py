@@ -7,6 +7,7 @@ next one tells the index what is left.
 
 import sqlite3
 import uuid
+import zlib
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +15,18 @@ from itertools import islice
 from pathlib import Path
 
 from pixi.knowledge import packing
-from pixi.knowledge.entry import Document, Entry, Fault
+from pixi.knowledge.entry import Document, Entry, Fault, Section
 from pixi.knowledge.ids import new_id
 from pixi.knowledge.scanning import Seen
 
 _VERSION = 1
 _AT_ONCE = 1_000
+
+_BROKEN = (
+    *(sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT),
+    *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
+)
+"""What a file of ours may say if it was harmed; the latter where a table's description was, or an index."""
 
 _TABLES = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INT NOT NULL, mtime INT NOT NULL, hash BLOB NOT NULL,
@@ -74,7 +81,7 @@ class Catalogue:
             catalogue._prepare()
         except BaseException as error:
             catalogue.close()
-            if isinstance(error, sqlite3.DatabaseError) and _is_broken(error):
+            if is_broken(error):
                 raise CatalogueDamaged(str(error)) from error
             raise
         return catalogue
@@ -130,7 +137,11 @@ class Catalogue:
         return [Fault(path, reason) for path, reason in rows]
 
     def entries(self, ids: Iterable[int]) -> Iterator[Entry]:
-        """Those of them that there are, in the order asked."""
+        """Those of them that there are, in the order asked.
+
+        Raises:
+            CatalogueDamaged: what is kept of one is not what was written.
+        """
         for each in ids:
             if not 0 < each < 2**63:
                 continue
@@ -139,7 +150,7 @@ class Catalogue:
             ).fetchone()
             if row:
                 number, path, key, title, sections, digest = row
-                yield Entry(number, path, key, title, packing.read(packing.unpacked(sections)), digest)
+                yield Entry(number, path, key, title, _sections(title, sections, digest), digest)
 
     def digests(self) -> dict[int, str]:
         """Of the content of each entry that the index holds by now."""
@@ -343,8 +354,24 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=5.0, isolation_level=None, check_same_thread=False)
 
 
-def _is_broken(error: sqlite3.DatabaseError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+def is_broken(error: BaseException | None) -> bool:
+    """Whether an error of SQLite's tells of harm to the file, and not of the disk or of another process."""
+    if not isinstance(error, sqlite3.DatabaseError):
+        return False
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # not SQLite's own: Python met text that is none
+        return str(error).startswith("Could not decode")
+    return code & 0xFF in _BROKEN
+
+
+def _sections(title: str, packed: bytes, digest: str) -> tuple[Section, ...]:
+    try:
+        text = packing.unpacked(packed)
+    except (zlib.error, TypeError) as error:
+        raise CatalogueDamaged(str(error)) from error
+    if packing.digest_of(title, text).hex() != digest:
+        raise CatalogueDamaged("an entry is not as it was written")
+    return packing.read(text)
 
 
 def discard(path: Path) -> None:

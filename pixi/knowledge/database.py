@@ -9,12 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, Self, TypeVar
 
+from pixi.core.errors import ConfigError
 from pixi.knowledge.about import About, describe
 from pixi.knowledge.cache import cache_folder
+from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.embedding import Embedding
 from pixi.knowledge.entry import Entry, Fault, Found
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.keeping import Keeping
+from pixi.knowledge.one_line import shown
 from pixi.knowledge.shelf import require_folder
 from pixi.knowledge.upkeep import Upkeep
 from pixi.knowledge.vectors import Vectors, require_numpy
@@ -199,8 +202,21 @@ class DirectoryDatabase:
             return await self._asked(index, query, limit) if index else Found(())
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
-        """The entries with these ids, in this order; an id that is none of this database is left out."""
-        return await self._ask(self._keeping.entries, list(ids))
+        """The entries with these ids, in this order; an id that is none of this database is left out.
+
+        Raises:
+            ConfigError: the cache is harmed, and another process is the one to mend it.
+        """
+        try:
+            return await self._ask(self._keeping.entries, list(ids))
+        except CatalogueDamaged:
+            # As above; the folder is read anew, and the ids are the same.
+            await self._upkeep.refresh(harmed=True)
+        try:
+            return await self._ask(self._keeping.entries, list(ids))
+        except CatalogueDamaged as error:
+            place = shown(self._keeping.path)
+            raise ConfigError(f"{place}: it is harmed; whoever reads this folder makes it again.") from error
 
     async def close(self) -> None:
         """Stop reading and let go of the cache. Calling it twice does no harm."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from pixi.core.errors import ConfigError
+from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.index import Index, IndexDamaged
 from pixi.knowledge.keeping import Keeping, Kept
 from pixi.knowledge.vectors import Vectors
@@ -69,7 +70,11 @@ class Embedding:
         try:
             contents = await self._ask(self._keeping.digests)
             return await self.vectors.follow(index, contents, embed=lambda: self._keeping.writes)
-        except (IndexDamaged, ConfigError):  # both are told of, and mended, by those who read the documents
+        except (
+            IndexDamaged,
+            CatalogueDamaged,
+            ConfigError,
+        ):  # all are told of, and mended, by those who read the documents
             return False
         finally:
             self._in_use[index] -= 1

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.cache import Lock
-from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard
+from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read, discard, is_broken
 from pixi.knowledge.entry import Entry, Fault
 from pixi.knowledge.index import Index, IndexDamaged
-from pixi.knowledge.one_line import shown
+from pixi.knowledge.one_line import on_one_line, shown
 from pixi.knowledge.scanning import Seen
 
 _AT_ONCE = 4_000
@@ -45,7 +45,8 @@ class Kept:
 class Keeping:
     """Catalogue and index of one database in its cache folder.
 
-    Every method raises `ConfigError` where the disk does not let it do its work.
+    Every method raises `ConfigError` where the disk does not let it do its work, and but for `open` and
+    `begin_anew` `CatalogueDamaged` where the catalogue turns out to be harmed: then begin anew.
     """
 
     def __init__(self, cache: Path) -> None:
@@ -79,10 +80,15 @@ class Keeping:
         """Open what the cache holds: to write if nobody else does, else to look on."""
         try:
             with _Disk(self._cache):
-                if self._lock.take():
-                    self._open_to_write()
-                else:
+                held = self._lock.take()
+                if not held:
                     self._look_on()
+            if held:
+                try:
+                    with _Disk(self._cache):
+                        self._open_to_write()
+                except CatalogueDamaged:
+                    self.begin_anew()
         except BaseException:
             self.close()
             raise
@@ -109,6 +115,18 @@ class Keeping:
         with _Disk(self._cache):
             self._cache.mkdir(parents=True, exist_ok=True)
         self.open()
+
+    def begin_anew(self) -> None:
+        """Throw away what is kept and keep an empty catalogue: nothing is lost, it was made of the folder."""
+        if self._catalogue:
+            self._catalogue.close()
+            self._catalogue = None
+        try:
+            with _Disk(self._cache):
+                discard(self._path)
+                self._open_to_write()
+        except CatalogueDamaged as error:
+            raise _unusable(self._cache, str(error)) from error
 
     def agree(self, fresh: Mapping[int, Entry] | None = None) -> None:
         """Tell the index whatever it does not know yet."""
@@ -252,7 +270,7 @@ class Keeping:
             else:
                 index = self.kept.index
             self._take_stock(index, catalogue)
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, ValueError):
             return  # it is being thrown away; the other makes another
         finally:
             catalogue.close()
@@ -295,12 +313,19 @@ class _Disk:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if is_broken(error) or isinstance(error, ValueError):  # the latter: a note that is no number
+            raise CatalogueDamaged(str(error)) from error
         if isinstance(error, self._kinds):
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise ConfigError(
-                f"{shown(self._cache)}: the index cannot be kept here ({reason}); free some space, "
-                "mend the permissions, or delete this folder: it is made again."
-            ) from error
+            raise _unusable(self._cache, reason) from error
+
+
+def _unusable(cache: Path, reason: str | None) -> ConfigError:
+    why = on_one_line(reason or "nobody knows why")
+    return ConfigError(
+        f"{shown(cache)}: the index cannot be kept here ({why}); free some space, mend the permissions, "
+        "or delete this folder: it is made again."
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pixi.core.errors import ConfigError
+from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.following import changes
 from pixi.knowledge.index import Index
 from pixi.knowledge.keeping import Keeping
@@ -85,6 +86,7 @@ class Upkeep:
         self._looked = False
         self._busy = True
         self._damaged: Index | None = None
+        self._harmed = False
         self._everywhere = True
         self._heard: set[str] = set()
         self._wake = asyncio.Event()
@@ -126,9 +128,15 @@ class Upkeep:
         elif self.trouble:
             raise ConfigError(self.trouble)
 
-    async def refresh(self, damaged: Index | None = None) -> None:
-        """See `DirectoryDatabase.refresh`. In the place of a damaged index, another is made."""
-        self._damaged = damaged
+    async def refresh(self, damaged: Index | None = None, *, harmed: bool = False) -> None:
+        """See `DirectoryDatabase.refresh`.
+
+        Args:
+            damaged: the index in whose place another is to be made.
+            harmed: the catalogue is, and everything is to be read again.
+        """
+        self._damaged = damaged or self._damaged
+        self._harmed = self._harmed or harmed
         self._everywhere = True
         self._wake.set()
         await self._wait_in(self._refreshing)
@@ -172,8 +180,16 @@ class Upkeep:
     async def _look_once(self, only: Sequence[str] | None) -> None:
         """One look, or where another process reads, a look at what it has done."""
         try:
-            held = await self._thread(self._hold)
-            finished = await self._read_new(only) if held else self._others_finished()
+            try:
+                finished = await self._looked_at(only)
+            except CatalogueDamaged as error:
+                why = on_one_line(str(error))
+                _log.info("%s: what was kept of the folder is harmed (%s); it is made again", self._name, why)
+                await self._thread(self._keeping.begin_anew)
+                finished = await self._looked_at(None)
+        except CatalogueDamaged as error:
+            place, why = shown(self._keeping.path), on_one_line(str(error))
+            self._fail(ConfigError(f"{place}: it was harmed twice ({why}); see to the disk."))
         except ConfigError as error:
             self._fail(error)
         except OSError as error:
@@ -186,6 +202,10 @@ class Upkeep:
             if finished:
                 self._looked = True
                 self._dismiss(None)
+
+    async def _looked_at(self, only: Sequence[str] | None) -> bool:
+        held = await self._thread(self._hold)
+        return await self._read_new(only) if held else self._others_finished()
 
     async def _let_go(self) -> None:
         """Close the indexes that others took the place of, once no search asks them any longer."""
@@ -204,6 +224,9 @@ class Upkeep:
             keeping.reopen()
             if not keeping.writes:
                 return False
+        if self._harmed:
+            self._harmed = False
+            raise CatalogueDamaged("an entry cannot be read")
         keeping.check(broken=self._damaged)
         self._damaged = None
         keeping.trust(readers_tag())

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import shutil
 import sqlite3
 import threading
@@ -261,6 +262,14 @@ class TestNothingIsReadTwice:
         assert await found(database, "syrup") == ["b.md"]
 
 
+def turn_bytes(path: Path, count: int, seed: int) -> None:
+    """Harm a file as a failing disk does."""
+    chance, content = random.Random(seed), bytearray(path.read_bytes())
+    for _ in range(count):
+        content[chance.randrange(len(content))] ^= 0xFF
+    path.write_bytes(content)
+
+
 class TestTheCacheMayGo:
     async def there_is_all(self, opened: Opening) -> DirectoryDatabase:
         database = await opened()
@@ -304,6 +313,34 @@ class TestTheCacheMayGo:
     async def test_a_broken_catalogue(self, opened: Opening, tmp_path: Path, junk: bytes) -> None:
         (tmp_path / "cache" / "catalogue.db").write_bytes(junk)
         await self.there_is_all(opened)
+
+    @pytest.mark.parametrize("seed", range(4))
+    async def test_a_catalogue_in_which_bytes_have_turned(
+        self, opened: Opening, tmp_path: Path, folder: Path, seed: int
+    ) -> None:
+        for number in range(60):
+            put(folder, f"notes/{number}.md", f"# Note {number}\n\nsaffron {number}")
+        database = await self.there_is_all(opened)
+        found_before = await database.search("saffron", 100)
+        entries = await database.read([hit.source.entry for hit in found_before.hits])
+        assert len(entries) == 60
+        await database.close()
+        turn_bytes(tmp_path / "cache" / "catalogue.db", 60, seed)
+        database = await self.there_is_all(opened)
+        assert {hit.source.entry for hit in (await database.search("saffron", 100)).hits} == {
+            each.id for each in entries
+        }
+        assert await database.read([each.id for each in entries]) == entries
+        assert not database.faults
+
+    async def test_an_entry_that_was_harmed_is_read_anew(self, opened: Opening, tmp_path: Path) -> None:
+        database = await self.there_is_all(opened)
+        (hit,) = (await database.search("syrup")).hits
+        (entry,) = await database.read([hit.source.entry])
+        with closing(sqlite3.connect(tmp_path / "cache" / "catalogue.db")) as connection, connection:
+            connection.execute("UPDATE entries SET sections = x'00ff' WHERE id = ?", (entry.id,))
+        assert await database.read([entry.id]) == [entry]
+        assert await found(database, "buttermilk") == ["a.md"]
 
     async def test_under_a_running_one(self, opened: Opening, tmp_path: Path, folder: Path) -> None:
         database = await self.there_is_all(opened)
