@@ -295,7 +295,9 @@ class Index:
 
         if not pairs or len(numbers) < 2:
             return {}
-        among = Query.const_score_query(Query.term_set_query(self._schema, "number", list(numbers)), 0.0)
+        # A set of terms would be looked for among all numbers that there are, which takes longer.
+        wanted = [(Occur.Should, Query.term_query(self._schema, "number", number)) for number in numbers]
+        among = Query.const_score_query(Query.boolean_query(wanted), 0.0)
         near = [
             (
                 Occur.Should,
