@@ -13,6 +13,7 @@ from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt
 from pixi.knowledge.retrieval.findings import NOT_THERE, Findings, quoted_from
+from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
 from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer
 from pixi.models.model import Model
 
@@ -61,17 +62,16 @@ class RetrievalAgent:
         `Findings.note` says so.
         """
         question = harmless(clipped(" ".join(question.split()), _LONGEST_QUESTION))
-        entries = tuple(entries)
         if not question or not entries:
             return Findings((), note=NOT_THERE)
+        entries, cut = await _narrowed(question, entries)
         model = self.model
         if model is None or model.traits.small:
             answer = await asyncio.to_thread(lambda: passages_answer(question, grounds_of(entries)))
         else:
             answer = await self._shared(model, question, entries)
-        return Findings(
-            tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, answer.note
-        )
+        note = "; ".join(filter(None, (answer.note, cut)))
+        return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
 
     async def close(self) -> None:
         """Give up what is being answered, and close the cache. Calling it twice does no harm."""
@@ -110,6 +110,12 @@ class RetrievalAgent:
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
         return answer
+
+
+async def _narrowed(question: str, entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], str]:
+    if sum(len(section.text) for entry in entries for section in entry.sections) <= MOST_CHARACTERS:
+        return tuple(entries), ""  # as nearly always: a thread would cost more
+    return await asyncio.to_thread(narrowed, question, entries)
 
 
 def _key(model: Model, question: str, entries: Sequence[Entry]) -> str:

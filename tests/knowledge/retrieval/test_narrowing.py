@@ -1,0 +1,61 @@
+"""Entries too long to be looked at as a whole: what is left of them, and that its place stays."""
+
+import pytest
+
+from pixi.knowledge.entry import Section
+from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
+from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY, entry
+
+FILLER = "The river runs past the mill, and the miller counts his sacks of rye."
+
+
+def long_text(said: str, lines: int = 60_000, at: int = 41_234) -> str:
+    written = [FILLER] * lines
+    written[at - 1] = said
+    return "\n".join(written)
+
+
+def test_what_is_short_stays_as_it_is() -> None:
+    assert narrowed("Who built it?", [BRIDGE_ENTRY, TEA_ENTRY]) == ((BRIDGE_ENTRY, TEA_ENTRY), "")
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("How do axolotls stay young?", "The axolotl stays young all its life."),
+        ("AXOLOTL?", "An axolotl."),
+        ("西湖龙井产自哪里？", "西湖龍井产自杭州。"),
+        ("اژدها کجا زندگی می‌کند؟", "اژدها در کوه زندگی مي‌كند."),
+    ],
+)
+def test_what_the_question_is_about_is_left_with_its_line(question: str, said: str) -> None:
+    long = entry(1, "Long", Section(long_text(said), heading="Above", line=11))
+    (short, bridge), note = narrowed(question, [long, BRIDGE_ENTRY])
+    left = sum(len(section.text) for section in (*short.sections, *bridge.sections))
+    assert left <= MOST_CHARACTERS < len(long.sections[0].text)
+    assert note == (
+        f"of {len(long.sections[0].text) + len(BRIDGE_ENTRY.sections[0].text):,} characters only the "
+        f"{left:,} most like the question were looked at"
+    )
+    (section,) = (each for each in short.sections if said in each.text)
+    assert section.heading == "Above"
+    assert section.line_at(section.text.index(said)) == 41_234 + 10
+    assert (short.id, short.digest) == (long.id, long.digest)
+
+
+def test_a_text_without_any_place_to_cut_is_cut() -> None:
+    whole = "x" * (2 * MOST_CHARACTERS)
+    (short,), _ = narrowed("Where is it?", [entry(1, "Long", whole)])
+    assert all(section.line == 1 for section in short.sections)
+    assert 0 < sum(len(section.text) for section in short.sections) <= MOST_CHARACTERS
+
+
+async def test_the_agent_finds_it_and_says_what_it_did_not_look_at() -> None:
+    long = entry(1, "Long", long_text("The axolotl stays young all its life."))
+    agent = RetrievalAgent(None)
+    findings = await agent.query("How does the axolotl stay young?", [long])
+    await agent.close()
+    assert findings.relevant[0].text.startswith("The axolotl stays young all its life.")
+    assert findings.relevant[0].source.line == 41_234
+    assert "most like the question were looked at" in findings.note
