@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from dataclasses import replace
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
@@ -40,6 +41,7 @@ class LiveConversation:
         "_history",
         "_lock",
         "_name",
+        "_overtaken",
         "_pending",
         "_shared",
         "_stopping",
@@ -53,6 +55,7 @@ class LiveConversation:
         self._casting = casting
         self._pending = Heard()  # received and not yet part of a turn
         self._arriving: set[str] = set()  # ids of messages that are being recorded
+        self._overtaken: dict[str, str | None] = {}  # what they say by now; None: they were deleted
         self._channel: Channel | None = None
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
@@ -82,11 +85,14 @@ class LiveConversation:
         self._arriving.add(message.id)
         try:
             recorded = await self._shared.store.receive(message)
+            while recorded is not None and message.id in self._overtaken:
+                recorded = await self._brought_up_to_date(recorded, self._overtaken.pop(message.id))
         except asyncio.CancelledError:
             self._history.forget()  # it may be on record: the next turn looks
             raise
         finally:
             self._arriving.discard(message.id)
+            self._overtaken.pop(message.id, None)
         if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
@@ -97,6 +103,14 @@ class LiveConversation:
             self._pending.pass_over(OVERHEARD)
         if recorded.addressed:
             self._see_to_it()
+
+    async def _brought_up_to_date(self, recorded: Message, text: str | None) -> Message | None:
+        """A message that was edited or deleted while it was being recorded; None where it is deleted."""
+        if text is None:
+            await self._shared.store.withdraw(self._name, recorded.id)
+            return None
+        await self._shared.store.revise(self._name, recorded.id, text)
+        return replace(recorded, text=text)
 
     async def edit(self, message_id: str, text: str) -> None:
         """A message was edited: see `Answer.revise`.
@@ -305,11 +319,15 @@ class LiveConversation:
         self._pending.forget(tried)
 
     def _revise(self, message_id: str, text: str) -> None:
+        if message_id in self._arriving and self._overtaken.get(message_id, text) is not None:
+            self._overtaken[message_id] = text
         self._pending.revise(message_id, text)
         if self._answer is not None:
             self._answer.revise(message_id, text)
 
     def _remove(self, message_id: str) -> None:
+        if message_id in self._arriving:
+            self._overtaken[message_id] = None
         self._pending.remove(message_id)
         if self._answer is not None:
             self._answer.withdraw(message_id)

@@ -6,6 +6,7 @@ import pytest
 
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, UserLine
+from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
@@ -320,4 +321,42 @@ async def test_messages_edits_and_deletions_all_at_once_end_in_peace() -> None:
         assert "Failed" not in here.kinds()
         saved = await store.load(here.channel.conversation)
         assert (saved.waiting, saved.unfinished) == ((), ())
+    await store.close()
+
+
+class Late(SqliteStore):
+    """A store whose answer to a message comes when it is told to."""
+
+    go_on: asyncio.Event
+
+    async def receive(self, message: Message) -> Message | None:
+        recorded = await super().receive(message)
+        if message.text != "other":
+            await self.go_on.wait()
+        return recorded
+
+
+@pytest.mark.parametrize("change", ["deleted", "edited"])
+async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded_counts(change: str) -> None:
+    store = await Late.open(":memory:")
+    assert isinstance(store, Late)
+    store.go_on = asyncio.Event()
+    async with scene(ScriptedModel(*["[SEND: yes]"] * 3), store=store) as here:
+        await here.talk("other")  # from here on the conversation is not read from the store again
+        message = here.channel.message("coffee?")
+        receiving = asyncio.create_task(here.engine.receive(message, here.channel))
+        await asyncio.sleep(0.02)
+        if change == "deleted":
+            await here.engine.withdraw(message.conversation, message.id)
+        else:
+            await here.engine.edit(message.conversation, message.id, "tea?")
+        store.go_on.set()
+        await receiving
+        await here.say("other")
+        await here.engine.settled()
+        assert len(here.channel.sent) > 1, "the other one is answered in any case"
+        assert "Failed" not in here.kinds()
+        assert "coffee" not in said(here)
+        assert ("tea?" in said(here)) == (change == "edited")
+        assert not (await store.load(message.conversation)).waiting
     await store.close()
