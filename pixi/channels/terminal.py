@@ -1,7 +1,6 @@
 """The terminal when nobody sits at it: lines in, replies out, as text or as one JSON object a line."""
 
 import asyncio
-import json
 import re
 import time
 import uuid
@@ -11,7 +10,7 @@ from typing import Protocol, TextIO
 
 from pixi.channels.channel import Channel, Question, Verdict
 from pixi.channels.terminal_card import card_lines
-from pixi.channels.terminal_text import one_line, printable
+from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
@@ -162,7 +161,7 @@ class LinesChannel:
             self.failed = True
         if self.as_json:
             elapsed = round(time.monotonic() - self._received, 3)
-            self._write(_json_line({**to_json(event), "t": elapsed}))
+            self._write(json_line({**to_json(event), "t": elapsed}))
             return
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for
@@ -189,15 +188,6 @@ class LinesChannel:
             # Told to `talk`, which ends; raised here it would look like a fault of the command.
             self.fault = error
             self.broken.set()
-
-
-_RAW_CONTROLS = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def _json_line(value: dict[str, object]) -> str:
-    """JSON in one line that stays one line, and harmless, in whatever shows it."""
-    text = json.dumps(value, ensure_ascii=False)
-    return _RAW_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, channel: LinesChannel) -> None:

@@ -1,12 +1,12 @@
 """`pixi-persona audit`: what tools changed in the world, for whom, and what came of it."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixi.channels.terminal_text import json_line
 from pixi.cli.harmless import on_one_line
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def _list(url: str, limit: int, *, as_json: bool) -> int:
             await store.close()
     if as_json:
         for record in records:
-            print(json.dumps(_as_json(record), ensure_ascii=False))
+            print(json_line(_as_json(record)))
     elif records:
         _print_table(records)
     else:

@@ -1,11 +1,11 @@
 """`pixi-persona databases`: which databases there are, how far each was read, and what is wrong with any."""
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
         found = [each async for each in inspect_all(shelved, progress)]
     if as_json:
         for each in found:
-            print(json.dumps(_as_json(each), ensure_ascii=False))
+            print(json_line(_as_json(each)))
     elif found:
         _print_table(found)
     else:

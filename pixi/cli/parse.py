@@ -1,11 +1,11 @@
 """`parse`: shows how a raw reply is read, one JSON object an event."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
+from pixi.channels.terminal_text import json_line
 from pixi.core.commands import (
     CommandEnded,
     CommandStarted,
@@ -113,7 +113,7 @@ def _as_json(event: Event) -> str:
             form = {"event": "tool_call", "name": name, "payload": payload}
         case _:
             assert_never(event)
-    return json.dumps(form, ensure_ascii=False)
+    return json_line(form)
 
 
 def _chunk_size(word: str) -> int:

@@ -1,12 +1,12 @@
 """`pixi-persona personas`: which personas there are, and what is wrong with any."""
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixi.channels.terminal_text import json_line
 from pixi.core.errors import ConfigError
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = [_with_missing_databases(each, settings) for each in found]
     if arguments.json:
         for each in found:
-            print(json.dumps(_as_json(each), ensure_ascii=False))
+            print(json_line(_as_json(each)))
     else:
         _print_table(found)
     amiss = any(isinstance(each, Broken) or each.remarks for each in found)

@@ -1,12 +1,12 @@
 """`pixi-persona query`: has entries of a database read for a question, and shows what they say of it."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pixi.channels.terminal_text import json_line
 from pixi.core.errors import ConfigError, ToolError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
             named = [fact["source"]["id"] for fact in result["relevant"]]
             paths = {entry.id: entry.path for entry in await database.read(named)}
     if as_json:
-        print(json.dumps(result, ensure_ascii=False))
+        print(json_line(result))
     else:
         _print(result, paths)
     _complain(name, result)

@@ -1,10 +1,11 @@
 """`pixi-persona search`: what a model would get from a search in a database."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pixi.channels.terminal_text import json_line
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -50,7 +51,7 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
             progress("")
             if as_json:
                 result = await search_result(database, query, limit or RESULTS)
-                print(json.dumps(result, ensure_ascii=False))
+                print(json_line(result))
             else:
                 _print(database, query, await database.search(query, limit or RESULTS))
     return 0

@@ -1,11 +1,12 @@
 """What strangers and models write must not drive a terminal."""
 
+import json
 import unicodedata
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.channels.terminal_text import one_line, printable
+from pixi.channels.terminal_text import json_line, one_line, printable
 
 KEPT = "\n\t"
 
@@ -37,3 +38,13 @@ def test_other_scripts_and_joined_emoji_stay_as_they_are() -> None:
 
 def test_one_line_is_one_line() -> None:
     assert one_line(" a\r\n b\x1b\tc  ") == "a b c"
+
+
+@given(st.text(alphabet=st.characters(categories=["Cc", "Cf", "Zl", "Zp", "Lu"])))
+@example("\x9b31m \u202e \x7f")
+@example("half \ud800")
+def test_json_holds_everything_and_drives_nothing(text: str) -> None:
+    line = json_line({"text": text})
+    assert json.loads(line) == {"text": text}
+    assert printable(line) == line
+    assert len(line.splitlines()) == 1
