@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixi.channels.terminal_text import json_line
+from pixi.channels.terminal_text import json_line, one_line
 from pixi.core.errors import ConfigError, ToolError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
             except ToolError as error:
                 raise ConfigError(str(error)) from None
             progress("")
+            trouble = library.agent.trouble
             named = [fact["source"]["id"] for fact in result["relevant"]]
             paths = {entry.id: entry.path for entry in await database.read(named)}
     if as_json:
@@ -70,6 +71,8 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     else:
         _print(result, paths)
     _complain(name, result)
+    if trouble:
+        print(f"{name}: the model that reads did not: {one_line(trouble)}", file=sys.stderr)
     return 0
 
 
@@ -78,8 +81,6 @@ def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
-
-    from pixi.channels.terminal_text import one_line
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -95,8 +96,8 @@ def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
     elif not result["relevant"]:
         console.print(Text("The documents say nothing of that."))
     if dropped := result.get("dropped"):
-        more = "One statement" if dropped == 1 else f"{dropped} statements"
-        console.print(Text(f"{more} of the reader had no source, and was left out.", style="dim"))
+        more, were = ("One statement", "was") if dropped == 1 else (f"{dropped} statements", "were")
+        console.print(Text(f"{more} of the reader had no source, and {were} left out.", style="dim"))
 
 
 def _place(source: Mapping[str, Any], path: str) -> str:

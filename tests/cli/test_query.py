@@ -88,7 +88,8 @@ async def test_good_ids_answer_and_bad_ones_are_named(trolley: Path, query: Quer
 
 async def test_a_server_that_fails_leaves_the_passages(trolley: Path, query: Query) -> None:
     async with ScriptedOpenAI(error(401, "no such key")) as server:
-        out, _ = await query(server, "trolley", "ginger tea", "--json")
+        out, err = await query(server, "trolley", "ginger tea", "--json")
+    assert re.fullmatch(r"trolley: the model that reads did not: .*API_KEY.*\n", err)
     result = json.loads(out)
     assert "Boiling water" in result["relevant"][0]["fact"]
     assert result["note"]

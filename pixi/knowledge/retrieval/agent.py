@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,15 @@ from pathlib import Path
 from pixi.core.strangers import clipped, harmless
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt
 from pixi.knowledge.retrieval.findings import NOT_THERE, Findings, quoted_from
 from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
 from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer
 from pixi.models.model import Model
+
+_log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
 _VERSION = 1  # goes up when the same reply would be taken otherwise
@@ -44,6 +48,8 @@ class RetrievalAgent:
     Attributes:
         model: may be changed at any time; questions that are being answered go on with the one before.
         seconds: the same.
+        trouble: why the helper could not read for the last question that it was asked, for the operator; ""
+            where it could.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class RetrievalAgent:
         self.model = model
         self._answers = None if cache is None else Answers(cache)
         self.seconds = seconds
+        self.trouble = ""
         self._at_once = at_once
         self._asked: dict[str, _Asked] = {}
 
@@ -107,6 +114,9 @@ class RetrievalAgent:
                 return known
         reading = Reading(model, question, entries, at_once=self._at_once, seconds=self.seconds)
         answer, whole = await reading.answer()
+        if reading.trouble and reading.trouble != self.trouble:
+            _log.warning("the model that reads documents did not: %s", on_one_line(reading.trouble))
+        self.trouble = reading.trouble
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
         return answer

@@ -54,6 +54,9 @@ class Reading:
     Args:
         at_once: requests that may be open side by side.
         seconds: for all of it; what is not read by then is answered with its best passages.
+
+    Attributes:
+        trouble: why the helper did not read all of it, for the operator; "" where it did.
     """
 
     def __init__(
@@ -64,7 +67,10 @@ class Reading:
         self._entries = entries
         self._room = asyncio.Semaphore(at_once)
         self._checking = asyncio.Lock()  # grounds are for one thread at a time
+        self._seconds = seconds
         self._ends = asyncio.get_running_loop().time() + seconds
+        self.trouble = ""
+        self._refusal: ModelError | None = None
         self._lines: list[Line] = []
         self._grounds: list[Ground] = []
 
@@ -119,12 +125,32 @@ class Reading:
             for task in tasks:
                 task.cancel()
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        return [_outcome(outcome) for outcome in outcomes]
+        return [self._outcome(outcome) for outcome in outcomes]
+
+    def _outcome(self, outcome: _Read | BaseException | None) -> _Read | None:
+        match outcome:
+            case _Read():
+                return outcome
+            case None:
+                self.trouble = self.trouble or "what it answered is no answer"
+            case asyncio.CancelledError():
+                self.trouble = self.trouble or f"it took more than {self._seconds:g} s"
+            case ModelError():
+                self.trouble = str(outcome)  # before all else: it names the mend
+            case _:
+                raise outcome
+        return None
 
     async def _read(self, part: Part) -> _Read | None:
         told = f"{part.text}\n\nQuestion: {self._question}"
         async with self._room:
-            reply = await ask(self._model, prompt("read"), told, READ_SCHEMA)
+            if self._refusal:
+                raise self._refusal  # it would be the same for this part
+            try:
+                reply = await ask(self._model, prompt("read"), told, READ_SCHEMA)
+            except ModelError as error:
+                self._refusal = error if error.permanent else None
+                raise
         async with self._checking:
             return await asyncio.to_thread(self._checked, reply, part)
 
@@ -226,12 +252,6 @@ class Reading:
 
     def _left(self) -> float:
         return max(0.0, self._ends - asyncio.get_running_loop().time())
-
-
-def _outcome(outcome: _Read | BaseException | None) -> _Read | None:
-    if isinstance(outcome, BaseException) and not isinstance(outcome, ModelError | asyncio.CancelledError):
-        raise outcome
-    return None if isinstance(outcome, BaseException) else outcome
 
 
 def _line_at(lines: Sequence[Line], place: Place) -> int:

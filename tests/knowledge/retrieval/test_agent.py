@@ -235,6 +235,36 @@ async def test_a_part_that_fails_is_made_up_for_and_said() -> None:
     assert "could not be read" in findings.note
 
 
+async def test_a_helper_that_refuses_for_good_is_not_asked_for_every_part() -> None:
+    refused = [ModelError("the key is wrong", permanent=True)]
+    model = ScriptedModel(*[refused] * 60, piece=0, traits=Traits(context_tokens=1_200))
+    agent = RetrievalAgent(model, at_once=2)
+    await agent.query("How heavy is pancake number 250?", [entry(1, "Book", long_entry(1, 300))])
+    assert 1 <= len(model.requests) <= 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ([ModelError("the key is wrong", permanent=True)], "the key is wrong"),
+        (["", 60.0], "it took more than 0.3 s"),
+        ("I'd rather not.", "what it answered is no answer"),
+    ],
+)
+async def test_why_a_helper_did_not_read_is_told_to_the_operator_once(
+    answer: str | list[str | ModelError | float], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedModel(answer, answer, reply(BUILT), piece=1_000, traits=LARGE)
+    agent = RetrievalAgent(model, seconds=0.3)
+    for question in (WHO, f"{WHO} Please."):
+        await agent.query(question, [BRIDGE_ENTRY])
+        assert agent.trouble == told
+    assert caplog.text.count(told) == 1
+    agent.seconds = 30.0
+    await agent.query(f"{WHO} Now.", [BRIDGE_ENTRY])
+    assert agent.trouble == ""
+
+
 async def test_no_more_is_read_at_once_than_is_allowed() -> None:
     open_now: list[int] = []
     go = asyncio.Event()
