@@ -12,12 +12,12 @@ from pixi.app.model_pool import ModelPool
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database
-from pixi.settings import Settings
+from pixi.settings import EmbeddingSettings, Settings
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.retrieval import RetrievalAgent
-    from pixi.models.embedder import Embedder
+    from pixi.models.embeddings import OpenAIEmbeddings
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
 
@@ -59,7 +59,7 @@ class Library:
         self._registered: set[str] = set()
         self._helper: ModelPool | None = None
         self._agent: RetrievalAgent | None = None
-        self._embedder: Embedder | None = None
+        self._embedder: OpenAIEmbeddings | None = None
         self._opening = asyncio.Lock()
 
     @property
@@ -168,7 +168,7 @@ class Library:
         from pixi.knowledge.database import DirectoryDatabase
 
         if self._embedder is None and self._settings.embedding_model is not None:
-            self._embedder = _open_embedder(self._settings)
+            self._embedder = open_embedder(self._settings.embedding_model)
         self._open[shelved.name] = await DirectoryDatabase.open(
             shelved.folder,
             name=shelved.name,
@@ -254,11 +254,14 @@ def folders_of(settings: Settings) -> tuple[Path, ...]:
     return database_folders(settings.databases.folder, must_exist="databases.folder" in settings.sources)
 
 
-def _open_embedder(settings: Settings) -> "Embedder":
+def open_embedder(chosen: EmbeddingSettings) -> "OpenAIEmbeddings":
+    """The model of meanings that the settings name; nothing is asked of it yet.
+
+    Raises:
+        ConfigError: its address or its key is nothing to ask with.
+    """
     from pixi.models.embeddings import OpenAIEmbeddings
 
-    chosen = settings.embedding_model
-    assert chosen is not None
     return OpenAIEmbeddings(
         chosen.name,
         base_url=chosen.base_url,

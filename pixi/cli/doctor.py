@@ -87,15 +87,54 @@ async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
 
 async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether the model is there to be asked."""
+    yield await _model_found("model", settings.model)
+
+
+async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
+    """The same of the models that have a section of their own: that of the reader, and those by name."""
+    others = {"helper_model": settings.helper_model} | {
+        f"models.{name}": model for name, model in settings.models.items()
+    }
+    for subject, model in others.items():
+        if model != settings.model:
+            yield await _model_found(subject, model)
+
+
+async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether it turns a word into a vector; nothing where there is none."""
+    import asyncio
+
+    from pixi.app.library import open_embedder
+    from pixi.knowledge.vectors import require_numpy
+
+    chosen = settings.embedding_model
+    if chosen is None:
+        return
+    try:
+        require_numpy()
+        embedder = open_embedder(chosen)
+        try:
+            async with asyncio.timeout(LISTING_SECONDS):
+                (vector,) = await embedder.embed(["pancake"])
+        finally:
+            await embedder.close()
+    except TimeoutError:
+        yield Finding(False, "embedding_model", f"{chosen.base_url} sent no vector in {LISTING_SECONDS:g} s")
+    except (ModelError, ConfigError) as error:
+        yield Finding(False, "embedding_model", str(error))
+    else:
+        yield Finding(True, "embedding_model", f"{chosen.name}: vectors of {len(vector):,} dimensions")
+
+
+async def _model_found(subject: str, model: "ModelSettings") -> Finding:
     from pixi.app import runs_here
 
     try:
-        if runs_here(settings.model):
-            yield Finding(True, "model", _found_on_this_machine(settings.model.name))
-        else:
-            yield Finding(True, "model", await _found_at_server(settings.model))
+        if runs_here(model):
+            return Finding(True, subject, _found_on_this_machine(model.name))
+        return Finding(True, subject, await _found_at_server(model))
     except (ModelError, ConfigError) as error:
-        yield Finding(False, "model", str(error))
+        return Finding(False, subject, str(error))
 
 
 def _found_on_this_machine(name: str) -> str:
@@ -261,6 +300,8 @@ CHECKS: tuple[Check, ...] = (
     check_settings,
     check_key,
     check_model,
+    check_other_models,
+    check_embedding_model,
     check_personas,
     check_databases,
     check_addons,

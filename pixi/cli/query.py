@@ -51,12 +51,14 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     """
     from pixi.addons.knowledge import query_result
     from pixi.app.library import open_library
+    from pixi.cli.search import embedded
     from pixi.cli.spinner import spinner
 
     with spinner() as progress:
         async with open_library(settings, names=[name], progress=progress) as library:
             (database,) = library.databases.values()
             await database.ready()
+            untold = "" if ids else await embedded(database)
             progress("reading what it says of that")
             try:
                 result = await query_result(database, library.agent, question, ids)
@@ -72,7 +74,9 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
         _print(result, paths)
     _complain(name, result)
     if trouble:
-        print(f"{name}: the model that reads did not: {one_line(trouble)}", file=sys.stderr)
+        untold = f"the model that reads did not: {trouble}"
+    if untold:
+        print(f"{name}: {one_line(untold)}", file=sys.stderr)
     return 0
 
 

@@ -1,11 +1,12 @@
 """`pixi-persona search`: what a model would get from a search in a database."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.channels.terminal_text import json_line
+from pixi.channels.terminal_text import json_line, one_line
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 HELP = "search a database, as a model would"
 
 _MOST = 100
+
+EMBEDDING_SECONDS = 20.0
+"""How long somebody waits at most for vectors of what was read, where an embedding model is set."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,13 +52,28 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
         async with open_library(settings, names=[name], reads=False, progress=progress) as library:
             (database,) = library.databases.values()
             await database.ready()
+            untold = await embedded(database)
             progress("")
             if as_json:
                 result = await search_result(database, query, limit or RESULTS)
                 print(json_line(result))
             else:
                 _print(database, query, await database.search(query, limit or RESULTS))
+    if untold:
+        print(f"{one_line(database.name)}: {one_line(untold)}", file=sys.stderr)
     return 0
+
+
+async def embedded(database: "DirectoryDatabase") -> str:
+    """Wait a while for the vectors of what was read, if there are to be any; why there are not, else ""."""
+    import asyncio
+
+    try:
+        async with asyncio.timeout(EMBEDDING_SECONDS):
+            await database.embedded()
+    except TimeoutError:
+        return "some passages have no vectors yet; what was made is kept, and the next search goes on"
+    return database.embedding_trouble
 
 
 def _print(database: "DirectoryDatabase", query: str, found: "Found") -> None:

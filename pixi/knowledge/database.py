@@ -179,6 +179,11 @@ class DirectoryDatabase:
         if self._embedding:
             await self._embedding.caught_up()
 
+    @property
+    def embedding_trouble(self) -> str:
+        """Why meanings could not be had for all that was read, for the operator; "" where they could."""
+        return self._embedding.vectors.trouble if self._embedding else ""
+
     async def refresh(self) -> None:
         """Look at the folder now, and return when all that is new was read.
 

@@ -67,6 +67,9 @@ class Vectors:
         name: of the database, for the log.
         progress: is told how far embedding is, in a line for people.
 
+    Attributes:
+        trouble: why some passages have no vectors, for the operator; "" where all have, or will.
+
     Raises:
         ConfigError: numpy is not installed.
     """
@@ -90,6 +93,7 @@ class Vectors:
         self._good: dict[str, tuple[int, bool]] = {}
         self._quiet_until = 0.0
         self._told: set[str] = set()
+        self.trouble = ""
 
     # Following the documents.
 
@@ -103,15 +107,15 @@ class Vectors:
             embed: whether this process is the one that has passages embedded. The others take what it made.
         """
         try:
-            return await self._follow(index, contents, embed)
+            whole = await self._follow(index, contents, embed)
+            self.trouble = ""
+            return whole
         except ModelError as error:
-            self._tell_once(
-                "embed", f"passages of {self._name} could not be embedded, words find them: {error}"
-            )
+            self.trouble = f"passages of {self._name} could not be embedded, words find them: {error}"
+            self._tell_once("embed", self.trouble)
         except sqlite3.Error as error:
-            self._tell_once(
-                "file", f"the vectors of {self._name} could not be kept ({error}); words must do."
-            )
+            self.trouble = f"the vectors of {self._name} could not be kept ({error}); words must do."
+            self._tell_once("file", self.trouble)
         return False
 
     async def _follow(self, index: Index, contents: Mapping[int, str], embed: Callable[[], bool]) -> bool:

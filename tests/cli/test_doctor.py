@@ -16,6 +16,8 @@ from pixi.cli.doctor import Finding
 from pixi.models import weights
 from pixi.settings import Settings, load
 from pixi.store.sqlite import SqliteStore
+from tests.servers.scripted_embeddings import embeddings_server
+from tests.servers.scripted_openai import error
 
 Serve = Callable[[int, object], str]
 
@@ -71,6 +73,30 @@ async def test_a_model_that_the_server_lists(tmp_path: Path, serve: Serve) -> No
     url = serve(200, models("small", "large"))
     found = await only(doctor.check_model, settings(tmp_path, model__name="small", model__base_url=url))
     assert str(found).startswith("ok   model — small at 127.0.0.1:")
+
+
+async def test_the_models_beside_it_are_looked_for_too(tmp_path: Path, serve: Serve) -> None:
+    url = serve(200, models("small", "large"))
+    given = {"model__name": "small", "model__base_url": url, "helper_model__name": "tiny"}
+    (found,) = await findings(doctor.check_other_models, settings(tmp_path, **given))
+    assert str(found).startswith("fail helper_model — 127.0.0.1:")
+    assert "does not list tiny" in found.text
+    given["helper_model__name"] = "large"
+    (found,) = await findings(doctor.check_other_models, settings(tmp_path, **given))
+    assert str(found).startswith("ok   helper_model — large at 127.0.0.1:")
+    del given["helper_model__name"]
+    assert await findings(doctor.check_other_models, settings(tmp_path, **given)) == []
+
+
+async def test_a_model_of_meanings_is_asked_for_a_vector(tmp_path: Path) -> None:
+    assert await findings(doctor.check_embedding_model, settings(tmp_path)) == []
+    async with embeddings_server() as server:
+        given = {"embedding_model__name": "e", "embedding_model__base_url": server.base_url}
+        found = await only(doctor.check_embedding_model, settings(tmp_path, **given))
+        assert str(found) == "ok   embedding_model — e: vectors of 64 dimensions"
+        server.failing.append(error(401, "no such key"))
+        found = await only(doctor.check_embedding_model, settings(tmp_path, **given))
+        assert (found.ok, "API_KEY" in found.text) == (False, True)
 
 
 async def test_a_model_that_it_does_not_list(tmp_path: Path, serve: Serve) -> None:

@@ -9,7 +9,10 @@ from rich.console import Console
 
 from pixi.cli import search
 from pixi.knowledge.entry import Source
+from pixi.settings import load
 from tests.cli.conftest import Program
+from tests.servers.scripted_embeddings import ScriptedEmbeddings, embeddings_server
+from tests.servers.scripted_openai import Hang, Reply, error
 
 
 def put(home: Path, name: str, **files: str) -> None:
@@ -134,3 +137,50 @@ def test_a_database_that_the_settings_leave_out(trolley: Path, program: Program)
 )
 def test_places(source: Source, told: str) -> None:
     assert search.place_of(source) == told
+
+
+async def meanings(
+    home: Path, server: ScriptedEmbeddings, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str]:
+    """What is printed where an embedding model is set."""
+    cars = {f"c{at}": f"Car number {at} was built.\n\nIt drives to the harbour of {at}." for at in range(12)}
+    if not (home / "databases" / "cars").exists():
+        put(home, "cars", **cars, pear="An automobile was built.\n\nIt drives to the harbour in May.")
+    own = {"PIXI_EMBEDDING_MODEL__NAME": "e", "PIXI_EMBEDDING_MODEL__BASE_URL": server.base_url}
+    settings = load(environ=own, folder=home)
+    capsys.readouterr()
+    assert await search._search(settings, "cars", "harbour", None, as_json=True) == 0
+    told = capsys.readouterr()
+    return told.out, told.err
+
+
+async def test_passages_have_their_vectors_before_the_first_search(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with embeddings_server() as server:
+        _, err = await meanings(home, server, capsys)
+        assert err == ""
+        assert any("harbour of 7" in text for text in server.texts)
+        asked = len(server.texts)
+        await meanings(home, server, capsys)
+        assert not any("harbour of 7" in text for text in server.texts[asked:])
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (
+            error(401, "no such key"),
+            r"cars: passages of cars could not be embedded, words find them: .*API_KEY.*",
+        ),
+        (Reply((Hang(),)), "cars: some passages have no vectors yet; what was made is kept, .*"),
+    ],
+)
+async def test_why_passages_have_no_vectors_is_told_and_words_find_them(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, reply: Reply, told: str
+) -> None:
+    monkeypatch.setattr(search, "EMBEDDING_SECONDS", 0.3)
+    async with embeddings_server(failing=[reply] * 9) as server:
+        out, err = await meanings(home, server, capsys)
+    assert re.fullmatch(rf"{told}\n", err)
+    assert json.loads(out)["results"]
