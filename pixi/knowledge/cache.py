@@ -2,15 +2,23 @@
 
 import os
 import re
+import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.one_line import shown
+
+_OF = "folder"
+"""The file that names the folder of which a cache was made; its time tells when that was last opened."""
+
+_FORGOTTEN_SECONDS = 30 * 24 * 3600.0
+"""How long the cache of a folder that is gone is kept: its disk may only be unplugged."""
 
 
 def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
@@ -31,15 +39,42 @@ def cache_folder(folder: Path, name: str, cache: Path | None) -> Path:
     wanted = platformdirs.user_cache_path("pixi-persona") / "databases" / own
     reason = _unwritable(wanted)
     if not reason:
+        _sign(wanted, folder)
         return wanted
     user = f"-{os.getuid()}" if sys.platform != "win32" else ""
     temporary = Path(tempfile.gettempdir()) / f"pixi-persona{user}"
     if not _unwritable(temporary) and _is_ours(temporary) and not _unwritable(temporary / own):
+        _sign(temporary / own, folder)
         return temporary / own
     raise ConfigError(
         f"{shown(wanted)}: the index cannot be kept here ({reason}), nor in {shown(temporary)}; "
         "free some space, or mend the permissions."
     )
+
+
+def _sign(cache: Path, folder: Path) -> None:
+    """Note of what it is the cache. A new one is the occasion to clear those away that nobody will need."""
+    with suppress(OSError):
+        is_new = not (cache / _OF).exists()
+        (cache / _OF).write_bytes(os.fsencode(folder))
+        if is_new:
+            _clear_away(cache.parent)
+
+
+def _clear_away(caches: Path) -> None:
+    """Delete the caches of folders that are gone and were not opened for long."""
+    for cache in caches.iterdir():
+        with suppress(OSError, ValueError, sqlite3.Error):
+            signed = cache / _OF
+            if time.time() - signed.stat().st_mtime < _FORGOTTEN_SECONDS:
+                continue
+            lock = Lock(cache / "lock.db")
+            if os.path.isdir(signed.read_bytes()) or not lock.take():
+                continue
+            try:
+                shutil.rmtree(cache, ignore_errors=True)
+            finally:
+                lock.give_back()
 
 
 def _unwritable(folder: Path) -> str:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import platformdirs
@@ -59,6 +60,37 @@ def test_one_that_was_named_is_taken_or_complained_of(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="name another folder"):
         cache_folder(tmp_path / "f", "f", tmp_path / "file")
+
+
+def test_that_of_a_folder_long_gone_is_cleared_away_with_the_next_new_one(
+    users: Path, tmp_path: Path
+) -> None:
+    def made(name: str, *, days: float) -> Path:
+        (tmp_path / name).mkdir()
+        cache = cache_folder(tmp_path / name, name, None)
+        (cache / "catalogue.db").write_text("much")
+        then = time.time() - days * 24 * 3600
+        os.utime(cache / "folder", (then, then))
+        return cache
+
+    gone, in_use, lately, there = (
+        made("gone", days=40),
+        made("in-use", days=40),
+        made("lately", days=20),
+        made("there", days=40),
+    )
+    for name in ("gone", "in-use", "lately"):
+        (tmp_path / name).rmdir()
+    strange = users / "pixi-persona" / "databases" / "strange"
+    strange.mkdir()
+    lock = Lock(in_use / "lock.db")
+    assert lock.take()
+    cache_folder(tmp_path / "there", "there", None)
+    assert gone.exists()  # nothing is new
+    cache_folder(tmp_path, "new", None)
+    assert not gone.exists()
+    assert all(each.exists() for each in (in_use, lately, there, strange))
+    lock.give_back()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there each person has a temporary folder")
