@@ -22,6 +22,7 @@ _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400  # characters
 _QUERY_SECONDS = 86_400.0  # none of its own: who opened the agent gave it less than an engine allows a tool
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
+_NO_DOCUMENTS = "Nothing was found: there are no documents in this database."
 _READING = "The documents are still being read; there may be more to find in a moment."
 
 
@@ -86,7 +87,7 @@ async def search_result(database: DirectoryDatabase, keyword: str, limit: int = 
     result: dict[str, Any] = {"database": database.name, "results": results}
     if found.read_as:
         result["read_as"] = dict(found.read_as)
-    notes = [*([] if results else [_NOTHING_FOUND]), *([] if database.state.finished else [_READING])]
+    notes = [*([] if results else [_nothing_in(database)]), *([] if database.state.finished else [_READING])]
     return result | ({"note": " ".join(notes)} if notes else {})
 
 
@@ -116,12 +117,17 @@ async def query_result(
     result: dict[str, Any] = {"database": database.name}
     result |= (await agent.query(question, entries)).to_json() if entries else {"relevant": []}
     if not entries:
-        result["note"] = _NOTHING_FOUND
+        result["note"] = _nothing_in(database)
     if unknown:
         result["unknown_ids"] = unknown
     if len(wanted) > _MOST_ENTRIES:
         result["not_read"] = wanted[_MOST_ENTRIES:]
     return result
+
+
+def _nothing_in(database: DirectoryDatabase) -> str:
+    """What to say where nothing was found."""
+    return _NO_DOCUMENTS if database.state.finished and not database.entries else _NOTHING_FOUND
 
 
 def _described(database: DirectoryDatabase) -> str:

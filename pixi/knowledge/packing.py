@@ -1,12 +1,16 @@
 """A document as it is kept: its sections as bytes, its title, and the hash that tells it from others."""
 
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from hashlib import blake2b
 
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.one_line import on_one_line
+
+_HASH = re.compile("[0-9a-f]{24}")
+"""The key of a record that is known by its content alone."""
 
 
 def key_of(document: Document, others: dict[str, int]) -> str:
@@ -22,11 +26,12 @@ def key_of(document: Document, others: dict[str, int]) -> str:
 
 
 def title_of(path: str, document: Document) -> str:
-    """For people: the file's name where it tells none, with the record's key where it holds several."""
+    """For people: the file's name where it tells none, with the record's key where that says anything."""
     if title := on_one_line(document.title):
         return title
     stem = path.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-    return on_one_line(f"{stem} {document.key}") or on_one_line(path)
+    key = "" if _HASH.fullmatch(document.key) else document.key
+    return on_one_line(f"{stem} {key}") or on_one_line(path)
 
 
 def written(sections: Sequence[Section]) -> bytes:

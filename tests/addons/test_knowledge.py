@@ -57,6 +57,14 @@ async def test_what_is_nowhere_is_said_to_be_nowhere(database: DirectoryDatabase
     assert result["note"].startswith("Nothing was found.")
 
 
+async def test_an_empty_database_is_said_to_be_empty(tmp_path: Path) -> None:
+    (tmp_path / "void").mkdir()
+    async with await DirectoryDatabase.open(tmp_path / "void", cache=tmp_path / "cache") as void:
+        await void.ready()
+        assert "no documents" in (await search_result(void, "ferry"))["note"]
+        assert "no documents" in (await query_result(void, NOBODY, "When does the ferry leave?"))["note"]
+
+
 async def test_entries_are_read_for_a_question_in_the_documents_own_words(
     database: DirectoryDatabase,
 ) -> None:

@@ -57,6 +57,7 @@ def test_an_entry_comes_back_as_it_was_read(catalogue: Catalogue) -> None:
     [
         ("", "", "good pancakes"),
         ("", "row 7", "good pancakes row 7"),
+        ("", "6b2bcef2e96557764216d213", "good pancakes"),
         (" a\x1b[31m\nb ", "", "a\N{REPLACEMENT CHARACTER}[31m b"),
         ("x\ud800", "", "x\N{REPLACEMENT CHARACTER}"),
         ("\u202egpj.exe", "", "gpj.exe"),

@@ -32,6 +32,20 @@ def test_a_row_without_an_id_is_named_by_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "title"),
+    [
+        ("Paris,2", "Paris"),
+        ("1,Lyon", "Lyon"),
+        ("3,4", ""),
+        (f"{'long words ' * 9},x", f"{'long words ' * 5}long …"),
+    ],
+)
+def test_a_row_that_names_nothing_is_shown_by_its_first_words(tmp_path: Path, cells: str, title: str) -> None:
+    (made,) = read(write(tmp_path / "a.csv", f"place,people\n{cells}\n"))
+    assert made.title == title
+
+
+@pytest.mark.parametrize(
     ("table", "first"),
     [
         ("Germany,Berlin,3\nFrance,Paris,4\n", "column 1: Germany\ncolumn 2: Berlin\ncolumn 3: 3"),

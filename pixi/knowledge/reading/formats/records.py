@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading.outcome import SetAside
@@ -18,6 +18,7 @@ _TEXTS = (
     *("正文", "内容", "內容", "文本", "答案", "متن", "محتوا", "پاسخ", "جواب", "النص"),
 )
 _UNASKED = frozenset({"_id", "id", "uuid", "guid"})  # names that nobody would ask for
+_TITLE = 60  # characters of a title made of what a record says
 _LONG = 200  # characters: a longer value is a section of its own
 
 Values = Mapping[str, object]
@@ -50,7 +51,18 @@ def document_of(
     left_out = {titled, told, *(names[name] for name in _UNASKED & names.keys())}
     rest = {name: value for name, value in record.items() if name not in left_out}
     main = _said(record[told]) if told is not None else ""
-    return _document(own, title, list(_texts(main, rest, depth, plain)), line)
+    # What names nothing else is shown by its first words: the hash of its content would say nothing.
+    shown = title if title or key is not None or named is not None else _first_words(record.values())
+    return _document(own, shown, list(_texts(main, rest, depth, plain)), line)
+
+
+def _first_words(values: Iterable[object]) -> str:
+    """The first value with a letter in it, as far as a title goes."""
+    for value in values:
+        if isinstance(value, str) and any(character.isalpha() for character in value[:_LONG]):
+            words = " ".join(value[:_LONG].split())
+            return words if len(words) <= _TITLE else f"{words[:_TITLE].rsplit(' ', 1)[0]} …"
+    return ""
 
 
 def _by_lower_case(record: Values) -> dict[str, str]:
