@@ -7,6 +7,7 @@ from itertools import islice, pairwise
 from pixi.knowledge.index.mistakes import Meant, Vocabulary
 from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
+from pixi.knowledge.lists import word_list
 
 LONGEST = 4_000
 """Characters of a query that are read; the rest of a pasted page would only blur it."""
@@ -130,7 +131,12 @@ class Asker:
             return ""
         self._spelt[word] = self._spelt.get(word, 0.0) + 1.0
         if word not in self._meant:
-            if len(self._meant) >= _CORRECTED or not is_corrigible(word):
+            # A word such as `they` says nothing, whether or not a document holds it.
+            if (
+                len(self._meant) >= _CORRECTED
+                or not is_corrigible(word)
+                or word in word_list("function_words")
+            ):
                 return ""
             self._meant[word] = self.vocabulary.meant(
                 word, lambda other: max(self._forms(other).values(), default=0)

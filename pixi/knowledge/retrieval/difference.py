@@ -6,7 +6,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
-from pixi.knowledge.retrieval.lists import opposites, word_list
+from pixi.knowledge.lists import opposites, word_list
 from pixi.knowledge.retrieval.matching import Matched, Stretch, matched, weight_of
 from pixi.knowledge.retrieval.words import Analyser, Token
 

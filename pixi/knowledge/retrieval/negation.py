@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from pixi.knowledge.index.normalising import normalise
-from pixi.knowledge.retrieval.lists import word_list
+from pixi.knowledge.lists import word_list
 
 _CHINESE = re.compile(
     # Words in which the character denies nothing; they are passed over.

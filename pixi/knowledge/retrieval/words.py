@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.lists import glyph_list, irregular_forms, word_list
 from pixi.knowledge.retrieval import numbers
-from pixi.knowledge.retrieval.lists import glyph_list, irregular_forms, word_list
 from pixi.knowledge.retrieval.negation import denials, positive_form
 
 if TYPE_CHECKING:

@@ -96,3 +96,12 @@ def test_the_nearer_and_the_commoner_come_first(tmp_path: Path) -> None:
     assert meant("gonee") == []
     assert meant("no") == []
     vocabulary.close()
+
+
+@pytest.mark.parametrize("query", ["who has thet", "they your whom", "und der", "what them telescope"])
+def test_words_that_say_nothing_are_taken_for_no_others(tmp_path: Path, query: str) -> None:
+    texts = {1: "What the baker said: that is then the you in youth.", 2: "When the telescope was new."}
+    index = index_of(tmp_path / "small", texts)
+    read_as = dict(index.candidates(query, 10).read_as)
+    index.close()
+    assert read_as.keys() <= {"thet"}, "only what is no word"

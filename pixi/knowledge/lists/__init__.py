@@ -38,6 +38,6 @@ def glyph_list(name: str) -> tuple[str, ...]:
 
 def _lines(name: str) -> list[str]:
     """The lines of a list without comments and without the language before the colon."""
-    text = resources.files("pixi.knowledge.retrieval.lists").joinpath(f"{name}.txt").read_text("utf-8")
+    text = resources.files("pixi.knowledge.lists").joinpath(f"{name}.txt").read_text("utf-8")
     lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
     return [line.partition(":")[2] if ":" in line else line for line in lines]
