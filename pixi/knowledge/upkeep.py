@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _log = logging.getLogger("pixi.knowledge")
 
-_IDLE_SECONDS = 20.0
+_IDLE_SECONDS = 5.0
 """After so long without work the reader processes are stopped."""
 
 _TELL_SECONDS = 1.0
