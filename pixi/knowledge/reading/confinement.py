@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from pixi.knowledge.reading.limits import Limits
@@ -74,10 +75,21 @@ def grown_past(megabytes: float) -> bool:
     """Whether this process has ever held more memory than that; False where the system does not tell."""
     if sys.platform == "win32":
         return False
+    return _most_bytes() > megabytes * _MIB
+
+
+def _most_bytes() -> int:
+    """The most memory that this process has held."""
+    if sys.platform == "linux":
+        # What `getrusage` tells there begins with what the process held that started this one.
+        with suppress(OSError), open("/proc/self/status", "rb") as status:
+            for line in status:
+                if line.startswith(b"VmHWM:"):
+                    return int(line.split()[1]) * 1024
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit > megabytes * _MIB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _lower(what: int, to: int) -> None:

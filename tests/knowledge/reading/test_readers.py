@@ -55,6 +55,18 @@ async def test_a_file_is_read_by_another_process(readers: Readers, tmp_path: Pat
     assert pids(readers) == [pid]  # it stays warm
 
 
+@LINUX
+async def test_what_the_program_itself_holds_does_not_count_against_who_reads_for_it(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.md", "text")
+    held = bytearray(b"x") * 300_000_000  # more than half of what one process may hold
+    async with Readers(workers=1, megabytes=400) as readers:
+        await readers.read(path)
+        (pid,) = pids(readers)
+        await readers.read(path)
+        assert pids(readers) == [pid]
+    assert held
+
+
 async def test_many_files_come_once_each_and_faults_stop_nothing(tmp_path: Path) -> None:
     texts = {write(tmp_path / f"{number}.md", f"# {number}\n\nText.\n"): number for number in range(400)}
     bad = {
