@@ -72,6 +72,7 @@ class Ground:
     Attributes:
         spans: its sentences, in order.
         titled: the keys of the title.
+        headed: the keys of what stands above each section.
     """
 
     def __init__(self, sections: Sequence[str], headings: Sequence[str] = (), title: str = "") -> None:
@@ -83,6 +84,7 @@ class Ground:
         self._title = self._analyser.tokens(title)
         self.titled = frozenset(keys_of(self._title))
         self._headings = [self._analyser.tokens(heading) for heading in headings]
+        self.headed = [frozenset(keys_of(heading)) for heading in self._headings]
         for section, text in enumerate(self._texts):
             for start, end in sentences(text):
                 number = len(self.spans)

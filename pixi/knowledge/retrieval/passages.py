@@ -38,13 +38,18 @@ def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[F
     best: list[Found] = []
     for number, ground in enumerate(grounds):
         held: dict[int, set[str]] = {}
-        titled = ground.titled & keys
         for key in keys:
             for at in ground.holding(key):
                 held.setdefault(at, set()).add(key)
+        above = [(ground.titled | headed) & keys for headed in ground.headed]
+        for at, span in enumerate(ground.spans):  # what stands below a heading answers to it
+            if above[span.section] and (at == 0 or ground.spans[at - 1].section != span.section):
+                held.setdefault(at, set())
         for at in held:
             last = _filled(ground, at)
-            covered = titled.union(*(held.get(i, set()) for i in range(at, last + 1)))
+            covered = above[ground.spans[at].section].union(
+                *(held.get(i, set()) for i in range(at, last + 1))
+            )
             share = sum(weights[key] for key in covered) / whole
             if share >= least:
                 first, end = ground.spans[at], ground.spans[last].end

@@ -47,3 +47,14 @@ async def test_a_question_on_something_else_does_not(language: str, question: st
     findings = await RetrievalAgent(None).query(question, [entry(language)])
     assert findings.relevant == ()
     assert findings.note == NOT_THERE
+
+
+async def test_what_stands_below_a_heading_answers_to_it() -> None:
+    sections = (
+        Section("It is the bell that tells.", "In fog"),
+        Section("Heat the pan for ten minutes.", "The first one is always bad"),
+        Section("The first bell rings at six.", "Mornings"),
+    )
+    one = Entry(1, "one.md", "", "Failures", sections, "headed")
+    findings = await RetrievalAgent(None).query("Why is the first one always bad?", [one])
+    assert findings.relevant[0].text == "Heat the pan for ten minutes."
