@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import gc
 import importlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +14,13 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.report import TurnReport
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.hidden import secrets_in
 
 if TYPE_CHECKING:
     from pixi.app.household import Household
+    from pixi.engine.casting import Cast
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
     from pixi.models.model import Model
@@ -60,7 +62,7 @@ async def open_engine(
     progress("starting")
     await import_parts(settings.model)
     from pixi.app.library import Library
-    from pixi.engine.engine import Engine
+    from pixi.engine.stage import Role
     from pixi.store.sqlite import open_store
 
     async with AsyncExitStack() as stack:
@@ -72,16 +74,7 @@ async def open_engine(
         library.check(persona)
         if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
             persona = dataclasses.replace(persona, databases=())
-        engine = Engine(
-            model=model,
-            persona=persona,
-            store=store,
-            limits=settings.limits,
-            prose=settings.reply.prose,
-            pace=settings.reply.pace,
-            gather_seconds=settings.reply.gather_seconds,
-        )
-        engine.tools.mask.learn(secrets_in(settings))
+        engine = _engine(settings, Role(persona, model), store)
         _load_addons(settings, addons, engine, report)
         stack.push_async_callback(library.close)
         if persona.tools:
@@ -91,10 +84,8 @@ async def open_engine(
         await stack.enter_async_context(engine)
         progress("")
         if warm_for:
-            warming = asyncio.create_task(_warm(model, await engine.prefix(warm_for), progress))
-            stack.push_async_callback(_cancelled, warming)
-            if not warm_beside:
-                await asyncio.wait([warming])
+            warming = _warm(model, await engine.prefix(warm_for), progress)
+            await stack.enter_async_context(_beside(warming, first=not warm_beside))
         gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         yield engine
 
@@ -122,7 +113,7 @@ async def open_household(
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
     from pixi.app.turn_log import log_turn
-    from pixi.engine.engine import Engine
+    from pixi.engine.stage import Role
     from pixi.store.sqlite import open_store
 
     cast = await asyncio.to_thread(read_cast, settings)
@@ -133,23 +124,13 @@ async def open_household(
         stack.push_async_callback(models.close)
         await models.open_default()
 
-        def role(conversation: str) -> "Role":
+        def role(conversation: str) -> Role:
             return house.role(conversation)
 
         # The house comes after: who can answer follows from the commands and tools of the engine.
-        engine = Engine(
-            model=models.default,
-            persona=cast.personas[cast.default],
-            store=store,
-            limits=settings.limits,
-            prose=settings.reply.prose,
-            pace=settings.reply.pace,
-            gather_seconds=settings.reply.gather_seconds,
-            finish_seconds=settings.discord.catch_up_minutes * 60,
-            cast=role,
-            on_turn=log_turn,
-        )
-        engine.tools.mask.learn(secrets_in(settings))
+        default = Role(cast.personas[cast.default], models.default)
+        finish_seconds = settings.discord.catch_up_minutes * 60
+        engine = _engine(settings, default, store, cast=role, on_turn=log_turn, finish_seconds=finish_seconds)
         _load_addons(settings, addons, engine, report)
         await _load_memory(store, engine)
         library = Library(settings, models.default, follow=True, progress=progress)
@@ -171,6 +152,33 @@ async def open_household(
         progress("")
         gc.freeze()
         yield house
+
+
+def _engine(
+    settings: Settings,
+    default: "Role",
+    store: "Store",
+    *,
+    cast: "Cast | None" = None,
+    on_turn: "Callable[[TurnReport], None] | None" = None,
+    finish_seconds: float = 900.0,
+) -> "Engine":
+    from pixi.engine.engine import Engine
+
+    engine = Engine(
+        model=default.model,
+        persona=default.persona,
+        store=store,
+        limits=settings.limits,
+        prose=settings.reply.prose,
+        pace=settings.reply.pace,
+        gather_seconds=settings.reply.gather_seconds,
+        finish_seconds=finish_seconds,
+        cast=cast,
+        on_turn=on_turn,
+    )
+    engine.tools.mask.learn(secrets_in(settings))
+    return engine
 
 
 def _load_addons(settings: Settings, more: Sequence[Path], engine: "Engine", report: Tell) -> None:
@@ -199,9 +207,17 @@ async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None
         progress("")
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])
+@asynccontextmanager
+async def _beside(work: Coroutine[None, None, None], *, first: bool) -> AsyncGenerator[None, None]:
+    """Do something in a task of its own, which is cancelled at the end; `first`: wait for it."""
+    task = asyncio.create_task(work)
+    try:
+        if first:
+            await asyncio.wait([task])
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def import_parts(model: ModelSettings) -> None:

@@ -39,6 +39,7 @@ class Household:
 
     Attributes:
         engine: see above.
+        cast: the personas, and what is wrong with files of them.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Household:
         self.engine = engine
         self._library = library
         self._settings = settings
-        self._cast = cast
+        self.cast = cast
         self._models = models
         self._store = store
         self._places = dict(places)
@@ -74,23 +75,14 @@ class Household:
         return self._settings
 
     @property
-    def cast(self) -> Cast:
-        """All personas, and what is wrong with files of them."""
-        return self._cast
-
-    @cast.setter
-    def cast(self, cast: Cast) -> None:
-        self._cast = cast
-
-    @property
     def personas(self) -> Mapping[str, Persona]:
         """All there are, by the names of their files."""
-        return self._cast.personas
+        return self.cast.personas
 
     @property
     def default_persona(self) -> str:
         """The name of the one who answers where nobody chose another."""
-        return self._cast.default
+        return self.cast.default
 
     @property
     def models(self) -> Sequence[str]:
@@ -107,7 +99,7 @@ class Household:
         A persona that is on the shelf no more is stood in for by the default one.
         """
         address = parse_address(conversation)
-        persona = self._cast.personas.get(address.persona) or self._cast.personas[self._cast.default]
+        persona = self.cast.personas.get(address.persona) or self.cast.personas[self.cast.default]
         return Role(persona, self._models.get(self._place_of(address).model))
 
     async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
@@ -141,7 +133,7 @@ class Household:
         except PixiError:
             await self._models.exchange(chosen_models(before), before.limits.seconds)
             raise
-        self._settings, self._cast = settings, cast
+        self._settings, self.cast = settings, cast
         self.engine.tools.mask.learn(secrets_in(settings))
         conduct = self.engine.conduct
         conduct.limits = settings.limits

@@ -108,8 +108,10 @@ class LiveConversation:
         """A message that was edited or deleted while it was being recorded; None where it is deleted."""
         if text is None:
             await self._shared.store.withdraw(self._name, recorded.id)
+            self._leave_out(recorded.id)  # who read the store meanwhile has it as it was
             return None
         await self._shared.store.revise(self._name, recorded.id, text)
+        self._put_right(recorded.id, text)
         return replace(recorded, text=text)
 
     async def edit(self, message_id: str, text: str) -> None:
@@ -321,13 +323,19 @@ class LiveConversation:
     def _revise(self, message_id: str, text: str) -> None:
         if message_id in self._arriving and self._overtaken.get(message_id, text) is not None:
             self._overtaken[message_id] = text
-        self._pending.revise(message_id, text)
-        if self._answer is not None:
-            self._answer.revise(message_id, text)
+        self._put_right(message_id, text)
 
     def _remove(self, message_id: str) -> None:
         if message_id in self._arriving:
             self._overtaken[message_id] = None
+        self._leave_out(message_id)
+
+    def _put_right(self, message_id: str, text: str) -> None:
+        self._pending.revise(message_id, text)
+        if self._answer is not None:
+            self._answer.revise(message_id, text)
+
+    def _leave_out(self, message_id: str) -> None:
         self._pending.remove(message_id)
         if self._answer is not None:
             self._answer.withdraw(message_id)

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from pixi.channels.channel import Question, Verdict
+from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError, ToolError
 from pixi.core.venue import Rights
 from pixi.engine.acts import Acts
@@ -169,11 +170,7 @@ def readable(arguments: Mapping[str, Any]) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    """The text without its middle where it is long: what is cut at the end is hidden from who says yes."""
-    if len(text) <= longest:
-        return text
-    half = longest // 2
-    return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"
+    return shortened(text, longest, " … ({} characters left out) … ")[0]
 
 
 async def _guarded(what: str, tool: Tool, context: Context) -> bool:

@@ -360,3 +360,46 @@ async def test_a_change_that_is_whole_before_the_message_is_known_to_be_recorded
         assert ("tea?" in said(here)) == (change == "edited")
         assert not (await store.load(message.conversation)).waiting
     await store.close()
+
+
+class Slow(SqliteStore):
+    """A store that is told when to record a message, and when to say so."""
+
+    record: asyncio.Event
+    say_so: asyncio.Event
+
+    async def receive(self, message: Message) -> Message | None:
+        if message.text == "other":
+            return await super().receive(message)
+        await self.record.wait()
+        recorded = await super().receive(message)
+        await self.say_so.wait()
+        return recorded
+
+
+@pytest.mark.parametrize("change", ["deleted", "edited"])
+async def test_a_change_before_the_message_is_recorded_reaches_who_has_read_it_since(change: str) -> None:
+    store = await Slow.open(":memory:")
+    assert isinstance(store, Slow)
+    store.record, store.say_so = asyncio.Event(), asyncio.Event()
+    never = asyncio.Event()
+    async with scene(ScriptedModel([never], *["[SEND: yes]"] * 3), store=store) as here:
+        message = here.channel.message("coffee?")
+        receiving = asyncio.create_task(here.engine.receive(message, here.channel))
+        await asyncio.sleep(0.01)
+        if change == "deleted":
+            await here.engine.withdraw(message.conversation, message.id)
+        else:
+            await here.engine.edit(message.conversation, message.id, "tea?")
+        store.record.set()
+        await asyncio.sleep(0.01)
+        await here.say("other")  # this turn reads the store, and finds the message as it was
+        await streaming(here)
+        assert "coffee?" in said(here)
+        store.say_so.set()
+        await receiving
+        await here.engine.settled()
+        assert "coffee" not in said(here)
+        assert ("tea?" in said(here)) == (change == "edited")
+        assert here.channel.sent == ["yes"]
+    await store.close()

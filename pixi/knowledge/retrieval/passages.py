@@ -12,9 +12,7 @@ _LEAST = 0.34  # of what a question asks for; with less a passage is about somet
 _LEAST_OF_LETTERS = 0.45  # the same where words are not parted: pairs of letters meet by chance more often
 _PASSAGE = 320  # characters that a passage is filled up to
 _SURE = 0.6  # the most that words alone tell
-_CHANCE = (
-    0.2  # of a pair of ideographs that stands nowhere: mostly the end of one word and the next one's start
-)
+_CHANCE = 0.2  # of a pair of ideographs that stands nowhere: mostly parts of two words
 _IDEOGRAPHS = "\u2e80"  # from here on a glyph is nearly a word; in scripts such as Thai it is a letter
 
 _Kind = Literal["word", "ideographs", "letters"]
