@@ -1,6 +1,7 @@
 """The index of a database: what finds passages by their words. See `Index`."""
 
 from pixi.knowledge.index.damage import IndexDamaged
-from pixi.knowledge.index.index import Candidates, Index, Passage, Scored
+from pixi.knowledge.index.index import Candidates, Index, Passage
+from pixi.knowledge.index.ranking import Scored
 
 __all__ = ["Candidates", "Index", "IndexDamaged", "Passage", "Scored"]

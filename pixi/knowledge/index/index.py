@@ -18,6 +18,7 @@ from pixi.knowledge.index.languages import language_of
 from pixi.knowledge.index.mistakes import Vocabulary
 from pixi.knowledge.index.normalising import clean, normalise
 from pixi.knowledge.index.passages import Stretch, passages_of
+from pixi.knowledge.index.ranking import Scored, ranked
 from pixi.knowledge.index.snippets import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces
 
@@ -26,17 +27,6 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 """Of what is written, and of the analysis that made it: raise it when either changes."""
-
-_TITLE = 0.3
-_GRAM = 0.15
-"""What a term counts in the title, and a piece of a word, beside a word in the text."""
-
-_NEAR = 0.1
-_SLOP = 3
-"""What it counts that two neighbours of the query stand at most three words apart."""
-
-_LOOKED_AT = 50
-"""Passages, of the best, in which that is looked for."""
 
 _HEAP = 64_000_000
 """Bytes that the writer may fill before it writes a part of the index."""
@@ -56,15 +46,6 @@ _MOST = 2_000
 
 _MET = 200_000
 """Words that are held in memory before the vocabulary learns them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """A passage with what it is worth to a query. `entry` is the id of the entry that it belongs to."""
-
-    passage: int
-    entry: int
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +185,7 @@ class Index:
         with Reading():
             searcher = self._index.searcher()
             asked = self._asked(searcher, query)
-            passages = self._ranked(searcher, asked, min(limit, _MOST)) if limit > 0 else []
+            passages = ranked(searcher, self._schema, asked, min(limit, _MOST)) if limit > 0 else []
         weights = {
             term: weight * math.log(1 + self._passages / (1 + asked.frequencies[term]))
             for term, weight in asked.words.items()
@@ -257,62 +238,6 @@ class Index:
         """Let another process write. Calling it twice does no harm."""
         self._writer = None
         self._vocabulary.close()
-
-    def _ranked(self, searcher: "tantivy.Searcher", asked: Asked, limit: int) -> list[Scored]:
-        """The best passages by their terms; among the first, those count more where words stand together."""
-        from tantivy import Occur, Query
-
-        terms = [
-            (
-                Occur.Should,
-                Query.boost_query(Query.term_query(self._schema, name, term, "freq"), weight * share),
-            )
-            for name, found, share in (
-                ("words", asked.words, 1.0),
-                ("title", asked.words, _TITLE),
-                ("grams", asked.grams, _GRAM),
-            )
-            for term, weight in found.items()
-        ]
-        if not terms:
-            return []
-        hits = searcher.search(Query.boolean_query(terms), limit=max(limit, _LOOKED_AT), count=False).hits
-        addresses = [address for _, address in hits]
-        numbers = [int(number or 0) for number in searcher.fast_field_values("number", addresses)]
-        entries = [int(entry or 0) for entry in searcher.fast_field_values("entry", addresses)]
-        nearness = self._nearness(searcher, asked.pairs, numbers[:_LOOKED_AT])
-        scored = [
-            Scored(number, entry, float(score) + nearness.get(number, 0.0))
-            for number, entry, (score, _) in zip(numbers, entries, hits, strict=True)
-        ]
-        return sorted(scored, key=lambda each: (-each.score, each.passage))[:limit]
-
-    def _nearness(
-        self, searcher: "tantivy.Searcher", pairs: Mapping[tuple[str, str], float], numbers: Sequence[int]
-    ) -> dict[int, float]:
-        """What it is worth to some passages that neighbours in the query are near each other in them."""
-        from tantivy import Occur, Query
-
-        if not pairs or len(numbers) < 2:
-            return {}
-        # A set of terms would be looked for among all numbers that there are, which takes longer.
-        wanted = [(Occur.Should, Query.term_query(self._schema, "number", number)) for number in numbers]
-        among = Query.const_score_query(Query.boolean_query(wanted), 0.0)
-        near = [
-            (
-                Occur.Should,
-                Query.boost_query(
-                    Query.phrase_query(self._schema, "words", list(words), slop=_SLOP), weight * _NEAR
-                ),
-            )
-            for pair, weight in pairs.items()
-            for words in (pair, pair[::-1])
-        ]
-        hits = searcher.search(
-            Query.boolean_query([(Occur.Must, among), *near]), limit=len(numbers), count=False
-        ).hits
-        found = searcher.fast_field_values("number", [address for _, address in hits])
-        return {int(number or 0): float(score) for number, (score, _) in zip(found, hits, strict=True)}
 
     def _take_stock(self) -> None:
         from tantivy import Query
