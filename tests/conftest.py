@@ -2,9 +2,14 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.servers.postgres import Postgres
 
 
 def pytest_configure() -> None:
@@ -16,9 +21,24 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest: all others run beside it."""
+    items.sort(key=lambda item: "test_soak.py" not in item.nodeid)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A cache for this run alone, and one for all its processes: the shipped databases are read once."""
     here = tmp_path_factory.getbasetemp()
     shared = here.parent if "PYTEST_XDIST_WORKER" in os.environ else here
     os.environ["XDG_CACHE_HOME"] = str(Path(shared) / "cache")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> "Iterator[Postgres]":
+    """A PostgreSQL server, started for the first test that asks for it."""
+    from tests.servers.postgres import Postgres
+
+    server = Postgres()
+    yield server
+    server.close()

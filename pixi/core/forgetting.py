@@ -17,6 +17,7 @@ _HEAD = re.compile(
 )
 _REMINDER = re.compile(rf"you remember of (?P<who>{_WHO}):")
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
+_SHORTEST = 3  # characters of such a word
 
 
 @dataclass(slots=True)
@@ -63,11 +64,36 @@ def tells_of(text: str, names: Iterable[str], words: Iterable[str], *, besides: 
         words: what they wrote.
         besides: what others wrote, which may be repeated.
     """
-    text, besides = text.casefold(), besides.casefold()
-    if any(_is_named(name.casefold(), text) for name in names if name.strip()):
-        return True
-    telling = {word for said in words for word in _TELLING.findall(said.casefold())}
-    return any(word in text and word not in besides for word in telling)
+    besides = besides.casefold()
+    return Telltale(names, (word for word in telling_words(words) if word not in besides)).is_in(text)
+
+
+def telling_words(words: Iterable[str], besides: Iterable[str] = ()) -> set[str]:
+    """The words of somebody that may tell of them, but for those that others used too."""
+    own = {word for said in words for word in _TELLING.findall(said.casefold())}
+    return own.difference(word for said in besides for word in _TELLING.findall(said.casefold()))
+
+
+class Telltale:
+    """Knows whether a text names a person, or repeats one of the words that tell of them.
+
+    Thousands of words cost a text little more than a few: only those are looked for that begin as some place
+    of the text does.
+    """
+
+    def __init__(self, names: Iterable[str], telling: Iterable[str]) -> None:
+        self._names = [name.casefold() for name in names if name.strip()]
+        self._telling: dict[str, list[str]] = {}
+        for word in telling:
+            self._telling.setdefault(word[:_SHORTEST], []).append(word)
+
+    def is_in(self, text: str) -> bool:
+        """Whether it does."""
+        text = text.casefold()
+        if any(_is_named(name, text) for name in self._names):
+            return True
+        begun = ((at, self._telling.get(text[at : at + _SHORTEST], ())) for at in range(len(text)))
+        return any(text.startswith(word, at) for at, words in begun for word in words)
 
 
 def _is_named(name: str, text: str) -> bool:

@@ -1,12 +1,12 @@
 """The record of what tools changed in the world: for whom, when, and what came of it."""
 
-import sqlite3
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from pixi.core.errors import StoreError
+from pixi.core.errors import StoreOutdated
+from pixi.store.database import Database
 from pixi.store.inbox import under
 from pixi.store.rows import OVERTAKEN
 from pixi.store.store import AuditOutcome, AuditRecord, Deed
@@ -17,19 +17,23 @@ _COLUMNS = (
 _LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and that is
 
 
-def begin(db: sqlite3.Connection, deed: Deed) -> int:
-    """Record what is about to be done; gives the number under which its outcome is recorded."""
+def begin(db: Database, deed: Deed) -> int:
+    """Record what is about to be done; gives the number under which its outcome is recorded.
+
+    Nothing is recorded, and so nothing done, in a turn that was ended: another process took it over.
+    """
+    if db.execute("SELECT 1 FROM turns WHERE id = ? AND finish IS NOT NULL", (deed.turn,)).fetchone():
+        raise StoreOutdated(f"Turn {deed.turn} was ended by another process.")
     person, arguments, approved_by = deed.person, deed.arguments, deed.approved_by
     if len(arguments) > _LONGEST_ARGUMENTS:
         more = len(arguments) - _LONGEST_ARGUMENTS
         arguments = f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
-    turn = db.execute("SELECT generation FROM turns WHERE id = ?", (deed.turn,)).fetchone()
-    if turn is not None and turn[0] == OVERTAKEN:  # somebody in it was forgotten while it is under way
+    if _is_overtaken(db, deed.turn):
         person = arguments = approved_by = ""
-    done = db.execute(
+    (number,) = db.execute(
         "INSERT INTO audit"
         " (began, conversation, guild, turn, persona, person, tool, arguments, approved_by)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (
             time.time(),
             deed.conversation,
@@ -41,13 +45,11 @@ def begin(db: sqlite3.Connection, deed: Deed) -> int:
             _text(arguments),
             _text(approved_by),
         ),
-    )
-    if done.lastrowid is None:
-        raise StoreError("The database gave the new record no number.")
-    return done.lastrowid
+    ).fetchone()
+    return int(number)
 
 
-def end(db: sqlite3.Connection, number: int, outcome: AuditOutcome, seconds: float) -> None:
+def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> None:
     """Record what came of it. The first outcome stands."""
     db.execute(
         "UPDATE audit SET outcome = ?, seconds = ? WHERE id = ? AND outcome IS NULL",
@@ -55,7 +57,7 @@ def end(db: sqlite3.Connection, number: int, outcome: AuditOutcome, seconds: flo
     )
 
 
-def latest(db: sqlite3.Connection, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+def latest(db: Database, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
     """The last ones in conversations under a prefix, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE conversation >= ? AND conversation < ? ORDER BY id DESC LIMIT ?",
@@ -64,7 +66,7 @@ def latest(db: sqlite3.Connection, limit: int, prefix: str = "") -> tuple[AuditR
     return tuple(map(_record, reversed(found)))
 
 
-def changes_of(db: sqlite3.Connection, turn: int) -> tuple[AuditRecord, ...]:
+def changes_of(db: Database, turn: int) -> tuple[AuditRecord, ...]:
     """What tools changed in a turn, or may have: those too of which no outcome is known."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM audit WHERE turn = ? AND coalesce(outcome, '') NOT IN ('denied', 'failed')"
@@ -74,13 +76,28 @@ def changes_of(db: sqlite3.Connection, turn: int) -> tuple[AuditRecord, ...]:
     return tuple(map(_record, found))
 
 
-def forget_in_audit(db: sqlite3.Connection, person: str) -> None:
+def forget_in_audit(db: Database, person: str) -> None:
     """Of what was done on a person's behalf, keep that it was done: not for whom, nor the arguments."""
     db.execute("UPDATE audit SET person = '', arguments = '' WHERE person = ?", (person,))
     db.execute("UPDATE audit SET approved_by = '' WHERE approved_by = ?", (person,))
 
 
-def forget_words_in_audit(db: sqlite3.Connection, is_told: Callable[[int, str], bool]) -> None:
+def forget_arguments(db: Database, conversation: str) -> None:
+    """Of what was done in a conversation, forget what was given to the tools: those are words of its talk."""
+    db.execute("UPDATE audit SET arguments = '' WHERE conversation = ? AND arguments <> ''", (conversation,))
+
+
+def _is_overtaken(db: Database, turn: int) -> bool:
+    """Whether nothing is to be left of a turn: somebody in it was forgotten, or all of it was."""
+    found = db.execute(
+        "SELECT turns.generation, coalesce(conversations.generation, 0) FROM turns"
+        " LEFT JOIN conversations ON address = conversation WHERE id = ?",
+        (turn,),
+    ).fetchone()
+    return found is not None and (found[0] == OVERTAKEN or found[0] < found[1])
+
+
+def forget_words_in_audit(db: Database, is_told: Callable[[int, str], bool]) -> None:
     """Forget arguments that may tell of somebody on whose behalf alone it was not done.
 
     Args:
@@ -94,7 +111,7 @@ def forget_words_in_audit(db: sqlite3.Connection, is_told: Callable[[int, str], 
     )
 
 
-def told_of_audit(db: sqlite3.Connection, person: str) -> list[dict[str, Any]]:
+def told_of_audit(db: Database, person: str) -> list[dict[str, Any]]:
     """What was done on a person's behalf, as plain data."""
     found = db.execute(
         "SELECT began, conversation, persona, tool, arguments, outcome FROM audit"

@@ -1,14 +1,14 @@
 """What is kept of channels rather than of conversations: what people chose there, and how far it was read."""
 
 import json
-import sqlite3
 from collections.abc import Mapping
 
+from pixi.store.database import Database
 from pixi.store.inbox import under
 from pixi.store.store import Place
 
 
-def places(db: sqlite3.Connection) -> dict[str, Place]:
+def places(db: Database) -> dict[str, Place]:
     """What people chose, by the channel's address."""
     found = db.execute("SELECT address, personas, model, home FROM places ORDER BY address")
     return {
@@ -17,18 +17,20 @@ def places(db: sqlite3.Connection) -> dict[str, Place]:
     }
 
 
-def set_place(db: sqlite3.Connection, address: str, place: Place) -> None:
+def set_place(db: Database, address: str, place: Place) -> None:
     """Keep what people chose for a channel; the default place is not kept."""
     if place == Place():
         db.execute("DELETE FROM places WHERE address = ?", (address,))
         return
     db.execute(
-        "INSERT OR REPLACE INTO places (address, personas, model, home) VALUES (?, ?, ?, ?)",
-        (address, json.dumps(place.personas), place.model, place.home),
+        "INSERT INTO places (address, personas, model, home) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (address) DO UPDATE"
+        " SET personas = excluded.personas, model = excluded.model, home = excluded.home",
+        (address, json.dumps(place.personas), place.model, int(place.home)),
     )
 
 
-def watermarks(db: sqlite3.Connection, prefix: str) -> dict[str, int]:
+def watermarks(db: Database, prefix: str) -> dict[str, int]:
     """The last message that was taken note of in each channel under a prefix."""
     found = db.execute(
         "SELECT address, last FROM watermarks WHERE address >= ? AND address < ?", under(prefix)
@@ -36,10 +38,10 @@ def watermarks(db: sqlite3.Connection, prefix: str) -> dict[str, int]:
     return dict(found)
 
 
-def mark(db: sqlite3.Connection, news: Mapping[str, int]) -> None:
+def mark(db: Database, news: Mapping[str, int]) -> None:
     """Raise watermarks."""
     db.executemany(
         "INSERT INTO watermarks (address, last) VALUES (?, ?)"
-        " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > last",
+        " ON CONFLICT (address) DO UPDATE SET last = excluded.last WHERE excluded.last > watermarks.last",
         list(news.items()),
     )

@@ -13,7 +13,8 @@ _MENDS = {
     sqlite3.SQLITE_PERM: "it may not be opened; mend the permissions of the file and its folder",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; mend the path or the permissions of its folder",
     sqlite3.SQLITE_NOTADB: "it is not a database; move it away, or name another file in [store] url",
-    sqlite3.SQLITE_CORRUPT: "it is damaged and was left as it is; move it away, or put a copy in its place",
+    sqlite3.SQLITE_CORRUPT: "it is damaged and was left as it is; stop all that use it and start again: "
+    "then it is set aside, and what can be read is carried over",
     sqlite3.SQLITE_IOERR: "the disk refused to read or write; see that it is well and has room",
 }
 
@@ -21,6 +22,8 @@ _MENDS = {
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 where the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", 0)
+    if code == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log, which is mapped into memory
+        return sqlite3.SQLITE_FULL
     return code & 0xFF if isinstance(code, int) else 0
 
 
@@ -39,6 +42,23 @@ def store_error(error: Exception, name: str) -> StoreError:
     return StoreError(_text(error, name))
 
 
+class Damaged(ConfigError):
+    """A file holds no database that can be read, or no longer."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the file is not what it was written as."""
+    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
 def opening_error(error: Exception, name: str) -> ConfigError:
     """The error of opening the file."""
-    return ConfigError(_text(error, name))
+    return (Damaged if is_damage(error) else ConfigError)(_text(error, name))
+
+
+def later_version(name: str, version: int, known: int) -> ConfigError:
+    """The error of opening what a later version of this program wrote."""
+    return ConfigError(
+        f"The store {name} was written by a later Pixi (version {version} of the tables, "
+        f"this one knows {known}); update Pixi, or name another store in [store] url."
+    )

@@ -1,14 +1,15 @@
 """The inbox: what arrived, in which order, and what still waits for an answer."""
 
-import sqlite3
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pixi.core.message import Message, Quoted
 from pixi.store import pictures
-from pixi.store.rows import pack_message, with_text
+from pixi.store.database import Database
+from pixi.store.rows import as_overheard, pack_message, with_text
 
 
-def receive(db: sqlite3.Connection, message: Message) -> Message | None:
+def receive(db: Database, message: Message) -> Message | None:
     """Put a message into the inbox and give it its number; None if it was there already."""
     if message.quoted:
         message = replace(
@@ -18,16 +19,17 @@ def receive(db: sqlite3.Connection, message: Message) -> Message | None:
     # One process writes at a time, so that no other gives the same number away.
     recorded = db.execute(
         "INSERT INTO messages (conversation, id, body, author, addressed, sent_at, number)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
-        " (SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?1))"
+        " VALUES (?, ?, ?, ?, ?, ?,"
+        " (SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?))"
         " ON CONFLICT (conversation, id) DO NOTHING RETURNING position, number",
         (
             message.conversation,
             message.id,
             row.body,
             message.author.id,
-            message.addressed,
+            int(message.addressed),
             message.sent_at,
+            message.conversation,
         ),
     ).fetchone()
     if recorded is None:
@@ -39,7 +41,7 @@ def receive(db: sqlite3.Connection, message: Message) -> Message | None:
     return replace(message, number=number)
 
 
-def _numbered(db: sqlite3.Connection, conversation: str, quoted: Quoted) -> Quoted:
+def _numbered(db: Database, conversation: str, quoted: Quoted) -> Quoted:
     """With the number of the message, if the conversation knows what it says."""
     found = db.execute(
         "SELECT number FROM messages WHERE conversation = ? AND id = ? AND body IS NOT NULL",
@@ -48,7 +50,7 @@ def _numbered(db: sqlite3.Connection, conversation: str, quoted: Quoted) -> Quot
     return replace(quoted, number=(found and found[0]) or 0)
 
 
-def revise(db: sqlite3.Connection, conversation: str, message_id: str, text: str) -> bool:
+def revise(db: Database, conversation: str, message_id: str, text: str) -> bool:
     """Change the text of a message that was not answered yet."""
     found = _not_answered(db, conversation, message_id)
     if found is None:
@@ -58,7 +60,7 @@ def revise(db: sqlite3.Connection, conversation: str, message_id: str, text: str
     return True
 
 
-def withdraw(db: sqlite3.Connection, conversation: str, message_id: str) -> bool:
+def withdraw(db: Database, conversation: str, message_id: str) -> bool:
     """Forget what a message says that was not answered yet; who wrote it stays known."""
     found = _not_answered(db, conversation, message_id)
     if found is None:
@@ -70,7 +72,16 @@ def withdraw(db: sqlite3.Connection, conversation: str, message_id: str) -> bool
     return True
 
 
-def _not_answered(db: sqlite3.Connection, conversation: str, message_id: str) -> tuple[int, bytes] | None:
+def only_hear(db: Database, conversation: str, message_ids: Iterable[str]) -> None:
+    """Let messages wait as what was merely overheard."""
+    for message_id in message_ids:
+        found = _not_answered(db, conversation, message_id)
+        if found is not None:
+            position, body = found[0], as_overheard(found[1])
+            db.execute("UPDATE messages SET addressed = 0, body = ? WHERE position = ?", (body, position))
+
+
+def _not_answered(db: Database, conversation: str, message_id: str) -> tuple[int, bytes] | None:
     """Place and body of a message that waits, or whose turn is under way."""
     found = db.execute(
         "SELECT position, body FROM messages LEFT JOIN turns ON turns.id = messages.turn"
@@ -80,7 +91,7 @@ def _not_answered(db: sqlite3.Connection, conversation: str, message_id: str) ->
     return None if found is None else (found[0], found[1])
 
 
-def message_id(db: sqlite3.Connection, conversation: str, number: int) -> str | None:
+def message_id(db: Database, conversation: str, number: int) -> str | None:
     """The id of the message of that number."""
     found = db.execute(
         "SELECT id FROM messages WHERE conversation = ? AND number = ?", (conversation, number)
@@ -88,13 +99,13 @@ def message_id(db: sqlite3.Connection, conversation: str, number: int) -> str | 
     return None if found is None else str(found[0])
 
 
-def unanswered(db: sqlite3.Connection, prefix: str, since: float) -> tuple[str, ...]:
+def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
     """Addresses under a prefix where a turn was not ended, or a message waits that was sent since then."""
     found = db.execute(
-        "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ?1 AND conversation < ?2"
-        " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed AND body IS NOT NULL"
-        " AND conversation >= ?1 AND conversation < ?2 AND sent_at >= ?3",
-        (*under(prefix), since),
+        "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ? AND conversation < ?"
+        " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL"
+        " AND conversation >= ? AND conversation < ? AND sent_at >= ? ORDER BY 1",
+        (*under(prefix), *under(prefix), since),
     )
     return tuple(address for (address,) in found)
 

@@ -1,30 +1,28 @@
 """The journal: turns, the acts on record, and the lines that they leave in the history."""
 
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
+from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
-from pixi.core.errors import StoreError
+from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish
 from pixi.core.lines import Line
-from pixi.store import pictures
-from pixi.store.auditing import changes_of
-from pixi.store.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_line, unpack_message, unpack_text
+from pixi.store import pictures, windows
+from pixi.store.auditing import changes_of, forget_arguments
+from pixi.store.database import Database
+from pixi.store.forgotten import revision_of, touch
+from pixi.store.many import marks, portions, select_many
+from pixi.store.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
 from pixi.store.store import Effect, Outcome, SavedConversation, UnfinishedTurn
 
-_Values = TypeVar("_Values", bound=tuple[object, ...])
 
-
-def load(db: sqlite3.Connection, conversation: str) -> SavedConversation:
-    """All that is known of a conversation."""
+def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+    """What is known of a conversation, from where the window of such a model begins; None: all of it."""
     generation = _generation(db, conversation)
     fetch = pictures.fetching(db, conversation)
-    lines = db.execute(
-        "SELECT kind, body FROM lines WHERE conversation = ? ORDER BY position", (conversation,)
-    )
+    bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
     waiting = db.execute(
         "SELECT body, number FROM messages WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
         " ORDER BY position",
@@ -36,16 +34,19 @@ def load(db: sqlite3.Connection, conversation: str) -> SavedConversation:
     )
     return SavedConversation(
         generation,
-        lines=tuple(unpack_line(kind, body, fetch) for kind, body in lines),
+        turns=windows.turns_from(db, conversation, bounds.first_turn, fetch),
         waiting=tuple(unpack_message(body, number, fetch) for body, number in waiting),
         unfinished=tuple(
             _unfinished(db, turn, fetch) if begun == generation else UnfinishedTurn(turn, (), ())
             for turn, begun in turns
         ),
+        bounds=bounds,
+        summary=windows.summary_of(db, conversation),
+        revision=revision_of(db, conversation),
     )
 
 
-def _unfinished(db: sqlite3.Connection, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+def _unfinished(db: Database, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
     messages = db.execute(
         "SELECT body, number FROM messages WHERE turn = ? AND body IS NOT NULL ORDER BY position", (turn,)
     )
@@ -57,7 +58,7 @@ def _unfinished(db: sqlite3.Connection, turn: int, fetch: Callable[[str], bytes]
     )
 
 
-def effects_of(db: sqlite3.Connection, turn: int) -> tuple[Effect, ...]:
+def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
     """The acts of a turn that are on record, in order."""
     effects = db.execute(
         "SELECT sequence, kind, payload, outcome, platform_id, target FROM effects"
@@ -71,22 +72,23 @@ def effects_of(db: sqlite3.Connection, turn: int) -> tuple[Effect, ...]:
 
 
 def begin_turn(
-    db: sqlite3.Connection,
+    db: Database,
     conversation: str,
     generation: int,
     persona: str,
     message_ids: Iterable[str],
     *,
     model: str,
+    revision: int | None = None,
 ) -> int:
     """Record a turn and take its messages out of the waiting; gives its id."""
-    done = db.execute(
-        "INSERT INTO turns (conversation, generation, persona, model, began) VALUES (?, ?, ?, ?, ?)",
+    if revision is not None and revision_of(db, conversation) > revision:
+        raise StoreOutdated(f"Words were taken out of {conversation!r} meanwhile.")
+    (turn,) = db.execute(
+        "INSERT INTO turns (conversation, generation, persona, model, began) VALUES (?, ?, ?, ?, ?)"
+        " RETURNING id",
         (conversation, generation, persona, model, time.time()),
-    )
-    turn = done.lastrowid
-    if turn is None:
-        raise StoreError("The database gave the new turn no id.")
+    ).fetchone()
     for message_id in message_ids:
         taken = db.execute(
             "UPDATE messages SET turn = ? WHERE conversation = ? AND id = ? AND turn IS NULL"
@@ -97,7 +99,7 @@ def begin_turn(
             raise StoreError(f"The message {message_id!r} of {conversation!r} is not waiting for an answer.")
         if taken[0]:  # forgotten just now, while whoever asks still has it in mind
             db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
-    return turn
+    return int(turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +123,27 @@ class Settlement:
     platform_id: str | None
 
 
-def record(db: sqlite3.Connection, acts: list[Intent | Settlement]) -> None:
-    """Record intents and outcomes, in order as far as one and the same act is concerned."""
+def record(db: Database, acts: list[Intent | Settlement]) -> None:
+    """Record intents and outcomes, in order as far as one and the same act is concerned.
+
+    An act of a turn that was ended is not recorded, and so not done: another process took the turn over.
+    """
+    begun = sorted({act.turn for act in acts if isinstance(act, Intent)})
+    for (turn,) in select_many(db, "SELECT id FROM turns WHERE finish IS NOT NULL AND id IN ({})", begun):
+        raise StoreOutdated(f"Turn {turn} was ended by another process.")
     intents = [
         (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target) for a in acts if isinstance(a, Intent)
     ]
-    for rows in _portions(intents):
+    for rows in portions(intents):
         db.execute(
-            f"INSERT INTO effects (turn, sequence, kind, payload, target) VALUES {_marks(len(rows), 5)}",
+            f"INSERT INTO effects (turn, sequence, kind, payload, target) VALUES {marks(len(rows), 5)}",
             [value for row in rows for value in row],
         )
     outcomes = [(a.turn, a.sequence, a.outcome, a.platform_id) for a in acts if isinstance(a, Settlement)]
-    for settled in _portions(outcomes):
+    for settled in portions(outcomes):
         done = db.execute(
             "UPDATE effects SET outcome = news.column3, platform_id = news.column4"
-            f" FROM (VALUES {_marks(len(settled), 4)}) AS news"
+            f" FROM (VALUES {marks(len(settled), 4)}) AS news"
             " WHERE turn = news.column1 AND sequence = news.column2",
             [value for row in settled for value in row],
         )
@@ -144,21 +152,8 @@ def record(db: sqlite3.Connection, acts: list[Intent | Settlement]) -> None:
             raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
 
 
-def _portions(rows: list[_Values]) -> Iterator[list[_Values]]:
-    """The rows in portions of a few sizes, so that few different statements are prepared, and kept."""
-    at = 0
-    while at < len(rows):
-        size = next(size for size in (64, 8, 1) if size <= len(rows) - at)
-        yield rows[at : at + size]
-        at += size
-
-
-def _marks(rows: int, columns: int) -> str:
-    return ", ".join([f"({', '.join('?' * columns)})"] * rows)
-
-
 def end_turn(
-    db: sqlite3.Connection,
+    db: Database,
     turn: int,
     lines: tuple[Line, ...],
     *,
@@ -166,6 +161,8 @@ def end_turn(
     steps: int,
     usage: Usage,
     cost: float | None,
+    model: str | None = None,
+    window: Bounds | None = None,
 ) -> bool:
     """End a turn and append its lines; False if it was overtaken by a reset or the like, or ended before."""
     found = db.execute("SELECT conversation, generation, finish FROM turns WHERE id = ?", (turn,)).fetchone()
@@ -177,12 +174,15 @@ def end_turn(
     tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
     db.execute(
         "UPDATE turns SET ended = ?, finish = ?, steps = ?,"
-        " prompt_tokens = ?, cached_tokens = ?, completion_tokens = ?, cost = ? WHERE id = ?",
-        (time.time(), finish, steps, *tokens, cost, turn),
+        " prompt_tokens = ?, cached_tokens = ?, completion_tokens = ?, cost = ?, model = COALESCE(?, model)"
+        " WHERE id = ?",
+        (time.time(), finish, steps, *tokens, cost, model, turn),
     )
     overtaken = generation != _generation(db, conversation)
     if not lines and not (overtaken and _was_seen(db, turn)):
         db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
+        # Nothing tells any more to whom these acts were an answer: so nothing may tell of anybody.
+        db.execute("UPDATE effects SET payload = ? WHERE turn = ?", (b"", turn))
     if overtaken:
         db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
         return False
@@ -193,23 +193,28 @@ def end_turn(
             (conversation, turn, kind_of(line), row.body),
         )
         pictures.keep(db, conversation, row)
+    if window is not None:
+        windows.move(db, conversation, window)
     return True
 
 
-def _was_seen(db: sqlite3.Connection, turn: int) -> bool:
+def _was_seen(db: Database, turn: int) -> bool:
     """Whether people may have seen an act of a turn, so that its messages are as good as answered."""
-    found = db.execute("SELECT 1 FROM effects WHERE turn = ? AND outcome IS NOT 'refused'", (turn,))
+    found = db.execute(
+        "SELECT 1 FROM effects WHERE turn = ? AND (outcome IS NULL OR outcome <> 'refused')", (turn,)
+    )
     return found.fetchone() is not None
 
 
-def reset(db: sqlite3.Connection, conversation: str) -> int:
+def reset(db: Database, conversation: str) -> int:
     """Forget what was said in a conversation; gives the new generation."""
     db.execute(
         "INSERT INTO conversations (address, generation) VALUES (?, 1)"
-        " ON CONFLICT (address) DO UPDATE SET generation = generation + 1",
+        " ON CONFLICT (address) DO UPDATE SET generation = conversations.generation + 1",
         (conversation,),
     )
     generation = _generation(db, conversation)
+    windows.drop(db, conversation)
     db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
     db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
     db.execute(
@@ -221,7 +226,14 @@ def reset(db: sqlite3.Connection, conversation: str) -> int:
         " AND (body IS NOT NULL OR author IS NOT NULL)",
         (conversation,),
     )
-    # The acts of the turn that is under way stay until it ends: they are still to be settled.
+    forget_arguments(db, conversation)
+    touch(db, [conversation])
+    # The acts of the turn that is under way, emptied, stay until it ends: they are still to be settled.
+    db.execute(
+        "UPDATE effects SET payload = ? WHERE turn IN"
+        " (SELECT id FROM turns WHERE conversation = ? AND finish IS NULL)",
+        (b"", conversation),
+    )
     db.execute(
         "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?"
         " AND (finish IS NOT NULL OR generation BETWEEN 0 AND ?))",
@@ -230,13 +242,6 @@ def reset(db: sqlite3.Connection, conversation: str) -> int:
     return generation
 
 
-def check(db: sqlite3.Connection) -> None:
-    """Read through the whole database."""
-    found = db.execute("PRAGMA quick_check(1)").fetchone()
-    if found != ("ok",):
-        raise StoreError("The database is damaged; move its file away, or put a copy in its place.")
-
-
-def _generation(db: sqlite3.Connection, conversation: str) -> int:
+def _generation(db: Database, conversation: str) -> int:
     found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
     return int(found[0]) if found else 0

@@ -1,12 +1,14 @@
 """What personas remember of people: a few facts of each, and where they were told."""
 
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, get_args
 
+from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
 from pixi.core.venue import Audience
+from pixi.store.database import Database
+from pixi.store.rows import OVERTAKEN
 
 MOST = 200
 """Facts that a persona keeps of one person."""
@@ -15,12 +17,14 @@ _COLUMNS = "id, persona, person, guild, conversation, audience, text, told"
 _AUDIENCES: dict[str, Audience] = {audience: audience for audience in get_args(Audience)}
 
 
-def remember(db: sqlite3.Connection, memory: Memory) -> tuple[Memory, tuple[Memory, ...]]:
+def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
     """Keep a fact; gives it as it is kept, and those that it took the place of.
 
     It takes the place of what says the same and was told to the same circle. Where there are too many then,
     the one goes that came back least often, of these the oldest.
     """
+    if message_id and _is_overtaken(db, memory.conversation, message_id):
+        raise StoreError("Somebody was forgotten meanwhile; nothing more is remembered of this.")
     older = memories(db, memory.person, memory.persona)
     circle = [one for one in older if one.where == memory.where]
     same = tuple(circle[at] for at in those_that_say_the_same(memory.text, [one.text for one in circle]))
@@ -52,7 +56,17 @@ def remember(db: sqlite3.Connection, memory: Memory) -> tuple[Memory, tuple[Memo
     return replace(memory, id=number), same
 
 
-def memories(db: sqlite3.Connection, person: str, persona: str) -> tuple[Memory, ...]:
+def _is_overtaken(db: Database, conversation: str, message_id: str) -> bool:
+    """Whether a message is answered in a turn in which somebody was forgotten."""
+    found = db.execute(
+        "SELECT generation FROM messages JOIN turns ON turns.id = messages.turn"
+        " WHERE messages.conversation = ? AND messages.id = ?",
+        (conversation, message_id),
+    ).fetchone()
+    return found is not None and found[0] == OVERTAKEN
+
+
+def memories(db: Database, person: str, persona: str) -> tuple[Memory, ...]:
     """What a persona remembers of a person, oldest first."""
     found = db.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE person = ? AND persona = ? ORDER BY told, id",
@@ -61,43 +75,43 @@ def memories(db: sqlite3.Connection, person: str, persona: str) -> tuple[Memory,
     return tuple(_memory(row) for row in found)
 
 
-def memories_of_guild(
-    db: sqlite3.Connection, guild: str, persona: str, person: str | None
-) -> tuple[Memory, ...]:
+def memories_of_guild(db: Database, guild: str, persona: str, person: str | None) -> tuple[Memory, ...]:
     """What a persona was told in a guild, by this person or by anybody, oldest first."""
+    if not guild:
+        return ()
     found = db.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE guild = ?1 AND persona = ?2"
-        " AND (?3 IS NULL OR person = ?3) ORDER BY told, id",
-        (guild, persona, person),
+        f"SELECT {_COLUMNS} FROM memories WHERE guild = ? AND persona = ?"
+        f"{'' if person is None else ' AND person = ?'} ORDER BY told, id",
+        (guild, persona) if person is None else (guild, persona, person),
     )
-    return tuple(_memory(row) for row in found) if guild else ()
+    return tuple(_memory(row) for row in found)
 
 
-def count_uses(db: sqlite3.Connection, ids: Iterable[int]) -> None:
+def count_uses(db: Database, ids: Iterable[int]) -> None:
     """Note that facts came back."""
     db.executemany("UPDATE memories SET uses = uses + 1 WHERE id = ?", [(number,) for number in ids])
 
 
-def drop(db: sqlite3.Connection, ids: Iterable[int]) -> None:
+def drop(db: Database, ids: Iterable[int]) -> None:
     """Forget facts."""
     db.executemany("DELETE FROM memories WHERE id = ?", [(number,) for number in ids])
 
 
-def forget(db: sqlite3.Connection, person: str) -> None:
+def forget(db: Database, person: str) -> None:
     """Forget all facts of a person."""
     db.execute("DELETE FROM memories WHERE person = ?", (person,))
 
 
-def shown(db: sqlite3.Connection, conversation: str, message_id: str, people: Iterable[str]) -> None:
+def shown(db: Database, conversation: str, message_id: str, people: Iterable[str]) -> None:
     """Note that the answer to a message of somebody else tells of people: it goes when they are forgotten."""
     db.executemany(
-        "INSERT OR IGNORE INTO quotes (person, message)"
-        " SELECT ?, position FROM messages WHERE conversation = ? AND id = ?",
+        "INSERT INTO quotes (person, message)"
+        " SELECT ?, position FROM messages WHERE conversation = ? AND id = ? ON CONFLICT DO NOTHING",
         [(person, conversation, message_id) for person in people],
     )
 
 
-def export(db: sqlite3.Connection, person: str) -> list[dict[str, Any]]:
+def export(db: Database, person: str) -> list[dict[str, Any]]:
     """All facts of a person, as plain data, the times in seconds since the epoch."""
     found = db.execute(f"SELECT {_COLUMNS} FROM memories WHERE person = ? ORDER BY told, id", (person,))
     return [

@@ -1,22 +1,22 @@
-"""What is kept of a person, by the id of the author: forgotten, or told to them."""
+"""Forgets a person, by the id of the author."""
 
-import sqlite3
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Any
 
-from pixi.core.forgetting import tells_of, without
+from pixi.core.forgetting import Telltale, telling_words, tells_of, without
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
-from pixi.store import memories, pictures
-from pixi.store.auditing import forget_in_audit, forget_words_in_audit, told_of_audit
-from pixi.store.journal import effects_of
-from pixi.store.rows import OVERTAKEN, pack_line, unpack_line, unpack_message, without_quotes
+from pixi.store import memories, pictures, windows
+from pixi.store.auditing import forget_in_audit, forget_words_in_audit
+from pixi.store.database import Database
+from pixi.store.forgotten import touch
+from pixi.store.many import change_many, marks, portions, select_many
+from pixi.store.rows import OVERTAKEN, pack_line, unpack_line, unpack_message, unpack_text, without_quotes
+from pixi.store.usage import forget_in_usage
 
 _REMEMBERING = frozenset({"remember", "recall", "forget"})  # tools whose results may tell of anybody
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -31,7 +31,73 @@ class _Part:
 _Gone = defaultdict[str, list[bytes]]  # bodies of rows that went, by conversation
 
 
-def forget(db: sqlite3.Connection, person: str) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A line of a turn, as it is kept."""
+
+    position: int
+    kind: str
+    conversation: str
+    body: bytes
+
+
+class _Changes:
+    """What is to become of lines and acts, written for many turns at once."""
+
+    def __init__(self) -> None:
+        self.gone: _Gone = defaultdict(list)
+        self._dropped: list[int] = []  # turns
+        self._without_acts: list[int] = []  # turns
+        self._lines: list[int] = []  # positions of those that go
+        self._altered: list[tuple[str, bytes, int]] = []
+
+    def drop(self, turn: int, lines: Iterable[_Written]) -> None:
+        """Let nothing stay of a turn."""
+        self._dropped.append(turn)
+        for line in lines:
+            self.gone[line.conversation].append(line.body)
+
+    def alter(self, line: _Written, left: UserLine) -> None:
+        """Let this be left of a line."""
+        body = pack_line(left).body
+        if body != line.body:
+            self.gone[line.conversation].append(line.body)
+            self._altered.append((line.kind, body, line.position))
+
+    def silence(self, turn: int, lines: Iterable[_Written]) -> None:
+        """Let silence stand for what the persona said and did in a turn."""
+        self._without_acts.append(turn)
+        said = [line for line in lines if line.kind != "user"]
+        for line in said:
+            self.gone[line.conversation].append(line.body)
+        self._altered += [
+            ("assistant", pack_line(AssistantLine(SILENCE)).body, line.position) for line in said[:1]
+        ]
+        self._lines += [line.position for line in said[1:]]
+
+    def write(self, db: Database) -> None:
+        """Write it."""
+        change_many(db, "DELETE FROM lines WHERE turn IN ({})", self._dropped)
+        change_many(db, "DELETE FROM effects WHERE turn IN ({})", [*self._dropped, *self._without_acts])
+        change_many(db, "DELETE FROM lines WHERE position IN ({})", self._lines)
+        for rows in portions(self._altered):
+            db.execute(
+                "UPDATE lines SET kind = news.column1, body = news.column2"
+                f" FROM (VALUES {marks(len(rows), 3)}) AS news WHERE position = news.column3",
+                [value for row in rows for value in row],
+            )
+
+
+def _lines_of(db: Database, turns: Iterable[int]) -> dict[int, list[_Written]]:
+    """The lines of each turn, of some none."""
+    lines: dict[int, list[_Written]] = {turn: [] for turn in turns}
+    asked = "SELECT turn, position, kind, conversation, body FROM lines WHERE turn IN ({}) ORDER BY position"
+    for turn, *row in select_many(db, asked, lines):
+        lines[turn].append(_Written(*row))
+    return lines
+
+
+def forget(db: Database, person: str) -> tuple[str, ...]:
     """Forget a person; gives the addresses of the conversations that changed."""
     gone: _Gone = defaultdict(list)
     parts: defaultdict[int, _Part] = defaultdict(_Part)
@@ -39,24 +105,63 @@ def forget(db: sqlite3.Connection, person: str) -> tuple[str, ...]:
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
     forget_in_audit(db, person)
+    forget_in_usage(db, person)
     forget_words_in_audit(db, lambda turn, given: turn in parts and _is_told(parts[turn], given))
-    for turn, part in parts.items():
-        conversation, finish = db.execute(
-            "SELECT conversation, finish FROM turns WHERE id = ?", (turn,)
-        ).fetchone()
-        if finish is None:  # its acts, emptied, stay until it ends: they are still to be settled
-            db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
-            db.execute("UPDATE effects SET payload = x'' WHERE turn = ?", (turn,))
-        else:
-            gone[conversation] += _forget_part(db, turn, person, part)
+    wholes, under_way = _turns_of(db, parts)
+    # Their acts, emptied, stay until they end: they are still to be settled.
+    db.executemany("UPDATE turns SET generation = ? WHERE id = ?", [(OVERTAKEN, turn) for turn in under_way])
+    db.executemany("UPDATE effects SET payload = ? WHERE turn = ?", [(b"", turn) for turn in under_way])
+    _forget_parts(db, person, {turn: parts[turn] for turn in sorted(parts.keys() - under_way)}, gone)
+    for conversation, whole in wholes.items():
+        gone[conversation] += _forget_mentions(db, conversation, whole, parts)
     for conversation, bodies in gone.items():
         pictures.drop_unused(db, conversation, bodies)
+    windows.forget(db, gone)
+    touch(db, gone)
     return tuple(sorted(gone))
 
 
-def _forget_messages(
-    db: sqlite3.Connection, person: str, gone: _Gone, parts: defaultdict[int, _Part]
-) -> None:
+def _turns_of(db: Database, parts: Mapping[int, _Part]) -> tuple[dict[str, _Part], set[int]]:
+    """A person's part in each conversation as a whole, and the turns that are under way."""
+    wholes: defaultdict[str, _Part] = defaultdict(_Part)
+    under_way: set[int] = set()
+    found = select_many(db, "SELECT id, conversation, finish FROM turns WHERE id IN ({})", parts)
+    for turn, conversation, finish in found:
+        wholes[conversation].names |= parts[turn].names
+        wholes[conversation].words += parts[turn].words
+        if finish is None:
+            under_way.add(turn)
+    return wholes, under_way
+
+
+def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Collection[int]) -> list[bytes]:
+    """Forget replies of later turns, in which a person had no part, that name or repeat them.
+
+    Words that others used as well tell of nobody, nor do those that the persona used before.
+    """
+    first, heard, said = min(parts), list[str](), defaultdict[int, list[str]](list)
+    rows = db.execute(
+        "SELECT turn, kind, body FROM lines WHERE conversation = ? AND kind IN ('user', 'assistant')"
+        " ORDER BY turn, position",
+        (conversation,),
+    )
+    for turn, kind, body in rows:
+        line = unpack_line(kind, body, _no_picture)
+        if isinstance(line, UserLine) or turn < first:
+            heard.append(line.text)
+        elif turn not in parts:
+            said[turn] += [line.text, *(call.arguments for call in _calls(line))]
+    telltale = Telltale(whole.names, telling_words(whole.words, heard))
+    telling = [turn for turn, texts in said.items() if telltale.is_in("\n".join(texts))]
+    changes = _Changes()
+    for turn, lines in _lines_of(db, telling).items():
+        changes.silence(turn, lines)
+    changes.write(db)
+    change_many(db, "UPDATE audit SET arguments = '' WHERE turn IN ({})", telling)
+    return changes.gone[conversation]
+
+
+def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
     found = db.execute("SELECT conversation, turn, addressed, body FROM messages WHERE author = ?", (person,))
     for conversation, turn, addressed, body in found:
         gone[conversation] += () if body is None else (body,)
@@ -72,7 +177,7 @@ def _forget_messages(
     db.execute("UPDATE messages SET body = NULL, author = NULL WHERE author = ?", (person,))
 
 
-def _forget_quotes(db: sqlite3.Connection, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
+def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
     """In messages of others."""
     found = db.execute(
         "SELECT position, conversation, turn, body FROM quotes JOIN messages ON position = message"
@@ -93,45 +198,59 @@ def _forget_quotes(db: sqlite3.Connection, person: str, gone: _Gone, parts: defa
     db.execute("DELETE FROM quotes WHERE person = ?", (person,))
 
 
-def _forget_part(db: sqlite3.Connection, turn: int, person: str, part: _Part) -> list[bytes]:
-    """Forget a person's part in a turn that has ended; gives the bodies of lines that went.
+def _forget_parts(db: Database, person: str, parts: Mapping[int, _Part], gone: _Gone) -> None:
+    """Forget a person's parts in turns that have ended.
 
     What answered nobody else goes as a whole. Otherwise the words of others stay; what the persona said
     stays where the person was only overheard or quoted, unless it names them, repeats what they said, or
     rests on what is remembered: then silence stands in its place.
     """
-    rows = db.execute(
-        "SELECT position, kind, conversation, body FROM lines WHERE turn = ? ORDER BY position", (turn,)
-    ).fetchall()
-    others = db.execute(
-        "SELECT 1 FROM messages WHERE turn = ? AND addressed AND author IS NOT NULL", (turn,)
-    ).fetchone()
-    heard: list[str] = []
-    said = [effect.payload for effect in effects_of(db, turn)]
-    gone: list[bytes] = []
-    remembered = False
-    for position, kind, conversation, body in rows:
-        line = unpack_line(kind, body, pictures.fetching(db, conversation))
-        if not isinstance(line, UserLine):
-            remembered |= isinstance(line, ToolLine) and line.name in _REMEMBERING
-            said += [line.text, *(call.arguments for call in _calls(line))]
+    answered = "SELECT turn FROM messages WHERE turn IN ({}) AND addressed = 1 AND author IS NOT NULL"
+    others = {turn for (turn,) in select_many(db, answered, parts)}
+    acts: defaultdict[int, list[str]] = defaultdict(list)
+    asked = "SELECT turn, payload FROM effects WHERE turn IN ({}) ORDER BY turn, sequence"
+    for turn, payload in select_many(db, asked, parts):
+        acts[turn].append(unpack_text(payload))
+    changes = _Changes()
+    for turn, lines in _lines_of(db, parts).items():
+        heard = _heard_of_others(db, lines, person) if turn in others else None
+        if heard is None:
+            changes.drop(turn, lines)
             continue
-        left = without(line, person) if others else None
-        if left is None:
-            db.execute("DELETE FROM lines WHERE turn = ?", (turn,))
-            db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
-            return [body for *_, body in rows]
-        heard.append(left.text)
-        if left != line:
-            gone.append(body)
-            db.execute("UPDATE lines SET body = ? WHERE position = ?", (pack_line(left).body, position))
-    if (
-        part.asked
-        or remembered
-        or tells_of("\n".join(said), part.names, part.words, besides="\n".join(heard))
-    ):
-        gone += _forget_reply(db, turn)
-    return gone
+        for line, left in heard:
+            changes.alter(line, left)
+        if _is_telling(lines, parts[turn], acts[turn], [left.text for _, left in heard]):
+            changes.silence(turn, lines)
+    changes.write(db)
+    for conversation, bodies in changes.gone.items():
+        gone[conversation] += bodies
+
+
+def _heard_of_others(
+    db: Database, lines: Iterable[_Written], person: str
+) -> list[tuple[_Written, UserLine]] | None:
+    """What was heard in a turn, without a person; None where nothing of it can stay."""
+    heard: list[tuple[_Written, UserLine]] = []
+    for row in lines:
+        line = unpack_line(row.kind, row.body, pictures.fetching(db, row.conversation))
+        if isinstance(line, UserLine):
+            left = without(line, person)
+            if left is None:
+                return None
+            heard.append((row, left))
+    return heard
+
+
+def _is_telling(lines: Iterable[_Written], part: _Part, acts: Iterable[str], heard: Iterable[str]) -> bool:
+    """Whether what the persona said in a turn may tell of a person who had this part in it."""
+    said = list(acts)
+    for row in lines:
+        line = unpack_line(row.kind, row.body, _no_picture)
+        if isinstance(line, ToolLine) and line.name in _REMEMBERING:
+            return True
+        if not isinstance(line, UserLine):
+            said += [line.text, *(call.arguments for call in _calls(line))]
+    return part.asked or tells_of("\n".join(said), part.names, part.words, besides="\n".join(heard))
 
 
 def _is_told(part: _Part, given: str) -> bool:
@@ -143,100 +262,9 @@ def _calls(line: Line) -> tuple[ToolCall, ...]:
     return line.calls if isinstance(line, AssistantLine) else ()
 
 
-def _forget_reply(db: sqlite3.Connection, turn: int) -> list[bytes]:
-    """Let silence stand for what the persona said and did in a turn; gives the bodies of lines that went."""
-    gone = db.execute("SELECT body FROM lines WHERE turn = ? AND kind = 'tool'", (turn,)).fetchall()
-    db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
-    (position,) = db.execute(
-        "SELECT min(position) FROM lines WHERE turn = ? AND kind <> 'user'", (turn,)
-    ).fetchone()
-    db.execute("DELETE FROM lines WHERE turn = ? AND kind <> 'user' AND position <> ?", (turn, position))
-    db.execute(
-        "UPDATE lines SET kind = 'assistant', body = ? WHERE position = ?",
-        (pack_line(AssistantLine(SILENCE)).body, position),
-    )
-    return [body for (body,) in gone]
-
-
 def _message(body: bytes) -> Message:
     return unpack_message(body, 0, _no_picture)
 
 
 def _no_picture(digest: str) -> bytes:
     return b""
-
-
-def export(db: sqlite3.Connection, person: str) -> dict[str, Any]:
-    """All that is kept of a person, as plain data. Of pictures only what they are: who sent them has them."""
-    talks: defaultdict[str, dict[str, Any]] = defaultdict(
-        lambda: {"messages": [], "answers": [], "quoted_by_others": []}
-    )
-    found = db.execute(
-        "SELECT conversation, number, id, sent_at, addressed, body FROM messages WHERE author = ?"
-        " ORDER BY position",
-        (person,),
-    )
-    for conversation, number, message_id, sent_at, addressed, body in found:
-        told = {"id": message_id, "number": number, "time": _time(sent_at), "addressed": bool(addressed)}
-        talks[conversation]["messages"].append(told | _told(db, conversation, body))
-    answers = db.execute(
-        "SELECT DISTINCT turns.id, turns.conversation, began, persona, model FROM messages"
-        " JOIN turns ON turns.id = messages.turn WHERE author = ? AND addressed ORDER BY turns.id",
-        (person,),
-    )
-    for turn, conversation, began, persona, model in answers.fetchall():
-        acts = [
-            {"kind": effect.kind, "text": _readable(effect.payload)}
-            for effect in effects_of(db, turn)
-            if effect.outcome == "done"
-        ]
-        told = {"time": _time(began), "persona": persona, "model": model}
-        talks[conversation]["answers"].append(told | {"acts": acts, "history": _written(db, turn)})
-    quotes = db.execute(
-        "SELECT conversation, body FROM quotes JOIN messages ON position = message WHERE person = ?"
-        " ORDER BY position",
-        (person,),
-    )
-    for conversation, body in quotes:
-        talks[conversation]["quoted_by_others"] += [
-            {"id": quoted.id, "text": _readable(quoted.text)}
-            for quoted in _message(body).quoted
-            if quoted.author is not None and quoted.author.id == person
-        ]
-    return {
-        "person": person,
-        "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
-        "done_for_you": told_of_audit(db, person),
-        "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
-    }
-
-
-def _written(db: sqlite3.Connection, turn: int) -> list[str]:
-    """What of the persona's part in a turn is history: its commands, notes among them."""
-    rows = db.execute(
-        "SELECT kind, body FROM lines WHERE turn = ? AND kind = 'assistant' ORDER BY position", (turn,)
-    )
-    texts = [unpack_line(kind, body, _no_picture).text for kind, body in rows]
-    return [_readable(text) for text in texts if text]
-
-
-def _told(db: sqlite3.Connection, conversation: str, body: bytes | None) -> dict[str, Any]:
-    """What a message says; nothing of one that was taken back."""
-    if body is None:
-        return {}
-    message = unpack_message(body, 0, pictures.fetching(db, conversation))
-    return {
-        "name": _readable(message.author.name),
-        "text": _readable(message.text),
-        "reply_to": message.reply_to,
-        "pictures": [{"type": image.media_type, "bytes": len(image.data)} for image in message.images],
-    }
-
-
-def _time(seconds: float) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")
-
-
-def _readable(text: str) -> str:
-    """Text that every program can write: half a surrogate pair is none."""
-    return text.encode("utf-8", "replace").decode()

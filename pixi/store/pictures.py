@@ -1,13 +1,13 @@
 """Pictures of messages and lines, each kept once per conversation for as long as something shows it."""
 
-import sqlite3
 from collections.abc import Callable, Iterable
 
 from pixi.core.errors import StoreError
+from pixi.store.database import Database
 from pixi.store.rows import Row, digests_in
 
 
-def keep(db: sqlite3.Connection, conversation: str, row: Row) -> None:
+def keep(db: Database, conversation: str, row: Row) -> None:
     """Keep those that a row names."""
     for digest, data in row.pictures.items():
         db.execute(
@@ -17,7 +17,7 @@ def keep(db: sqlite3.Connection, conversation: str, row: Row) -> None:
         )
 
 
-def fetching(db: sqlite3.Connection, conversation: str) -> Callable[[str], bytes]:
+def fetching(db: Database, conversation: str) -> Callable[[str], bytes]:
     """Gives a conversation's pictures by their digests."""
 
     def fetch(digest: str) -> bytes:
@@ -31,7 +31,7 @@ def fetching(db: sqlite3.Connection, conversation: str) -> Callable[[str], bytes
     return fetch
 
 
-def drop_unused(db: sqlite3.Connection, conversation: str, gone: Iterable[bytes]) -> None:
+def drop_unused(db: Database, conversation: str, gone: Iterable[bytes]) -> None:
     """Of the pictures that these rows named before they went, drop those that no other row names.
 
     This reads through the conversation, which is seldom asked for.
@@ -40,9 +40,9 @@ def drop_unused(db: sqlite3.Connection, conversation: str, gone: Iterable[bytes]
     if not unused:
         return
     rows = db.execute(
-        "SELECT body FROM messages WHERE conversation = ?1 AND body IS NOT NULL"
-        " UNION ALL SELECT body FROM lines WHERE conversation = ?1",
-        (conversation,),
+        "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
+        " UNION ALL SELECT body FROM lines WHERE conversation = ?",
+        (conversation, conversation),
     )
     for (body,) in rows:
         unused.difference_update(digests_in(body))

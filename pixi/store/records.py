@@ -1,9 +1,8 @@
 """What is told of turns later: which of them posted a message, the last ones, and what they came to."""
 
-import sqlite3
-
 from pixi.core.deltas import Usage
 from pixi.store import pictures
+from pixi.store.database import Database
 from pixi.store.inbox import under
 from pixi.store.journal import effects_of
 from pixi.store.rows import unpack_line
@@ -13,7 +12,7 @@ _ANSWERED = "EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
 """True of a turn, and not of an attempt at one that was begun again or put off."""
 
 
-def turn_behind(db: sqlite3.Connection, prefix: str, platform_id: str) -> TurnRecord | None:
+def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | None:
     """The turn that posted this message, in a conversation under a prefix."""
     found = db.execute(
         "SELECT turns.id FROM effects JOIN turns ON turns.id = effects.turn"
@@ -23,7 +22,13 @@ def turn_behind(db: sqlite3.Connection, prefix: str, platform_id: str) -> TurnRe
     return None if found is None else _record(db, found[0])
 
 
-def turns(db: sqlite3.Connection, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+def last_turn(db: Database) -> int:
+    """The highest id of a turn by now."""
+    (last,) = db.execute("SELECT max(id) FROM turns").fetchone() or (None,)
+    return last or 0
+
+
+def turns(db: Database, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
     """The last turns that were ended in a conversation, oldest first."""
     found = db.execute(
         "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL"
@@ -33,26 +38,31 @@ def turns(db: sqlite3.Connection, conversation: str, limit: int) -> tuple[TurnRe
     return tuple(_record(db, turn) for (turn,) in reversed(found))
 
 
-def tally(db: sqlite3.Connection, prefix: str, since: float) -> Tally:
+def tally(db: Database, prefix: str, since: float) -> Tally:
     """What the turns came to that began since then, in conversations under a prefix."""
     count, prompt, cached, completion, cost = db.execute(
-        f"SELECT total({_ANSWERED}), total(prompt_tokens), total(cached_tokens),"
-        " total(completion_tokens), total(cost)"
-        # The plus keeps it from reading through all turns that there ever were, by their conversations.
-        " FROM turns WHERE began >= ? AND +conversation >= ? AND +conversation < ?",
+        f"SELECT count(CASE WHEN {_ANSWERED} THEN 1 END), {_sum('prompt_tokens')}, {_sum('cached_tokens')},"
+        f" {_sum('completion_tokens')}, {_sum('cost')} FROM turns WHERE began >= ?"
+        # What is added keeps it from reading through all turns that there ever were, by their conversations.
+        " AND conversation || '' >= ? AND conversation || '' < ?",
         (since, *under(prefix)),
     ).fetchone()
-    return Tally(int(count), Usage(int(prompt), int(cached), int(completion)), cost)
+    return Tally(int(count), Usage(int(prompt), int(cached), int(completion)), float(cost))
 
 
-def _record(db: sqlite3.Connection, turn: int) -> TurnRecord:
+def _sum(column: str) -> str:
+    return f"coalesce(sum({column}), 0)"
+
+
+def _record(db: Database, turn: int) -> TurnRecord:
     conversation, persona, model, began, finish, steps, prompt, cached, completion, cost = db.execute(
         "SELECT conversation, persona, model, began, finish, steps,"
         " prompt_tokens, cached_tokens, completion_tokens, cost FROM turns WHERE id = ?",
         (turn,),
     ).fetchone()
     people = db.execute(
-        "SELECT author FROM messages WHERE turn = ? AND addressed AND author IS NOT NULL ORDER BY position",
+        "SELECT author FROM messages WHERE turn = ? AND addressed = 1 AND author IS NOT NULL"
+        " ORDER BY position",
         (turn,),
     )
     lines = db.execute("SELECT kind, body FROM lines WHERE turn = ? ORDER BY position", (turn,))

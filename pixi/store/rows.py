@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from typing import TypeVar, assert_never
 
@@ -23,6 +23,7 @@ _KINDS: dict[str, type[Line]] = {
     "assistant": AssistantLine,
     "tool": ToolLine,
 }
+_ENCODER = json.JSONEncoder(ensure_ascii=False)  # `json.dumps` would make one for each row
 _Pictured = TypeVar("_Pictured", Message, UserLine, ToolLine)
 
 
@@ -67,6 +68,15 @@ def with_text(body: bytes, text: str) -> bytes:
     return _packed({**json.loads(unpack_text(body)), "text": text})
 
 
+def as_overheard(body: bytes) -> bytes:
+    """The row of a message that is not meant for the persona any more.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    return _packed({**json.loads(unpack_text(body)), "addressed": False})
+
+
 def without_quotes(body: bytes, person: str) -> bytes:
     """The row of a message that quotes a person no longer.
 
@@ -88,6 +98,18 @@ def digests_in(body: bytes) -> list[str]:
     if b'"images": [[' not in body:
         return []
     return [digest for _, digest in json.loads(unpack_text(body)).get("images", ())]
+
+
+def without_pictures(body: bytes, lost: Container[str]) -> bytes:
+    """The row without the pictures of these digests.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    fields = json.loads(unpack_text(body))
+    kept = [image for image in fields.get("images", ()) if image[1] not in lost]
+    fields.pop("images", None)
+    return _packed({**fields, "images": kept} if kept else fields)
 
 
 def kind_of(line: Line) -> str:
@@ -137,7 +159,7 @@ def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
 
 
 def _packed(fields: dict[str, object]) -> bytes:
-    return pack_text(json.dumps(fields, ensure_ascii=False))
+    return pack_text(_ENCODER.encode(fields))
 
 
 def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Pictured:

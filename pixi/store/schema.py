@@ -1,12 +1,13 @@
 """The tables, their versions, and opening a file that holds them."""
 
+import errno
 import os
 import sqlite3
 import time
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.faults import is_busy, opening_error
+from pixi.store.faults import is_busy, later_version, opening_error
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0
@@ -148,6 +149,61 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX audit_of_a_person ON audit (person)",
         "CREATE INDEX audit_by_time ON audit (began)",
     ),
+    (
+        # As before, in the words of both databases.
+        "DROP INDEX unanswered_messages",
+        """CREATE INDEX unanswered_messages ON messages (conversation, sent_at)
+            WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL""",
+        # `revision` is the number of the last time that words were taken out of a conversation, counted over
+        # all of them: by it other processes see that what they hold in memory is no longer so.
+        "ALTER TABLE conversations ADD COLUMN revision INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX conversations_by_revision ON conversations (revision)",
+        "CREATE INDEX words_by_time ON messages (sent_at) WHERE author IS NOT NULL",
+        # Where the part of a conversation begins that a model is shown which holds so many tokens: at
+        # `first_turn`, with its notes from `notes_from` on; `factor` is how far tokens are underestimated.
+        """CREATE TABLE windows (
+            conversation TEXT NOT NULL,
+            context_tokens INTEGER NOT NULL,
+            first_turn INTEGER NOT NULL,
+            notes_from INTEGER NOT NULL,
+            factor REAL NOT NULL,
+            PRIMARY KEY (conversation, context_tokens)
+        ) WITHOUT ROWID""",
+        # What is remembered of the turns up to `summarized`; `version` counts what became of it.
+        """CREATE TABLE summaries (
+            conversation TEXT NOT NULL PRIMARY KEY,
+            summarized INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            summary BLOB NOT NULL
+        ) WITHOUT ROWID""",
+        "DROP INDEX history",
+        "CREATE INDEX history ON lines (conversation, turn, position)",
+        # What was used, added up by day (counted from 1970, in UTC). `person` is "" for whoever was
+        # forgotten, and for what nobody in particular asked for; `messages` are those that were answered,
+        # `writes` what tools changed; `unpriced` are the tokens whose price is not known.
+        """CREATE TABLE usage (
+            day INTEGER NOT NULL,
+            person TEXT NOT NULL,
+            channel TEXT NOT NULL,
+            guild TEXT NOT NULL,
+            model TEXT NOT NULL,
+            messages INTEGER NOT NULL,
+            writes INTEGER NOT NULL,
+            prompt_tokens INTEGER NOT NULL,
+            cached_tokens INTEGER NOT NULL,
+            completion_tokens INTEGER NOT NULL,
+            unpriced INTEGER NOT NULL,
+            cost REAL NOT NULL,
+            PRIMARY KEY (day, person, channel, guild, model)
+        ) WITHOUT ROWID""",
+        "CREATE INDEX usage_of_a_person ON usage (person)",
+        # Who was told on which day that there is no more for them, e.g. `person:42`.
+        """CREATE TABLE notices (
+            day INTEGER NOT NULL,
+            whom TEXT NOT NULL,
+            PRIMARY KEY (day, whom)
+        ) WITHOUT ROWID""",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 
@@ -178,18 +234,30 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file if it is missing, for its owner alone. SQLite gives its companions the same mode."""
+    """Make the file if it is missing, for its owner alone. SQLite gives its companions the same mode.
+
+    One that is there is not opened: to close it again would give up the locks of another connection to it
+    in this process, as POSIX has it.
+    """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        _see_that_it_may_be_written(path)
     except FileNotFoundError:
         raise ConfigError(f"The store {path}: there is no folder {path.parent}; make it.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"The store {path} is a folder; name a file in [store] url.") from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(
-            f"The store {path} cannot be opened ({reason}); mend the path or its permissions."
-        ) from None
+        raise _cannot_be_opened(path, error.strerror if isinstance(error, OSError) else error) from None
+
+
+def _see_that_it_may_be_written(path: Path) -> None:
+    if path.is_dir():
+        raise ConfigError(f"The store {path} is a folder; name a file in [store] url.")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise _cannot_be_opened(path, os.strerror(errno.EACCES))
+
+
+def _cannot_be_opened(path: Path, reason: object) -> ConfigError:
+    return ConfigError(f"The store {path} cannot be opened ({reason}); mend the path or its permissions.")
 
 
 def _migrate(connection: sqlite3.Connection, name: str) -> None:
@@ -224,10 +292,7 @@ def _version(connection: sqlite3.Connection, name: str) -> int:
             f"The store {name} is the database of another program; name another file in [store] url."
         )
     if version > len(MIGRATIONS):
-        raise ConfigError(
-            f"The store {name} was written by a later Pixi (version {version} of the tables, "
-            f"this one knows {len(MIGRATIONS)}); update Pixi, or name another file in [store] url."
-        )
+        raise later_version(name, version, len(MIGRATIONS))
     return version
 
 

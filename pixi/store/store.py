@@ -1,14 +1,16 @@
 """The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
+from pixi.core.spending import Part, Scope, Spent
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
@@ -53,16 +55,80 @@ class SavedConversation:
 
     Attributes:
         generation: counts resets; writes of an older generation are dropped.
-        lines: the history, oldest first, frozen to the byte.
+        turns: the history, or what of it was asked for, oldest first, frozen to the byte.
         waiting: messages received and not yet part of a turn, oldest first (overheard ones too).
         unfinished: turns begun and not ended, oldest first. One that `reset` or `forget` overtook has
             neither messages nor acts here: nothing is left of it but to end it.
+        bounds: where the window stands.
+        summary: what is remembered of the turns before; "" for nothing.
+        revision: counts how often words were taken out of what the store holds, see `Store.begin_turn`.
     """
 
     generation: int
-    lines: tuple[Line, ...]
+    turns: tuple[PastTurn, ...]
     waiting: tuple[Message, ...]
     unfinished: tuple[UnfinishedTurn, ...]
+    bounds: Bounds = field(default=Bounds(0))
+    summary: str = ""
+    revision: int = field(default=0, compare=False)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """Those of its turns."""
+        return tuple(line for turn in self.turns for line in turn.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What is to be folded into a summary.
+
+    Attributes:
+        generation: that of the conversation.
+        version: that of what is remembered.
+        summary: what is remembered until now.
+        turns: what was said since, oldest first, the pictures without what they show.
+    """
+
+    generation: int
+    version: int
+    summary: str
+    turns: tuple[PastTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was taken out of the store since it was last asked.
+
+    Attributes:
+        revision: to be given the next time.
+        conversations: addresses of those that lost words.
+        turns: ids of turns under way that answer somebody who was forgotten, or tell of them.
+    """
+
+    revision: int
+    conversations: tuple[str, ...] = ()
+    turns: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A person of whom something is kept.
+
+    Attributes:
+        id: of the author.
+        names: under which they wrote last; empty where none is known.
+        messages: how many of theirs are kept.
+        conversations: in how many they are.
+        memories: how many facts about them.
+        deeds: how often a tool changed something on their behalf.
+    """
+
+    id: str
+    names: tuple[str, ...] = ()
+    messages: int = 0
+    conversations: int = 0
+    memories: int = 0
+    deeds: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +246,10 @@ class Store(Protocol):
         """Forget the text and pictures of such a message, which then waits no longer; False for any other."""
         ...
 
+    async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
+        """Let messages that wait, or whose turn is under way, be merely overheard: nobody answers them."""
+        ...
+
     async def message_id(self, conversation: str, number: int) -> str | None:
         """The id of the message of that number."""
         ...
@@ -189,8 +259,11 @@ class Store(Protocol):
         waits that was sent at `since` (seconds since the epoch) or later."""
         ...
 
-    async def load(self, conversation: str) -> SavedConversation:
-        """All that is known of a conversation; generation 0 and nothing else for a new one."""
+    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+        """What is known of a conversation; generation 0 and nothing else for a new one.
+
+        Of the history only what a model is shown that holds so many tokens; None: all of it.
+        """
         ...
 
     async def begin_turn(
@@ -201,15 +274,25 @@ class Store(Protocol):
         message_ids: tuple[str, ...],
         *,
         model: str = "",
+        revision: int | None = None,
     ) -> int:
         """Record that a turn answers these messages, which wait no longer; gives the turn's id.
 
+        `StoreOutdated`, and no turn, if words were taken out of the conversation since it was loaded at this
+        revision: what the caller holds of it is to be read again.
         `StoreError`, and no turn, if one of them is not waiting: it never came, or a turn has it already.
         """
         ...
 
+    async def last_turn(self) -> int:
+        """The highest id of a turn by now; 0 where there is none."""
+        ...
+
     async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
-        """Record an act before it is performed. A key (turn, sequence) is recorded once."""
+        """Record an act before it is performed. A key (turn, sequence) is recorded once.
+
+        `StoreOutdated`, and it is not to be performed, if the turn was ended: another process took it over.
+        """
         ...
 
     async def settle(
@@ -227,12 +310,30 @@ class Store(Protocol):
         usage: Usage,
         *,
         cost: float | None = None,
+        model: str | None = None,
+        spent: Sequence[Spent] = (),
+        window: Bounds | None = None,
     ) -> bool:
-        """Append the turn's lines and end it, in one transaction.
+        """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
         False, and nothing appended, if `reset` or `forget` overtook the turn, or it was ended before.
-        Ending a turn with no lines (it was begun again with newer messages) puts its messages back among
-        the waiting, in their old places.
+        What was used is entered all the same. `model` is who wrote, where it was another than the one that
+        the turn began with. Ending a turn with no lines (it was begun again with newer
+        messages) puts its messages back among the waiting, in their old places.
+        """
+        ...
+
+    async def begin_fold(self, conversation: str, generation: int, before: int) -> Fold | None:
+        """What was said before a turn and is not part of the summary; None where that is nothing.
+
+        Of very much, only the latest.
+        """
+        ...
+
+    async def end_fold(self, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
+        """Cut the window, and let the summary tell of all that was before, in one transaction.
+
+        False, and nothing changed, if `reset`, `forget` or another summary overtook it.
         """
         ...
 
@@ -256,8 +357,11 @@ class Store(Protocol):
         """What the turns came to that began at `since` or later, in conversations under `prefix`."""
         ...
 
-    async def audit_begin(self, deed: Deed) -> int:
-        """Record what a tool is about to do; gives the number for `audit_end`."""
+    async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+        """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
+
+        `StoreOutdated`, and it is not to be done, if the turn was ended: another process took it over.
+        """
         ...
 
     async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
@@ -266,6 +370,28 @@ class Store(Protocol):
 
     async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
         """The last deeds in conversations whose address begins with `prefix`, oldest first."""
+        ...
+
+    async def spend(self, spent: Iterable[Spent]) -> None:
+        """Enter in the books what was used. In a turn that `forget` overtook, it was used by nobody."""
+        ...
+
+    async def used(self, day: int, scope: Scope, name: str) -> Spent:
+        """What a person, a channel or a guild used on a day."""
+        ...
+
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
+        """What was used from one day to another, both included, added up by these parts and in their order.
+
+        Without any part it is one sum.
+        """
+        ...
+
+    async def notice(self, day: int, scope: Scope, name: str) -> bool:
+        """Note that a person, a channel or a guild was told on a day that there is no more for them.
+
+        False: they had been told.
+        """
         ...
 
     async def places(self) -> dict[str, Place]:
@@ -284,8 +410,10 @@ class Store(Protocol):
         """Raise watermarks; a lower one than is kept changes nothing."""
         ...
 
-    async def remember(self, memory: Memory) -> tuple[Memory, tuple[Memory, ...]]:
+    async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
         """Keep a fact; gives it with its number, and those that it took the place of.
+
+        `StoreError` where somebody was forgotten in the turn that answers that message of the conversation.
 
         It takes the place of what says the same and was told to the same circle. Of each person a persona
         keeps `pixi.store.memories.MOST`; then the one goes that came back least often.
@@ -328,8 +456,25 @@ class Store(Protocol):
         """
         ...
 
+    async def forgotten(self, revision: int) -> Forgotten:
+        """What lost words after that revision, in whichever process: they are not to stay in memory."""
+        ...
+
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data: messages with the answers to them, and memories."""
+        """All that is kept of a person, as plain data: messages with the answers to them, memories, usage."""
+        ...
+
+    async def people(self, name: str) -> tuple[Known, ...]:
+        """Those who have this id, or wrote under this name, with how much is kept of them."""
+        ...
+
+    async def forget_old(self, before: float) -> bool:
+        """Forget what was said before a time (seconds since the epoch), a portion of it at once.
+
+        Words, names, pictures, acts, notes and summaries go, and what tools were given and for whom. That
+        there was a message, and its id, stays; so do memories, and sums of what was used. False: nothing is
+        left of that time.
+        """
         ...
 
     async def close(self) -> None:

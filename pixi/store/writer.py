@@ -1,7 +1,6 @@
-"""The one thread that owns the database file: it takes calls in order and commits many at once."""
+"""The one thread that owns the database: it takes calls in order and commits many at once."""
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -11,10 +10,10 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.store.faults import is_busy, store_error
+from pixi.store.database import Connection, Database
 
 T = TypeVar("T")
-Operation = Callable[[sqlite3.Connection], T]
+Operation = Callable[[Connection], T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +24,12 @@ class Row:
     loop takes far longer than the statement: so what comes often is written many rows at once.
     """
 
-    together: Callable[[sqlite3.Connection, list[Any]], None]
+    together: Callable[[Database, list[Any]], None]
     value: object
 
-    def __call__(self, connection: sqlite3.Connection) -> None:
+    def __call__(self, db: Database) -> None:
         """Write it alone."""
-        self.together(connection, [self.value])
+        self.together(db, [self.value])
 
 
 ENOUGH_AT_ONCE = 512
@@ -60,8 +59,8 @@ class Writer:
     caller that is cancelled changes nothing: its call is carried out.
     """
 
-    def __init__(self, name: str, connect: Callable[[], sqlite3.Connection]) -> None:
-        self._name = name
+    def __init__(self, name: str, connect: Callable[[], Connection]) -> None:
+        self.name = name
         self._connect = connect
         self._loop = asyncio.get_running_loop()
         self._noted: list[_Call] = []  # in this round of the loop
@@ -92,7 +91,7 @@ class Writer:
             StoreError: it could not be done, and nothing of it was.
         """
         if self._closing or self._stopped.done():
-            raise StoreError(f"The store {self._name} is closed.")
+            raise StoreError(f"The store {self.name} is closed.")
         answer: asyncio.Future[T] = self._loop.create_future()
         if not self._noted:
             self._loop.call_soon(self._hand_over)
@@ -123,7 +122,7 @@ class Writer:
         self._noted = []
         while not self._calls.empty():
             left += [call.answer for call in self._calls.get() or ()]
-        gone = _Failed(StoreError(f"The store {self._name} stopped working; start Pixi again."))
+        gone = _Failed(StoreError(f"The store {self.name} stopped working; start Pixi again."))
         _answer([*((future, gone) for future in (self._opened, *left)), (self._stopped, None)])
 
     # What follows runs in the thread.
@@ -136,9 +135,7 @@ class Writer:
                 while batch := self._next_batch():
                     parts = groupby(batch, key=_is_alone)
                     outcomes = [
-                        outcome
-                        for _, calls in parts
-                        for outcome in _carry_out(connection, list(calls), self._name)
+                        outcome for _, calls in parts for outcome in _carry_out(connection, list(calls))
                     ]
                     answers = [call.answer for call in batch]
                     self._on_loop(_answer, list(zip(answers, outcomes, strict=True)))
@@ -177,40 +174,35 @@ def _answer(outcomes: list[tuple["asyncio.Future[Any]", object]]) -> None:
             future.set_result(outcome)
 
 
-def _carry_out(connection: sqlite3.Connection, batch: list[_Call], name: str) -> list[object]:
+def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
     """What came of each call: its result, or `_Failed`.
 
     Should one fail, all are undone and carried out again one by one, so that only the faulty one fails.
     """
+    # ValueError: a text that is no Unicode, a row that is damaged. OverflowError: a number too large.
+    expected: tuple[type[Exception], ...] = (*connection.errors, StoreError, ValueError, OverflowError)
     try:
-        return _in_one_transaction(connection, batch)
-    except (sqlite3.Error, StoreError, ValueError, OverflowError) as error:
-        # ValueError: a text that is no Unicode, a row that is damaged. OverflowError: a number too large.
-        failed = _Failed(error if isinstance(error, StoreError) else store_error(error, name))
-        if len(batch) == 1:
-            return [failed]
-        if is_busy(error):  # waiting for the lock as often as there are calls would take minutes
+        if batch[0].alone:
+            return [call.operation(connection) for call in batch]
+        writes = any(call.writes for call in batch)
+        return connection.transact(lambda: _results(connection, batch), writes=writes)
+    except expected as error:
+        failed = _Failed(error if isinstance(error, StoreError) else connection.complaint(error))
+        # Waiting for a lock or a server as often as there are calls would take minutes.
+        if len(batch) == 1 or connection.stops_all(error):
             return [failed] * len(batch)
-    return [outcome for call in batch for outcome in _carry_out(connection, [call], name)]
+    return [outcome for call in batch for outcome in _carry_out(connection, [call])]
 
 
-def _in_one_transaction(connection: sqlite3.Connection, batch: list[_Call]) -> list[object]:
-    if batch[0].alone:
-        return [call.operation(connection) for call in batch]
-    connection.execute("BEGIN IMMEDIATE" if any(call.writes for call in batch) else "BEGIN")
-    try:
-        results: list[object] = []
-        for together, calls in groupby(batch, key=_together):
-            if together is None:
-                results += [call.operation(connection) for call in calls]
-            else:
-                rows = [call.operation.value for call in calls if isinstance(call.operation, Row)]
-                together(connection, rows)
-                results += [None] * len(rows)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+def _results(connection: Connection, batch: list[_Call]) -> list[object]:
+    results: list[object] = []
+    for together, calls in groupby(batch, key=_together):
+        if together is None:
+            results += [call.operation(connection) for call in calls]
+        else:
+            rows = [call.operation.value for call in calls if isinstance(call.operation, Row)]
+            together(connection, rows)
+            results += [None] * len(rows)
     return results
 
 
@@ -218,5 +210,5 @@ def _is_alone(call: _Call) -> bool:
     return call.alone
 
 
-def _together(call: _Call) -> Callable[[sqlite3.Connection, list[Any]], None] | None:
+def _together(call: _Call) -> Callable[[Database, list[Any]], None] | None:
     return call.operation.together if isinstance(call.operation, Row) else None

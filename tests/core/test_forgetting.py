@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.conversation import Conversation
-from pixi.core.forgetting import tells_of, without
+from pixi.core.forgetting import Telltale, tells_of, without
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp
+from pixi.core.tokens import shortened
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MO, ANN, BOB = Author("11", "mo"), Author("12", "ann"), Author("1", "bob", is_bot=True)
@@ -178,9 +178,9 @@ def test_a_line_that_names_nobody_is_anybodys() -> None:
 
 def test_a_line_whose_middle_was_left_out_is_anybodys_from_there_on() -> None:
     whole = line(said(MO, "secret " * 3_000), said(ANN, "well\n" * 3_000))
-    shortened = Conversation(context_tokens=4_000).fit(whole)
-    assert "characters left out" in shortened.text
-    assert without(shortened, MO.id) is None
+    short = shortened(whole, 1_000)
+    assert "characters left out" in short.text
+    assert without(short, MO.id) is None
 
 
 def test_who_is_named_is_told_of() -> None:
@@ -195,3 +195,8 @@ def test_what_is_repeated_tells_if_nobody_else_said_it() -> None:
     assert tells_of("at 4b7?", set(), words, besides="when?")
     assert not tells_of("wednesday it is", set(), words, besides="is Wednesday fine?")
     assert not tells_of("meet me there", set(), words, besides=""), "short words are everybody's"
+
+
+@given(st.text("aAbc1 ", max_size=40), st.sets(st.text("abc1", min_size=3, max_size=8), max_size=8))
+def test_a_word_is_found_wherever_it_stands(text: str, words: set[str]) -> None:
+    assert Telltale((), words).is_in(text) == any(word in text.casefold() for word in words)

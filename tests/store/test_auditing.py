@@ -1,7 +1,6 @@
 """What tools changed in the world stays on record; a forgotten person does not."""
 
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,24 +9,19 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Usage
+from pixi.core.errors import StoreOutdated
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sql import SqlStore
 from pixi.store.store import Deed
+from tests.store.kinds import in_a_file
 
 ROOM = "discord:1:7:pixi"
 DEED = Deed(ROOM, "discord:1", 1, "Pixi", "11", "ban", '{"who": "canary"}', "11")
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
-    yield store
-    await store.close()
-
-
-async def test_a_deed_is_on_record_before_and_after(store: SqliteStore) -> None:
+async def test_a_deed_is_on_record_before_and_after(store: SqlStore) -> None:
     number = await store.audit_begin(DEED)
     (record,) = await store.audit(9)
     assert (record.id, record.deed, record.outcome, record.seconds) == (number, DEED, None, None)
@@ -37,7 +31,17 @@ async def test_a_deed_is_on_record_before_and_after(store: SqliteStore) -> None:
     assert (record.outcome, record.seconds) == ("done", 1.5)
 
 
-async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqliteStore) -> None:
+async def test_nothing_is_done_in_a_turn_that_another_process_took_over(store: SqlStore) -> None:
+    await store.receive(Message("1", ROOM, Author("11", "mo"), "ban them", 0.0))
+    turn = await store.begin_turn(ROOM, 0, "Pixi", ("1",))
+    await store.audit_begin(replace(DEED, turn=turn))
+    await store.end_turn(turn, (), "cancelled", 0, Usage())
+    with pytest.raises(StoreOutdated, match=f"Turn {turn} was ended by another process"):
+        await store.audit_begin(replace(DEED, turn=turn))
+    assert len(await store.audit(9)) == 1
+
+
+async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqlStore) -> None:
     for number in range(5):
         room = f"{'terminal' if number % 2 else 'discord'}:{number}"
         await store.audit_begin(replace(DEED, conversation=room))
@@ -49,7 +53,7 @@ async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqliteSto
     assert await store.audit(-1) == ()
 
 
-async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: SqliteStore) -> None:
+async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: SqlStore) -> None:
     await store.audit_begin(replace(DEED, arguments="x" * 10_000))
     await store.audit_begin(replace(DEED, arguments="\ud800 ' ; DROP TABLE audit"))
     long, strange = (record.deed.arguments for record in await store.audit(9))
@@ -58,7 +62,8 @@ async def test_long_and_strange_arguments_are_kept_as_far_as_they_can_be(store: 
     assert strange == "? ' ; DROP TABLE audit"
 
 
-async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqliteStore, tmp_path: Path) -> None:
+@in_a_file
+async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqlStore, tmp_path: Path) -> None:
     await store.audit_end(await store.audit_begin(DEED), "done", 1.0)
     await store.audit_begin(replace(DEED, person="12", arguments="{}", approved_by="11"))
     assert [told["tool"] for told in (await store.export("11"))["done_for_you"]] == ["ban"]
@@ -72,7 +77,7 @@ async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqliteSt
     assert b"canary" not in (tmp_path / "pixi.db").read_bytes()
 
 
-async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: SqliteStore) -> None:
+async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: SqlStore) -> None:
     said = Message("m1", ROOM, Author("11", "Mo"), "ban canary", 100.0)
     await store.receive(said)
     turn = await store.begin_turn(ROOM, 0, "Pixi", ("m1",))
@@ -82,7 +87,7 @@ async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: Sq
     assert (record.deed.person, record.deed.arguments, record.deed.approved_by) == ("", "", "")
 
 
-async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten(store: SqliteStore) -> None:
+async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten(store: SqlStore) -> None:
     for number, (person, text, addressed) in enumerate(
         (("11", "ban canary", True), ("12", "do it", True), ("13", "he owes me 40,000", False))
     ):
@@ -105,8 +110,9 @@ async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten
     assert {record.deed.person for record in await store.audit(9)} == {"12"}
 
 
+@in_a_file
 async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_turn(
-    store: SqliteStore, tmp_path: Path
+    store: SqlStore, tmp_path: Path
 ) -> None:
     picture = Image("image/png", b"canary" * 500)
     calls = (ToolCall("1", "draw", "{}"), ToolCall("2", "draw", "{}"))
@@ -127,8 +133,9 @@ async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_
         assert db.execute("SELECT count(*) FROM pictures").fetchone() == (0,)
 
 
+@in_a_file
 async def test_pictures_go_with_an_answer_of_which_only_silence_stays(
-    store: SqliteStore, tmp_path: Path
+    store: SqlStore, tmp_path: Path
 ) -> None:
     people = (Author("11", "Mo"), Author("12", "Ann"))
     for number, author in enumerate(people):

@@ -9,7 +9,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store import chosen, inbox, journal, people, records, schema
+from pixi.store import chosen, inbox, journal, people, records, schema, told
 from pixi.store.store import Place
 
 TABLES = ("messages", "turns", "lines", "effects", "pictures", "quotes", "watermarks", "conversations")
@@ -49,7 +49,7 @@ def everything(db: sqlite3.Connection) -> None:
     chosen.set_place(db, "discord:1:7:", Place())
     chosen.mark(db, {"discord:1:7:": 1})
     chosen.watermarks(db, "discord:")
-    people.export(db, mo.id)
+    told.export(db, mo.id)
     people.forget(db, mo.id)
     journal.begin_turn(db, room, 0, "pixi", ("4",), model="")
     people.forget(db, ann.id)

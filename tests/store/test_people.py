@@ -3,21 +3,28 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pixi.core.deltas import Usage
+from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp
 from pixi.core.written import SILENCE
+from pixi.store import people, told
+from pixi.store.database import Cursor, Database
+from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import SavedConversation, UnfinishedTurn
+from pixi.store.store import Known, SavedConversation, UnfinishedTurn
+from tests.store.kinds import in_a_file
 
 ROOM, DM = "discord:1:7:pixi", "discord:1:8:pixi"
 MO, ANN, BOB = Author("11", "Mo the canary"), Author("12", "ann"), Author("13", "bob")
@@ -25,17 +32,10 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SECRET, CAT = Image("image/png", b"canary" * 1_000), Image("image/png", b"cat" * 1_000)
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
-    yield store
-    await store.close()
-
-
 class Talk:
     """Messages with ids of their own, and turns that answer them."""
 
-    def __init__(self, store: SqliteStore, room: str = ROOM) -> None:
+    def __init__(self, store: SqlStore, room: str = ROOM) -> None:
         self._store = store
         self._room = room
         self._count = 0
@@ -85,7 +85,7 @@ class Talk:
 
 
 @pytest.fixture
-def talk(store: SqliteStore) -> Talk:
+def talk(store: SqlStore) -> Talk:
     return Talk(store)
 
 
@@ -97,7 +97,8 @@ def left_in(folder: Path, word: bytes = b"canary") -> list[str]:
     return [file.name for file in folder.iterdir() if word in file.read_bytes()]
 
 
-async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: SqliteStore, tmp_path: Path) -> None:
+@in_a_file
+async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: SqlStore, tmp_path: Path) -> None:
     dm, room = Talk(store, DM), Talk(store)
     quote = (Quoted("0", MO, "canary"), Quoted("1", BOB, "well"))
     await dm.answered(await dm.heard(MO, "my canary", images=(SECRET,)), reply="what a canary")
@@ -122,7 +123,7 @@ async def test_nothing_of_a_forgotten_person_is_left_in_the_files(store: SqliteS
     await store.check()
 
 
-async def test_what_answered_them_alone_goes_as_a_whole(store: SqliteStore, talk: Talk) -> None:
+async def test_what_answered_them_alone_goes_as_a_whole(store: SqlStore, talk: Talk) -> None:
     before = await talk.answered(await talk.heard(ANN, "hi"))
     overheard = await talk.heard(BOB, "hm", addressed=False)
     await talk.answered(overheard, await talk.heard(MO, "hello"))
@@ -135,7 +136,7 @@ async def test_what_answered_them_alone_goes_as_a_whole(store: SqliteStore, talk
 
 
 async def test_where_others_were_answered_too_their_words_stay_and_the_reply_does_not(
-    store: SqliteStore, talk: Talk
+    store: SqlStore, talk: Talk
 ) -> None:
     ann = await talk.heard(ANN, "pancakes?\nor waffles?", images=(CAT,))
     mo = await talk.heard(MO, "waffles", images=(SECRET,))
@@ -147,9 +148,7 @@ async def test_where_others_were_answered_too_their_words_stay_and_the_reply_doe
     assert (record.people, record.effects) == ((ANN.id,), ())
 
 
-async def test_where_they_were_only_overheard_the_reply_to_others_stays(
-    store: SqliteStore, talk: Talk
-) -> None:
+async def test_where_they_were_only_overheard_the_reply_to_others_stays(store: SqlStore, talk: Talk) -> None:
     mo = await talk.heard(MO, "i like the opera", addressed=False)
     ann = await talk.heard(ANN, "what shall we do?")
     lines = await talk.answered(mo, ann, reply="let's dance")
@@ -164,7 +163,7 @@ async def test_where_they_were_only_overheard_the_reply_to_others_stays(
     "reply",
     ["mo the CANARY said so", "a Wednesday then", "it is 47b", 'she said "wednesday"'],
 )
-async def test_a_reply_that_names_or_repeats_them_goes(store: SqliteStore, talk: Talk, reply: str) -> None:
+async def test_a_reply_that_names_or_repeats_them_goes(store: SqlStore, talk: Talk, reply: str) -> None:
     mo = await talk.heard(MO, "on wednesday, at door 47b", addressed=False)
     ann = await talk.heard(ANN, "when?")
     await talk.answered(mo, ann, reply=reply)
@@ -173,7 +172,7 @@ async def test_a_reply_that_names_or_repeats_them_goes(store: SqliteStore, talk:
     assert await store.turn_behind("", "post 1") is None
 
 
-async def test_words_that_others_said_too_may_be_repeated(store: SqliteStore, talk: Talk) -> None:
+async def test_words_that_others_said_too_may_be_repeated(store: SqlStore, talk: Talk) -> None:
     mo = await talk.heard(MO, "not wednesday", addressed=False)
     ann = await talk.heard(ANN, "what about wednesday?")
     lines = await talk.answered(mo, ann, reply="wednesday it is")
@@ -181,7 +180,7 @@ async def test_words_that_others_said_too_may_be_repeated(store: SqliteStore, ta
     assert await talk.lines() == (talk.line(ann), *lines[1:])
 
 
-async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: SqliteStore, talk: Talk) -> None:
+async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: SqlStore, talk: Talk) -> None:
     """Small models are shown the bare words of all."""
     await talk.answered(await talk.heard(MO, "hello"), await talk.heard(ANN, "hi"), small=True)
     await store.forget(MO.id)
@@ -189,7 +188,7 @@ async def test_a_line_that_does_not_tell_who_spoke_goes_as_a_whole(store: Sqlite
     assert (await store.turns(ROOM, 1))[0].effects == ()
 
 
-async def test_quotes_go_from_messages_that_wait_and_from_lines(store: SqliteStore, talk: Talk) -> None:
+async def test_quotes_go_from_messages_that_wait_and_from_lines(store: SqlStore, talk: Talk) -> None:
     quoted = (Quoted("0", MO, "my secret"), Quoted("5", BOB, "well"), Quoted("6", None, "oh?"))
     answered = await talk.heard(ANN, "really?", quoted=quoted)
     lines = await talk.answered(answered, reply="sure")
@@ -200,17 +199,17 @@ async def test_quotes_go_from_messages_that_wait_and_from_lines(store: SqliteSto
     assert saved.lines == (talk.line(replace(answered, quoted=quoted[1:])), *lines[1:])
 
 
-async def test_a_turn_under_way_of_theirs_ends_without_effect(store: SqliteStore, talk: Talk) -> None:
+async def test_a_turn_under_way_of_theirs_ends_without_effect(store: SqlStore, talk: Talk) -> None:
     mo = await talk.heard(MO, "hello")
     turn = await talk.begun([mo])
     assert await store.forget(MO.id) == (ROOM,)
     assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), ()),)
     assert not await store.end_turn(turn, (talk.line(mo), SILENT), "stop", 1, Usage(10, 5, 2))
-    assert await store.load(ROOM) == SavedConversation(0, (), (), ())
+    assert await store.load(ROOM) == SavedConversation(0, (), (), (), revision=1)
     assert (await store.turns(ROOM, 1))[0].usage == Usage(10, 5, 2)
 
 
-async def test_the_turn_under_way_of_another_goes_on(store: SqliteStore, talk: Talk) -> None:
+async def test_the_turn_under_way_of_another_goes_on(store: SqlStore, talk: Talk) -> None:
     await talk.answered(await talk.heard(MO, "hello"))
     ann = await talk.heard(ANN, "hi")
     turn = await talk.begun([ann])
@@ -222,7 +221,7 @@ async def test_the_turn_under_way_of_another_goes_on(store: SqliteStore, talk: T
 
 
 async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_was_posted(
-    store: SqliteStore, talk: Talk
+    store: SqlStore, talk: Talk
 ) -> None:
     mo, ann, bob = [await talk.heard(author, "hi") for author in (MO, ANN, BOB)]
     quiet = await store.begin_turn(ROOM, 0, "pixi", (mo.id, ann.id))
@@ -238,19 +237,17 @@ async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_w
     assert (await store.load(ROOM)).waiting == (), "it would be answered twice"
 
 
-async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(
-    store: SqliteStore, talk: Talk
-) -> None:
+async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(store: SqlStore, talk: Talk) -> None:
     """Whoever begins it still had the message in mind."""
     mo = await talk.heard(MO, "hello")
     await store.forget(MO.id)
     turn = await talk.begun([mo])
     assert not await store.end_turn(turn, (talk.line(mo), SILENT), "stop", 1, Usage())
-    assert await store.load(ROOM) == SavedConversation(0, (), (), ())
+    assert await store.load(ROOM) == SavedConversation(0, (), (), (), revision=1)
 
 
 async def test_acts_of_a_turn_that_was_overtaken_can_be_settled_even_after_a_reset(
-    store: SqliteStore, talk: Talk
+    store: SqlStore, talk: Talk
 ) -> None:
     turn = await store.begin_turn(ROOM, 0, "pixi", ((await talk.heard(MO, "hi")).id,))
     await store.intend(turn, 0, "send", "hello")
@@ -261,7 +258,7 @@ async def test_acts_of_a_turn_that_was_overtaken_can_be_settled_even_after_a_res
     assert await store.turn_behind("", "900") is None
 
 
-async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: SqliteStore, talk: Talk) -> None:
+async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: SqlStore, talk: Talk) -> None:
     mo = await talk.heard(MO, "hello")
     await store.forget(MO.id)
     assert await store.receive(mo) is None
@@ -270,7 +267,7 @@ async def test_a_forgotten_message_is_still_known_and_numbers_go_on(store: Sqlit
     assert [message.text for message in (await store.load(ROOM)).waiting] == ["me again"]
 
 
-async def test_to_forget_twice_or_a_stranger_changes_nothing(store: SqliteStore, talk: Talk) -> None:
+async def test_to_forget_twice_or_a_stranger_changes_nothing(store: SqlStore, talk: Talk) -> None:
     lines = await talk.answered(await talk.heard(ANN, "hi"))
     await talk.answered(await talk.heard(MO, "hi"))
     assert await store.forget(MO.id) == (ROOM,)
@@ -280,7 +277,7 @@ async def test_to_forget_twice_or_a_stranger_changes_nothing(store: SqliteStore,
     assert await talk.lines() == tuple(lines)
 
 
-async def test_a_picture_that_another_showed_too_stays(store: SqliteStore, talk: Talk) -> None:
+async def test_a_picture_that_another_showed_too_stays(store: SqlStore, talk: Talk) -> None:
     await talk.heard(MO, "look", images=(CAT, SECRET))
     ann = await talk.heard(ANN, "i have it too", images=(CAT,))
     await store.forget(MO.id)
@@ -292,11 +289,11 @@ async def test_a_store_in_memory_forgets_too() -> None:
     talk = Talk(store)
     await talk.answered(await talk.heard(MO, "hello"))
     assert await store.forget(MO.id) == (ROOM,)
-    assert await store.load(ROOM) == SavedConversation(0, (), (), ())
+    assert await store.load(ROOM) == SavedConversation(0, (), (), (), revision=1)
     await store.close()
 
 
-async def test_forgetting_waits_for_nobody_and_loses_nobody(store: SqliteStore, talk: Talk) -> None:
+async def test_forgetting_waits_for_nobody_and_loses_nobody(store: SqlStore, talk: Talk) -> None:
     """Messages arrive and turns are recorded while somebody is forgotten again and again."""
     turn = await talk.begun([await talk.heard(ANN, "hi")])
     calls = [talk.heard(ANN if number % 2 else MO, str(number)) for number in range(100)]
@@ -311,7 +308,7 @@ async def test_forgetting_waits_for_nobody_and_loses_nobody(store: SqliteStore, 
 # Telling.
 
 
-async def test_a_person_is_told_all_that_is_kept_of_them(store: SqliteStore, talk: Talk) -> None:
+async def test_a_person_is_told_all_that_is_kept_of_them(store: SqlStore, talk: Talk) -> None:
     overheard = await talk.heard(MO, "hm", addressed=False)
     asked = await talk.heard(MO, "half \ud83d a pair 🥞", images=(CAT,))
     await talk.answered(await talk.heard(ANN, "and me?"), overheard, asked, reply="look at that")
@@ -360,9 +357,7 @@ async def test_a_person_is_told_all_that_is_kept_of_them(store: SqliteStore, tal
     assert "hello" not in json.dumps(told), "what others wrote is not theirs to see"
 
 
-async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(
-    store: SqliteStore, talk: Talk
-) -> None:
+async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: SqlStore, talk: Talk) -> None:
     await talk.answered(await talk.heard(MO, "hello"))
     await store.forget(MO.id)
     for person in (MO.id, "99"):
@@ -370,5 +365,125 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(
             "person": person,
             "conversations": [],
             "done_for_you": [],
+            "usage": [],
             "memories": [],
         }
+
+
+async def test_people_are_found_by_their_id_or_by_a_name(store: SqlStore, talk: Talk) -> None:
+    await talk.heard(ANN, "hi")
+    await talk.heard(replace(ANN, name="Annie"), "it is me")
+    await talk.heard(replace(BOB, name="ANN "), "me too")
+    await store.remember(Memory(0, "Pixi", ANN.id, "", ROOM, "all", "likes tea", 1.0))
+    (by_id,) = await store.people(ANN.id)
+    assert by_id == Known(ANN.id, ("Annie", "ann"), 2, 1, 1, 0)
+    assert [known.id for known in await store.people("Ann")] == [ANN.id, BOB.id]
+    assert await store.people("nobody") == await store.people("") == ()
+
+
+async def test_a_turn_that_holds_words_that_were_forgotten_is_not_begun(store: SqlStore, talk: Talk) -> None:
+    before = (await store.load(ROOM)).revision
+    message = await talk.heard(ANN, "hi")
+    await talk.heard(MO, "a secret")
+    assert await store.forget(MO.id) == (ROOM,)
+    with pytest.raises(StoreOutdated, match="Words were taken out of"):
+        await store.begin_turn(ROOM, 0, "pixi", (message.id,), revision=before)
+    told = await store.forgotten(before)
+    assert (told.conversations, told.revision) == ((ROOM,), (await store.load(ROOM)).revision)
+    assert await store.begin_turn(ROOM, 0, "pixi", (message.id,), revision=told.revision)
+
+
+async def test_nothing_is_remembered_in_a_turn_in_which_somebody_was_forgotten(
+    store: SqlStore, talk: Talk
+) -> None:
+    messages = [await talk.heard(ANN, "hi"), await talk.heard(MO, "a secret")]
+    await talk.begun(messages)
+    fact = Memory(0, "Pixi", ANN.id, "", ROOM, "all", "knows a secret", 1.0)
+    await store.remember(replace(fact, text="says hi"), message_id=messages[0].id)
+    await store.forget(MO.id)
+    with pytest.raises(StoreError, match="Somebody was forgotten meanwhile"):
+        await store.remember(fact, message_id=messages[0].id)
+    assert [memory.text for memory in await store.memories(ANN.id, "Pixi")] == ["says hi"]
+
+
+@in_a_file
+async def test_a_picture_that_is_missing_is_told(store: SqlStore, talk: Talk, tmp_path: Path) -> None:
+    await talk.heard(ANN, "look", images=(CAT,))
+    with closing(sqlite3.connect(tmp_path / "pixi.db")) as other, other:
+        other.execute("DELETE FROM pictures")
+    with pytest.raises(StoreError, match="A picture of 'discord:1:7:pixi' is missing from the store"):
+        await store.load(ROOM)
+
+
+async def test_a_person_of_many_turns_is_forgotten_and_told_of_with_few_statements(
+    store: SqlStore, talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To ask a server for each turn takes seconds, in which nobody else can write."""
+    turns = 240
+    for number in range(turns):
+        heard = [await talk.heard(MO, f"canary {number}"), await talk.heard(ANN, "hello")]
+        await talk.answered(*(heard if number % 3 else heard[:1]))
+        if number % 3 == 0:
+            await talk.answered(heard[1], reply="nothing of the kind")
+    statements: list[str] = []
+    forget, export = people.forget, told.export
+    monkeypatch.setattr(people, "forget", lambda db, person: forget(Counted(db, statements), person))
+    monkeypatch.setattr(told, "export", lambda db, person: export(Counted(db, statements), person))
+    assert len((await store.export(MO.id))["conversations"][0]["answers"]) == turns
+    assert len(statements) < turns / 3
+    statements.clear()
+    assert await store.forget(MO.id) == (ROOM,)
+    assert len(statements) < turns / 2
+    left = await talk.lines()
+    assert not any("canary" in line.text for line in left)
+    assert [line.text for line in left].count(SILENCE) == turns * 2 // 3
+    assert [line.text for line in left].count("[SEND: nothing of the kind]") == turns // 3
+
+
+async def test_replies_of_later_turns_that_repeat_or_name_somebody_go_too(
+    store: SqlStore, talk: Talk
+) -> None:
+    await talk.answered(await talk.heard(ANN, "who likes mountains?"), reply="nobody said porcupine yet")
+    await talk.answered(await talk.heard(MO, "I keep a hedgehog, a porcupine, and love mountains"))
+    replies = ("a hedgehog, I hear", "ask Mo the canary", "mountains are fine", "a porcupine")
+    for reply in replies:
+        heard = await talk.heard(ANN, "and now?")
+        await talk.answered(heard, reply=reply)
+    await store.forget(MO.id)
+    lines = await talk.lines()
+    said = [line.text for line in lines if isinstance(line, AssistantLine) and line.text]
+    assert said == [
+        "[SEND: nobody said porcupine yet]",
+        *(SILENCE, SILENCE),
+        "[SEND: mountains are fine]",  # others spoke of them as well
+        "[SEND: a porcupine]",  # the persona knew the word before
+    ]
+    assert not any("hedgehog" in line.text or "canary" in line.text for line in lines)
+    assert sum(isinstance(line, ToolLine) for line in lines) == 3, "a call goes with its result"
+    for number in (3, 4):
+        assert await store.turn_behind("discord:", f"post {number}") is None
+
+
+async def test_an_answer_that_was_put_off_tells_of_nobody(store: SqlStore, talk: Talk) -> None:
+    """Its message waits for another turn: whom the acts on record were meant for is known no more."""
+    turn = await talk.begun([await talk.heard(MO, "hi")], "a canary, Mo")
+    assert await store.end_turn(turn, (), "cancelled", 1, Usage())
+    record = await store.turn_behind("discord:", f"post {turn}")
+    assert record is not None
+    assert [(effect.outcome, effect.payload) for effect in record.effects] == [("done", "")]
+
+
+class Counted:
+    """A database that notes what it is asked."""
+
+    def __init__(self, db: Database, statements: list[str]) -> None:
+        self._db = db
+        self._statements = statements
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        self._statements.append(statement)
+        return self._db.execute(statement, values)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        self._statements.append(statement)
+        return self._db.executemany(statement, rows)

@@ -2,15 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
-
-import pytest
+from collections.abc import Sequence
 
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store.sqlite import SqliteStore
+from pixi.store.opening import open_store
+from pixi.store.sql import SqlStore
 from pixi.store.store import Effect, Place, Tally
 
 ROOM = "discord:1:7:pixi"
@@ -19,15 +17,8 @@ LINES: tuple[Line, ...] = (UserLine("> hi", (Image("image/png", b"cat"),)), Assi
 NO_USAGE = Usage()
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    store = await SqliteStore.open(tmp_path / "pixi.db")
-    yield store
-    await store.close()
-
-
 async def said(
-    store: SqliteStore,
+    store: SqlStore,
     name: str,
     *,
     room: str = ROOM,
@@ -48,7 +39,7 @@ async def said(
     return turn
 
 
-async def begun_again(store: SqliteStore, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
+async def begun_again(store: SqlStore, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
     """An attempt that came to nothing, and the one after it, which is under way."""
     await store.receive(Message(name, ROOM, Author(name, "mo"), "hi", 1.0))
     turn = await store.begin_turn(ROOM, 0, "pixi", (name,))
@@ -56,7 +47,7 @@ async def begun_again(store: SqliteStore, name: str, usage: Usage = NO_USAGE, co
     await store.begin_turn(ROOM, 0, "pixi", (name,))
 
 
-async def test_a_post_leads_to_its_turn(store: SqliteStore) -> None:
+async def test_a_post_leads_to_its_turn(store: SqlStore) -> None:
     await said(store, "1", posted="900")
     before = time.time()
     turn = await said(store, "3", overheard=["2"], posted="901", usage=Usage(30, 20, 10), cost=0.25)
@@ -70,7 +61,7 @@ async def test_a_post_leads_to_its_turn(store: SqliteStore) -> None:
     assert record.effects == (Effect(turn, 0, "send", "hello", "done", "901", 3),)
 
 
-async def test_only_posts_under_the_prefix_are_known(store: SqliteStore) -> None:
+async def test_only_posts_under_the_prefix_are_known(store: SqlStore) -> None:
     await said(store, "1", posted="900")
     assert await store.turn_behind("discord:2:", "900") is None
     assert await store.turn_behind("discord:1:", "999") is None
@@ -78,7 +69,7 @@ async def test_only_posts_under_the_prefix_are_known(store: SqliteStore) -> None
     assert await store.turn_behind("discord:1:", "900") is None, "it was forgotten"
 
 
-async def test_a_turn_under_way_has_a_record_too(store: SqliteStore) -> None:
+async def test_a_turn_under_way_has_a_record_too(store: SqlStore) -> None:
     await store.receive(Message("1", ROOM, Author("11", "mo"), "hi", 1.0))
     turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "hello")
@@ -94,7 +85,7 @@ async def test_a_turn_under_way_has_a_record_too(store: SqliteStore) -> None:
     )
 
 
-async def test_the_last_turns_come_oldest_first(store: SqliteStore) -> None:
+async def test_the_last_turns_come_oldest_first(store: SqlStore) -> None:
     ids = [await said(store, str(number)) for number in range(5)]
     await said(store, "9", room="discord:1:8:pixi")
     await begun_again(store, "10")
@@ -103,14 +94,14 @@ async def test_the_last_turns_come_oldest_first(store: SqliteStore) -> None:
     assert await store.turns(ROOM, 0) == await store.turns(ROOM, -1) == await store.turns("new", 5) == ()
 
 
-async def test_turns_that_were_forgotten_have_no_lines(store: SqliteStore) -> None:
+async def test_turns_that_were_forgotten_have_no_lines(store: SqlStore) -> None:
     await said(store, "1")
     await store.reset(ROOM)
     (record,) = await store.turns(ROOM, 5)
     assert (record.people, record.lines, record.effects) == ((), (), ())
 
 
-async def test_the_tally_counts_tokens_and_the_known_costs(store: SqliteStore) -> None:
+async def test_the_tally_counts_tokens_and_the_known_costs(store: SqlStore) -> None:
     start = time.time()
     assert await store.tally("", 0.0) == Tally(0, Usage(), 0.0)
     await said(store, "1", usage=Usage(10, 5, 2), cost=0.5)
@@ -123,7 +114,7 @@ async def test_the_tally_counts_tokens_and_the_known_costs(store: SqliteStore) -
     assert (await store.tally("", 0.0)).turns == 5
 
 
-async def test_what_people_chose_for_a_channel_is_kept(store: SqliteStore, tmp_path: Path) -> None:
+async def test_what_people_chose_for_a_channel_is_kept(store: SqlStore, url: str) -> None:
     here, there = "discord:1:7:", "discord:1:8:"
     assert await store.places() == {}
     chosen = Place(("pixi", "a, \"strange\" 'näme'"), "smart", home=True)
@@ -131,7 +122,7 @@ async def test_what_people_chose_for_a_channel_is_kept(store: SqliteStore, tmp_p
     await store.set_place(here, chosen)
     await store.set_place(there, Place(home=True))
     await store.reset(f"{here}pixi")
-    again = await SqliteStore.open(tmp_path / "pixi.db")
+    again = await open_store(url)
     assert await again.places() == {here: chosen, there: Place(home=True)}
     await again.close()
     await store.set_place(there, Place())
@@ -139,7 +130,7 @@ async def test_what_people_chose_for_a_channel_is_kept(store: SqliteStore, tmp_p
     assert await store.places() == {here: chosen}
 
 
-async def test_watermarks_only_rise(store: SqliteStore) -> None:
+async def test_watermarks_only_rise(store: SqlStore) -> None:
     assert await store.watermarks("") == {}
     await store.mark({"discord:1:7:": 5, "discord:1:8:": 2**62, "discord:2:7:": 1})
     await store.mark({"discord:1:7:": 4, "discord:1:8:": 7, "discord:2:7:": 9})
@@ -150,7 +141,7 @@ async def test_watermarks_only_rise(store: SqliteStore) -> None:
     assert (await store.watermarks(""))["discord:1:7:"] == 6
 
 
-async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(store: SqliteStore) -> None:
+async def test_a_watermark_that_is_counted_up_meanwhile_is_kept_as_it_was_asked(store: SqlStore) -> None:
     counted = {"a": 1}
     task = asyncio.create_task(store.mark(counted))
     await asyncio.sleep(0)

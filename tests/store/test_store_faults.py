@@ -11,7 +11,8 @@ import pytest
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.message import Author, Message
 from pixi.store import schema
-from pixi.store.sqlite import SqliteStore, open_store
+from pixi.store.opening import open_existing, open_store
+from pixi.store.sqlite import SqliteStore
 
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
 
@@ -147,6 +148,23 @@ async def test_a_file_that_stays_locked(tmp_path: Path, monkeypatch: pytest.Monk
     await store.close()
 
 
+async def test_a_file_that_somebody_reads_while_its_log_is_to_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "LOCK_SECONDS", 0.1)
+    path = tmp_path / "pixi.db"
+    await (await SqliteStore.open(path)).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM messages").fetchone()
+        assert "another program kept it locked" in await refusal(path)
+        other.execute("ROLLBACK")
+    store = await SqliteStore.open(path)
+    assert await store.receive(MESSAGE)
+    await store.close()
+
+
 async def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "pixi.db")
     await store.receive(MESSAGE)
@@ -173,6 +191,13 @@ async def test_urls_of_no_store(url: str) -> None:
     assert "canary" not in str(caught.value)
 
 
-async def test_postgresql_is_told_to_come_later() -> None:
-    with pytest.raises(ConfigError, match="comes in a later version"):
-        await open_store("postgresql://me:canary@host/db")
+async def test_to_look_makes_no_file(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/pixi.db"
+    assert await open_existing(url, print) is None
+    assert await open_existing(":memory:", print) is None
+    assert not list(tmp_path.iterdir())
+    await (await open_store(url)).close()
+    store = await open_existing(url, print)
+    assert store is not None
+    assert store.name == f"{tmp_path}/pixi.db"
+    await store.close()

@@ -1,25 +1,22 @@
-"""What outlives a killed process, and several processes on one file."""
+"""What outlives a killed process, and several processes on one database."""
 
 import asyncio
 import signal
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 from pixi.core.message import Author, Message
-from pixi.store.sqlite import SqliteStore
+from pixi.store.opening import open_store
 from pixi.store.store import Effect
 
 KILLED = """
 import asyncio, os, signal, sys
 from pixi.core.message import Author, Message
-from pixi.store.sqlite import SqliteStore
+from pixi.store.opening import open_store
 
 async def main():
-    store = await SqliteStore.open(sys.argv[1])
+    store = await open_store(sys.argv[1])
     await store.receive(Message("1", "room", Author("1", "mo"), "hi", 0.5))
     turn = await store.begin_turn("room", 0, "pixi", ("1",))
     await store.intend(turn, 0, "note", "done before")
@@ -33,10 +30,10 @@ asyncio.run(main())
 WRITER = """
 import asyncio, sys
 from pixi.core.message import Author, Message
-from pixi.store.sqlite import SqliteStore
+from pixi.store.opening import open_store
 
 async def main():
-    store = await SqliteStore.open(sys.argv[1])
+    store = await open_store(sys.argv[1])
     for number in range(100):
         message = Message(f"{sys.argv[2]}-{number}", "room", Author("1", "mo"), "hi", 0.5)
         assert await store.receive(message)
@@ -46,11 +43,10 @@ asyncio.run(main())
 """
 
 
-async def test_a_kill_between_intent_and_outcome_shows(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
-    killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED, str(path)], check=False)
+async def test_a_kill_between_intent_and_outcome_shows(url: str) -> None:
+    killed = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", KILLED, url], check=False)
     assert killed.returncode == -signal.SIGKILL
-    store = await SqliteStore.open(path)
+    store = await open_store(url)
     saved = await store.load("room")
     await store.close()
     assert saved.waiting == ()
@@ -62,21 +58,20 @@ async def test_a_kill_between_intent_and_outcome_shows(tmp_path: Path) -> None:
     )
 
 
-async def test_processes_share_a_file_that_all_of_them_make(tmp_path: Path) -> None:
-    path = tmp_path / "pixi.db"
+async def test_processes_share_a_database_that_all_of_them_make(url: str) -> None:
     writers = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, str(path), name) for name in "abc"
+        await asyncio.create_subprocess_exec(sys.executable, "-c", WRITER, url, name) for name in "abc"
     ]
     assert [await writer.wait() for writer in writers] == [0, 0, 0]
-    with closing(sqlite3.connect(path)) as database:
-        numbers = database.execute("SELECT number FROM messages ORDER BY position").fetchall()
-        assert numbers == [(number,) for number in range(1, 301)], "none twice, and in the order of arrival"
-        assert database.execute("PRAGMA quick_check").fetchone() == ("ok",)
+    store = await open_store(url)
+    numbers = [message.number for message in (await store.load("room")).waiting]
+    assert numbers == [*range(1, 301)], "none twice, and in the order of arrival"
+    await store.check()
+    await store.close()
 
 
-async def test_what_one_process_commits_another_sees(tmp_path: Path) -> None:
-    one = await SqliteStore.open(tmp_path / "pixi.db")
-    two = await SqliteStore.open(tmp_path / "pixi.db")
+async def test_what_one_process_commits_another_sees(url: str) -> None:
+    one, two = await open_store(url), await open_store(url)
     message = Message("1", "room", Author("1", "mo"), "hi", 0.5)
     assert await one.receive(message)
     assert not await two.receive(message)
@@ -85,3 +80,15 @@ async def test_what_one_process_commits_another_sees(tmp_path: Path) -> None:
     assert (await two.load("room")).generation == 1
     await one.close()
     await two.close()
+
+
+async def test_processes_that_take_the_same_message_begin_one_turn(url: str) -> None:
+    stores = [await open_store(url) for _ in range(4)]
+    await stores[0].receive(Message("1", "room", Author("1", "mo"), "hi", 0.5))
+    begun = [store.begin_turn("room", 0, "pixi", ("1",)) for store in stores]
+    told = await asyncio.gather(*begun, return_exceptions=True)
+    assert len([turn for turn in told if isinstance(turn, int)]) == 1
+    assert all("is not waiting" in str(error) for error in told if not isinstance(error, int))
+    assert len((await stores[3].load("room")).unfinished) == 1
+    for store in stores:
+        await store.close()

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from pixi.core.errors import StoreError
-from pixi.store.writer import Writer
+from pixi.store.database import Database
+from pixi.store.sqlite_connection import SqliteConnection
+from pixi.store.writer import Row, Writer
 
 
 @pytest.fixture
@@ -19,12 +21,12 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
     return raised
 
 
-def memory() -> sqlite3.Connection:
-    return sqlite3.connect(":memory:", isolation_level=None)
+def memory() -> SqliteConnection:
+    return SqliteConnection(sqlite3.connect(":memory:", isolation_level=None), None)
 
 
-def raising(error: Exception) -> Callable[[sqlite3.Connection], None]:
-    def operation(connection: sqlite3.Connection) -> None:
+def raising(error: Exception) -> Callable[[Database], None]:
+    def operation(db: Database) -> None:
         raise error
 
     return operation
@@ -44,8 +46,42 @@ async def test_a_fault_in_an_operation_ends_the_store_and_tells_all_who_wait(
     assert ends == [KeyError]
 
 
+async def test_whoever_came_after_the_fault_is_told_too(ends: list[type[BaseException]]) -> None:
+    may_fail = threading.Event()
+
+    def failing(db: Database) -> None:
+        may_fail.wait(5)
+        raise KeyError
+
+    writer = Writer("test", memory)
+    await writer.open()
+    calls: list[asyncio.Task[None]] = []
+    for operation in (failing, lambda db: None, lambda db: None):
+        calls.append(asyncio.create_task(writer.ask(operation)))
+        await asyncio.sleep(0.02)  # the thread has begun with the first
+    may_fail.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert ["stopped working" in str(result) for result in results] == [True] * 3
+    await writer.close()
+    assert ends == [KeyError]
+
+
+async def test_rows_are_written_together_in_a_transaction_and_alone_without_one() -> None:
+    written: list[list[int]] = []
+
+    def write(db: Database, values: list[int]) -> None:
+        written.append(values)
+
+    writer = Writer("test", memory)
+    await writer.open()
+    await asyncio.gather(*(writer.ask(Row(write, number)) for number in range(3)))
+    await writer.ask(Row(write, 3), alone=True)
+    await writer.close()
+    assert written == [[0, 1, 2], [3]]
+
+
 async def test_a_fault_while_opening_is_told(ends: list[type[BaseException]]) -> None:
-    def broken() -> sqlite3.Connection:
+    def broken() -> SqliteConnection:
         raise KeyError
 
     writer = Writer("test", broken)
@@ -58,7 +94,7 @@ async def test_a_fault_while_opening_is_told(ends: list[type[BaseException]]) ->
 async def test_an_opening_that_is_cancelled_leaves_no_thread() -> None:
     held = threading.Event()
 
-    def slow() -> sqlite3.Connection:
+    def slow() -> SqliteConnection:
         held.wait(5)
         return memory()
 
@@ -75,22 +111,30 @@ async def test_an_opening_that_is_cancelled_leaves_no_thread() -> None:
 async def test_calls_made_together_are_one_transaction() -> None:
     statements: list[str] = []
 
-    def traced() -> sqlite3.Connection:
-        connection = memory()
+    def traced() -> SqliteConnection:
+        connection = sqlite3.connect(":memory:", isolation_level=None)
         connection.execute("CREATE TABLE t (n)")
         connection.set_trace_callback(statements.append)
-        return connection
+        return SqliteConnection(connection, None)
 
     writer = Writer("test", traced)
     await writer.open()
-    first_may_end = threading.Event()
-    first = asyncio.create_task(writer.ask(lambda db: first_may_end.wait(5)))
-    await asyncio.sleep(0.02)
-    rest = [
-        asyncio.create_task(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
-        for _ in range(9)
-    ]
+    begun, first_may_end = threading.Event(), threading.Event()
+
+    def hold(db: Database) -> bool:
+        begun.set()
+        return first_may_end.wait(5)
+
+    first = asyncio.create_task(writer.ask(hold))
+    await asyncio.to_thread(begun.wait, 5)
+    rest = []
+    for _ in range(9):
+        rest.append(
+            asyncio.create_task(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
+        )
+        await asyncio.sleep(0)  # a round of the loop for each: they wait in several portions
     await asyncio.sleep(0)
+    await asyncio.sleep(0)  # the last was handed over, too
     first_may_end.set()
     await asyncio.gather(first, *rest)
     await writer.close()
@@ -101,14 +145,16 @@ async def test_calls_made_together_are_one_transaction() -> None:
 async def test_what_is_asked_alone_stands_in_no_transaction_and_in_its_place() -> None:
     seen: list[tuple[str, bool]] = []
 
-    def noting(name: str) -> Callable[[sqlite3.Connection], str]:
-        def operation(connection: sqlite3.Connection) -> str:
-            seen.append((name, connection.in_transaction))
+    raw = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+    def noting(name: str) -> Callable[[Database], str]:
+        def operation(db: Database) -> str:
+            seen.append((name, raw.in_transaction))
             return name
 
         return operation
 
-    writer = Writer("test", memory)
+    writer = Writer("test", lambda: SqliteConnection(raw, None))
     await writer.open()
     calls = [writer.ask(noting(name), alone=name in "bcf") for name in "abcdef"]
     failing = writer.ask(raising(ValueError("odd")), alone=True)

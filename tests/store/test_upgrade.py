@@ -1,4 +1,4 @@
-"""A file of version 1, made by its own statements, keeps everything and can do what is new."""
+"""A file of an older version, made by its own statements, keeps everything and can do what is new."""
 
 import hashlib
 import sqlite3
@@ -12,7 +12,7 @@ from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store import schema
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Effect, UnfinishedTurn
+from pixi.store.store import Effect, Place, UnfinishedTurn
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann \ud83d", True)
@@ -42,9 +42,12 @@ ELSEWHERE = body(
 UNANSWERED = ELSEWHERE.replace(b'"2"', b'"4"').replace(b'"other"', b'"discord:1:7:pixi"')
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """The file. Ids of messages were 1, 2 (elsewhere), 3, 4, and 5, which a reset forgot."""
+@pytest.fixture(params=[1, 2, 3])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The file, written by version 1 and maybe upgraded since.
+
+    Ids of messages were 1, 2 (elsewhere), 3, 4, and 5, which a reset forgot.
+    """
     path = tmp_path / "pixi.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for statement in schema.MIGRATIONS[0]:
@@ -81,6 +84,10 @@ def old(tmp_path: Path) -> Path:
         db.execute("INSERT INTO effects VALUES (1, 0, 'send', ?, 'done', '900')", (b"hello",))
         db.execute("INSERT INTO effects VALUES (2, 0, 'send', ?, NULL, NULL)", (b"yes",))
         db.execute("INSERT INTO pictures VALUES (?, ?, ?)", (ROOM, DIGEST, CAT.data))
+        for version in range(1, request.param):
+            for statement in schema.MIGRATIONS[version]:
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {version + 1}")
     return path
 
 
@@ -144,11 +151,11 @@ async def test_a_damaged_message_does_not_keep_the_rest_from_being_upgraded(old:
     await store.close()
 
 
-async def test_an_upgrade_that_is_broken_off_leaves_version_1(
+async def test_an_upgrade_that_is_broken_off_leaves_the_old_version(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broken = (*schema.MIGRATIONS[1], "CREATE TABLE turns (id)")
-    monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], broken))
+    broken = (*schema.MIGRATIONS[-1], "CREATE TABLE turns (id)")
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS[:-1], broken))
     with pytest.raises(Exception, match="already exists"):
         await SqliteStore.open(old)
     monkeypatch.undo()
@@ -157,7 +164,29 @@ async def test_an_upgrade_that_is_broken_off_leaves_version_1(
     await store.close()
 
 
-def test_the_statements_of_version_1_are_as_they_were() -> None:
+@pytest.mark.parametrize("old", [3], indirect=True)
+async def test_what_people_chose_and_were_remembered_by_is_still_there(old: Path) -> None:
+    with closing(sqlite3.connect(old)) as db, db:
+        db.execute("INSERT INTO places VALUES ('discord:1:7:', '[\"ann\"]', '', 1)")
+        db.execute("INSERT INTO watermarks VALUES ('discord:1:7:', 900)")
+        memory = (1, "pixi", "11", "g", ROOM, "all", "likes tea", 5.0, 2)
+        db.execute(f"INSERT INTO memories VALUES ({', '.join('?' * 9)})", memory)
+        deed = (1, 5.0, 1.0, ROOM, "g", 1, "pixi", "11", "ban", "{}", "", "done")
+        db.execute(f"INSERT INTO audit VALUES ({', '.join('?' * 12)})", deed)
+    store = await SqliteStore.open(old)
+    assert await store.places() == {"discord:1:7:": Place(("ann",), home=True)}
+    assert await store.watermarks("") == {"discord:1:7:": 900}
+    assert [memory.text for memory in await store.memories("11", "pixi")] == ["likes tea"]
+    assert [record.deed.tool for record in await store.audit(9)] == ["ban"]
+    assert ROOM in await store.forget("11")
+    assert await store.memories("11", "pixi") == ()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "begins"), [(1, "4ebe202e756ffeca"), (2, "aafafb38213d4261"), (3, "6cc11aba38fdd8e6")]
+)
+def test_the_statements_of_released_versions_are_as_they_were(version: int, begins: str) -> None:
     """Files out there were made by them; what changes goes into a version of its own."""
-    digest = hashlib.sha256("\n".join(schema.MIGRATIONS[0]).encode()).hexdigest()
-    assert digest[:16] == "4ebe202e756ffeca"
+    digest = hashlib.sha256("\n".join(schema.MIGRATIONS[version - 1]).encode()).hexdigest()
+    assert digest.startswith(begins)

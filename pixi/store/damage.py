@@ -1,0 +1,262 @@
+"""Opens a store's file. One of ours that is damaged is set aside, never replaced in silence."""
+
+import os
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from pixi.core.errors import ConfigError
+from pixi.store import schema
+from pixi.store.faults import Damaged, opening_error
+from pixi.store.salvage import carry_over
+from pixi.store.schema import APPLICATION, connect
+
+Tell = Callable[[str], None]
+
+LOOK_SECONDS = 0.5
+"""How long a start may look whether a file is whole that was not closed as it should be."""
+
+_SHARED_LOCK = 0x40000002, 510
+"""The bytes that SQLite locks, from where and how many, for as long as somebody has a file open."""
+
+_WORDS = {
+    "messages": ("message", "messages"),
+    "lines": ("line of a talk", "lines of talks"),
+    "memories": ("memory", "memories"),
+}
+Identity = tuple[int, int] | None
+
+
+def open_whole(path: Path | None, tell: Tell) -> sqlite3.Connection:
+    """Open a file, see `connect`; None: a store in memory.
+
+    One of ours that turns out to be damaged is set aside under another name, with all that belongs to it,
+    and what can be read of it is carried over. Damage deep in a file that was closed as it should be is not
+    looked for: whoever meets it calls `suspect`.
+
+    Args:
+        path: the file.
+        tell: told in a line what was set aside, why, and what was carried over.
+
+    Raises:
+        ConfigError: see `connect`; or the damaged file is in use, or cannot be set aside.
+    """
+    if path is None:
+        return connect(None)
+    deadline = time.monotonic() + schema.LOCK_SECONDS
+    while True:
+        found = identity(path)
+        try:
+            connection = _looked_at(path)
+        except Damaged as damaged:
+            if not _is_ours(path):
+                raise
+            if time.monotonic() > deadline:
+                raise ConfigError(
+                    f"The store {path} is damaged again and again; see to its disk."
+                ) from damaged
+            _set_aside(path, found, tell)
+        else:
+            if found in (None, identity(path)):
+                return connection
+            connection.close()  # another process set it aside in this moment
+
+
+def suspect(path: Path) -> None:
+    """Have the next start look through the whole file."""
+    with suppress(OSError):
+        os.close(os.open(_beside(path, "-suspect"), os.O_CREAT | os.O_WRONLY, 0o600))
+
+
+def set_aside_before(path: Path) -> list[Path]:
+    """The damaged files that lie beside a store, oldest first."""
+    names = sorted(path.parent.glob(f"{path.name}.damaged-*")) if path.parent.is_dir() else []
+    return [name for name in names if not name.name.endswith("-wal")]
+
+
+def _looked_at(path: Path) -> sqlite3.Connection:
+    """An open connection to a file that is whole, as far as was looked."""
+    met = identity(_beside(path, "-suspect")) is not None
+    doubtful = met or _has_log(path)
+    connection = connect(path)
+    try:
+        if doubtful and not _is_whole(connection, None if met else LOOK_SECONDS):
+            raise Damaged(f"The store {path} is damaged.")
+    except sqlite3.Error as error:
+        connection.close()
+        raise opening_error(error, str(path)) from None
+    except BaseException:
+        connection.close()
+        raise
+    _beside(path, "-suspect").unlink(missing_ok=True)
+    return connection
+
+
+def _has_log(path: Path) -> bool:
+    """Whether the last process did not close the file as it should be, or another one has it open."""
+    try:
+        return _beside(path, "-wal").stat().st_size > 0
+    except (OSError, ValueError):  # ValueError: a zero byte in the path
+        return False
+
+
+def _is_whole(connection: sqlite3.Connection, seconds: float | None) -> bool:
+    """Whether the file is well; what could not be seen in that time counts as well."""
+    over = threading.Event()
+
+    def stop() -> None:
+        over.set()
+        with suppress(sqlite3.ProgrammingError):
+            connection.interrupt()
+
+    timer = None if seconds is None else threading.Timer(seconds, stop)
+    if timer is not None:
+        timer.daemon = True
+        timer.start()
+    try:
+        return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)) or over.is_set()
+    except sqlite3.Error:
+        if not over.is_set():
+            raise
+        return True
+    finally:
+        if timer is not None:
+            timer.cancel()
+            timer.join()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the header still tells that the file is a store, and not a database of another's."""
+    try:
+        with path.open("rb") as file:
+            return int.from_bytes(file.read(72)[68:72]) == APPLICATION
+    except OSError:
+        return False
+
+
+def _set_aside(path: Path, found: Identity, tell: Tell) -> None:
+    """Move the file away, and put one in its place that holds what could be read.
+
+    Nothing is done where another process was quicker.
+
+    Raises:
+        ConfigError: another process has it open, or it cannot be moved or replaced.
+    """
+    new, aside = _beside(path, "-mending"), _free_name(path)
+    try:
+        with _alone(path):
+            if identity(path) != found:
+                return
+            _in_use_by_nobody(path)
+            path.chmod(0o600)  # and so for what is made beside it
+            try:
+                counts = _rescued(path, new)
+                _exchange(path, new, aside)
+            finally:
+                for leftover in (new, _beside(new, "-journal")):
+                    leftover.unlink(missing_ok=True)
+            for ending in ("-suspect", "-lock"):
+                _beside(path, ending).unlink(missing_ok=True)
+    except sqlite3.Error as error:
+        if identity(path) != found:
+            return  # the lock went with the file
+        raise opening_error(error, str(path)) from None
+    except OSError as error:
+        raise ConfigError(
+            f"The store {path} is damaged, and cannot be set aside ({error.strerror}); "
+            "mend the permissions of its folder."
+        ) from None
+    tell(f"The store {path} was damaged. It is kept as {aside}; {_carried(counts)}.")
+
+
+def _carried(counts: Mapping[str, int]) -> str:
+    told = [
+        f"{counts[table]:,} {one if counts[table] == 1 else more}"
+        for table, (one, more) in _WORDS.items()
+        if counts.get(table)
+    ]
+    if not told:
+        return "nothing in it could be read, so that all talks begin anew"
+    return f"carried over is what could be read: {', '.join(told)}"
+
+
+def _rescued(path: Path, new: Path) -> dict[str, int]:
+    """Make a new file of what can be read; gives how many rows of each table."""
+    new.unlink(missing_ok=True)
+    os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with closing(sqlite3.connect(new, isolation_level=None)) as connection:
+        return carry_over(path, connection)
+
+
+def _exchange(path: Path, new: Path, aside: Path) -> None:
+    """Put the new file in the place of the old one.
+
+    Should the power fail in between, the next start finds the old one, and looks through it.
+    """
+    suspect(path)
+    _in_use_by_nobody(path)
+    _beside(path, "-shm").unlink(missing_ok=True)  # made anew by whoever reads the log
+    if _has_log(path):
+        _beside(path, "-wal").rename(_beside(aside, "-wal"))
+    _beside(path, "-wal").unlink(missing_ok=True)
+    try:
+        os.link(path, aside)
+    except OSError:  # not every file system has links
+        path.rename(aside)
+    new.replace(path)
+
+
+def _in_use_by_nobody(path: Path) -> None:
+    """See that no process has the file open.
+
+    Raises:
+        ConfigError: one has.
+    """
+    if sys.platform == "win32":
+        return  # a file that is open cannot be moved there
+    import fcntl
+
+    with path.open("r+b") as file:
+        try:
+            start, length = _SHARED_LOCK
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+        except OSError:
+            raise ConfigError(
+                f"The store {path} is damaged, and another process has it open: stop that one and start "
+                "again; then it is set aside, and what can be read is carried over."
+            ) from None
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Be the only process that sets this file aside."""
+    lock = _beside(path, "-lock")
+    os.close(os.open(lock, os.O_CREAT | os.O_RDWR, 0o600))
+    with closing(sqlite3.connect(lock, timeout=schema.LOCK_SECONDS, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def _free_name(path: Path) -> Path:
+    """A name that nothing has, which tells when."""
+    stem = f".damaged-{datetime.now():%Y%m%d-%H%M%S}"
+    names = (_beside(path, f"{stem}{more}") for more in ("", *(f"-{number}" for number in range(2, 1_000))))
+    return next(name for name in names if not (name.exists() or _beside(name, "-wal").exists()))
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.parent / (path.name + ending)
+
+
+def identity(path: Path) -> Identity:
+    """By which a file is told from another one of its name."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

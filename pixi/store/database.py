@@ -1,0 +1,84 @@
+"""What the statements of the store ask of a database, whichever it is."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from pixi.core.errors import StoreError
+
+T = TypeVar("T")
+
+
+class Cursor(Protocol):
+    """What came of a statement: its rows, each a tuple, and how many it changed."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """The next row; None after the last."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """All rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows that are left."""
+        ...
+
+
+class Database(Protocol):
+    """A connection on which statements are carried out, within a transaction that whoever calls opened.
+
+    Statements are written once, in what SQLite and PostgreSQL have in common, with `?` for a value.
+    """
+
+    def execute(self, statement: str, values: Sequence[Any] = (), /) -> Cursor:
+        """Carry out a statement."""
+        ...
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
+        """Carry out a statement for each row of values."""
+        ...
+
+
+class Connection(Database, Protocol):
+    """A database as the thread that owns it uses it: with transactions, and words for what goes wrong."""
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What its statements raise."""
+        ...
+
+    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+        """Carry out work in one transaction: all of it is kept, or nothing. One process writes at a time.
+
+        Work may be carried out again where nothing of it was kept, because the database was lost meanwhile.
+        """
+        ...
+
+    def complaint(self, error: Exception) -> StoreError:
+        """An error in the operator's words."""
+        ...
+
+    def stops_all(self, error: Exception) -> bool:
+        """Whether an error would meet any other work as well, after as long a wait."""
+        ...
+
+    def sweep(self) -> None:
+        """Clear what was deleted from the disk too, as far as that can be done. In no transaction."""
+        ...
+
+    def check(self) -> None:
+        """Read through all of it.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...

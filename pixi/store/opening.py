@@ -1,0 +1,76 @@
+"""Opening the store that a URL names: a file, memory, or a PostgreSQL server."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.core.errors import ConfigError
+from pixi.store.damage import Tell
+from pixi.store.sql import SqlStore
+from pixi.store.sqlite import MEMORY, SqliteStore
+
+if TYPE_CHECKING:
+    from pixi.store.postgres import PostgresStore
+
+
+async def open_store(url: str, tell: Tell = lambda _: None) -> SqlStore:
+    """Open the store of a URL, made if it is missing.
+
+    Args:
+        url: of the settings.
+        tell: told in a line what people should know: that a damaged file was set aside.
+
+    Raises:
+        ConfigError: there is no such kind of store, or it cannot be opened.
+    """
+    if is_postgres(url):
+        return await _postgres().open(url)
+    return await SqliteStore.open(file_of(url) or MEMORY, tell)
+
+
+async def open_existing(url: str, tell: Tell) -> SqlStore | None:
+    """Open the store of a URL to look into it; None where there is nothing yet, which is not made.
+
+    Raises:
+        ConfigError: as `open_store`.
+    """
+    if is_postgres(url):
+        return await _postgres().open_existing(url)
+    path = file_of(url)
+    return await SqliteStore.open(path, tell) if path is not None and path.exists() else None
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL server."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _postgres() -> "type[PostgresStore]":
+    try:
+        from pixi.store.postgres import PostgresStore
+    except ImportError:
+        raise ConfigError(
+            "[store] url names a PostgreSQL server, for which psycopg is missing: "
+            "pip install 'pixi-persona[postgres]'"
+        ) from None
+    return PostgresStore
+
+
+def file_of(url: str) -> Path | None:
+    """The file that a URL stands for; None: in memory.
+
+    `sqlite:///pixi.db` is a file in the working directory, `sqlite:////var/pixi.db` one anywhere;
+    `sqlite://` and `:memory:` are kept nowhere.
+
+    Raises:
+        ConfigError: it stands for none.
+    """
+    scheme, mark, rest = url.partition("://")
+    if url == MEMORY or (scheme == "sqlite" and mark and rest in ("", "/", f"/{MEMORY}")):
+        return None
+    if scheme == "sqlite" and rest.startswith("/"):
+        return Path(rest[1:]).expanduser()
+    # Not shown: a URL may hold a password.
+    raise ConfigError(
+        "[store] url names no store; write sqlite:///pixi.db, sqlite:////folder/pixi.db, "
+        "or postgresql://user:password@host:5432/database."
+    )

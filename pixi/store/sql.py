@@ -1,0 +1,298 @@
+"""The store, whatever the database: each method is one function of statements, carried out by the thread."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pixi.core.conversation import Bounds
+from pixi.core.deltas import Usage
+from pixi.core.events import Finish
+from pixi.core.lines import Line
+from pixi.core.memory import Memory
+from pixi.core.message import Message
+from pixi.core.spending import Part, Scope, Spent
+from pixi.store import (
+    auditing,
+    chosen,
+    forgotten,
+    inbox,
+    journal,
+    memories,
+    people,
+    records,
+    retention,
+    told,
+    windows,
+)
+from pixi.store import usage as books
+from pixi.store.database import Database
+from pixi.store.journal import Intent, Settlement, record
+from pixi.store.store import (
+    AuditOutcome,
+    AuditRecord,
+    Deed,
+    Fold,
+    Forgotten,
+    Known,
+    Outcome,
+    Place,
+    SavedConversation,
+    Tally,
+    TurnRecord,
+)
+from pixi.store.writer import Row, Writer
+
+
+class SqlStore:
+    """`Store` over a database. Several processes may use one at once."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    @property
+    def name(self) -> str:
+        """What it is called where people are told of it: its file, or its server and database."""
+        return self._writer.name
+
+    async def receive(self, message: Message) -> Message | None:
+        """See `Store.receive`."""
+        return await self._writer.ask(lambda db: inbox.receive(db, message))
+
+    async def revise(self, conversation: str, message_id: str, text: str) -> bool:
+        """See `Store.revise`."""
+        return await self._writer.ask(lambda db: inbox.revise(db, conversation, message_id, text))
+
+    async def withdraw(self, conversation: str, message_id: str) -> bool:
+        """See `Store.withdraw`."""
+        return await self._writer.ask(lambda db: inbox.withdraw(db, conversation, message_id))
+
+    async def only_hear(self, conversation: str, message_ids: Iterable[str]) -> None:
+        """See `Store.only_hear`."""
+        ids = tuple(message_ids)
+        await self._writer.ask(lambda db: inbox.only_hear(db, conversation, ids))
+
+    async def message_id(self, conversation: str, number: int) -> str | None:
+        """See `Store.message_id`."""
+        return await self._writer.ask(lambda db: inbox.message_id(db, conversation, number), writes=False)
+
+    async def unanswered(self, prefix: str, since: float) -> tuple[str, ...]:
+        """See `Store.unanswered`."""
+        return await self._writer.ask(lambda db: inbox.unanswered(db, prefix, since), writes=False)
+
+    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+        """See `Store.load`."""
+        return await self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
+
+    async def begin_turn(
+        self,
+        conversation: str,
+        generation: int,
+        persona: str,
+        message_ids: tuple[str, ...],
+        *,
+        model: str = "",
+        revision: int | None = None,
+    ) -> int:
+        """See `Store.begin_turn`."""
+        return await self._writer.ask(
+            lambda db: journal.begin_turn(
+                db, conversation, generation, persona, message_ids, model=model, revision=revision
+            )
+        )
+
+    async def last_turn(self) -> int:
+        """See `Store.last_turn`."""
+        return await self._writer.ask(records.last_turn, writes=False)
+
+    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
+        """See `Store.intend`."""
+        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target)))
+
+    async def settle(
+        self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
+    ) -> None:
+        """See `Store.settle`."""
+        await self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
+
+    async def end_turn(
+        self,
+        turn: int,
+        lines: tuple[Line, ...],
+        finish: Finish,
+        steps: int,
+        usage: Usage,
+        *,
+        cost: float | None = None,
+        model: str | None = None,
+        spent: Sequence[Spent] = (),
+        window: Bounds | None = None,
+    ) -> bool:
+        """See `Store.end_turn`."""
+
+        def end(db: Database) -> bool:
+            books.spend(db, spent)
+            return journal.end_turn(
+                db,
+                turn,
+                lines,
+                finish=finish,
+                steps=steps,
+                usage=usage,
+                cost=cost,
+                model=model,
+                window=window,
+            )
+
+        recorded = await self._writer.ask(end)
+        if not recorded:  # acts were recorded after everything was forgotten
+            await self._sweep()
+        return recorded
+
+    async def begin_fold(self, conversation: str, generation: int, before: int) -> Fold | None:
+        """See `Store.begin_fold`."""
+        return await self._writer.ask(lambda db: windows.begin_fold(db, conversation, generation, before))
+
+    async def end_fold(self, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
+        """See `Store.end_fold`."""
+        return await self._writer.ask(lambda db: windows.end_fold(db, conversation, fold, bounds, summary))
+
+    async def reset(self, conversation: str) -> int:
+        """See `Store.reset`."""
+        generation = await self._writer.ask(lambda db: journal.reset(db, conversation))
+        await self._sweep()
+        return generation
+
+    async def forget(self, person: str) -> tuple[str, ...]:
+        """See `Store.forget`."""
+        changed = await self._writer.ask(lambda db: people.forget(db, person))
+        await self._sweep()
+        return changed
+
+    async def forgotten(self, revision: int) -> Forgotten:
+        """See `Store.forgotten`."""
+        return await self._writer.ask(lambda db: forgotten.since(db, revision), writes=False)
+
+    async def people(self, name: str) -> tuple[Known, ...]:
+        """See `Store.people`."""
+        return await self._writer.ask(lambda db: told.known(db, name), writes=False)
+
+    async def forget_old(self, before: float) -> bool:
+        """See `Store.forget_old`."""
+        more = await self._writer.ask(lambda db: retention.forget_old(db, before))
+        if not more:
+            await self._sweep()
+        return more
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """See `Store.export`."""
+        return await self._writer.ask(lambda db: told.export(db, person), writes=False)
+
+    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
+        """See `Store.turn_behind`."""
+        return await self._writer.ask(lambda db: records.turn_behind(db, prefix, platform_id), writes=False)
+
+    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+        """See `Store.turns`."""
+        return await self._writer.ask(lambda db: records.turns(db, conversation, limit), writes=False)
+
+    async def tally(self, prefix: str, since: float) -> Tally:
+        """See `Store.tally`."""
+        return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
+
+    async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+        """See `Store.audit_begin`."""
+
+        def begin(db: Database) -> int:
+            books.spend(db, spent)
+            return auditing.begin(db, deed)
+
+        return await self._writer.ask(begin)
+
+    async def audit_end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
+        """See `Store.audit_end`."""
+        await self._writer.ask(lambda db: auditing.end(db, number, outcome, seconds))
+
+    async def audit(self, limit: int, prefix: str = "") -> tuple[AuditRecord, ...]:
+        """See `Store.audit`."""
+        return await self._writer.ask(lambda db: auditing.latest(db, limit, prefix), writes=False)
+
+    async def spend(self, spent: Iterable[Spent]) -> None:
+        """See `Store.spend`."""
+        entries = tuple(spent)
+        await self._writer.ask(lambda db: books.spend(db, entries))
+
+    async def used(self, day: int, scope: Scope, name: str) -> Spent:
+        """See `Store.used`."""
+        return await self._writer.ask(lambda db: books.used(db, day, scope, name), writes=False)
+
+    async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
+        """See `Store.usage`."""
+        return await self._writer.ask(lambda db: books.usage(db, first, last, by), writes=False)
+
+    async def notice(self, day: int, scope: Scope, name: str) -> bool:
+        """See `Store.notice`."""
+        return await self._writer.ask(lambda db: books.notice(db, day, scope, name))
+
+    async def places(self) -> dict[str, Place]:
+        """See `Store.places`."""
+        return await self._writer.ask(chosen.places, writes=False)
+
+    async def set_place(self, address: str, place: Place) -> None:
+        """See `Store.set_place`."""
+        await self._writer.ask(lambda db: chosen.set_place(db, address, place))
+
+    async def watermarks(self, prefix: str) -> dict[str, int]:
+        """See `Store.watermarks`."""
+        return await self._writer.ask(lambda db: chosen.watermarks(db, prefix), writes=False)
+
+    async def mark(self, watermarks: Mapping[str, int]) -> None:
+        """See `Store.mark`."""
+        news = dict(watermarks)  # whoever asks may go on counting in it
+        await self._writer.ask(lambda db: chosen.mark(db, news))
+
+    async def remember(self, memory: Memory, *, message_id: str = "") -> tuple[Memory, tuple[Memory, ...]]:
+        """See `Store.remember`."""
+        return await self._writer.ask(lambda db: memories.remember(db, memory, message_id))
+
+    async def memories(self, person: str, persona: str) -> tuple[Memory, ...]:
+        """See `Store.memories`."""
+        return await self._writer.ask(lambda db: memories.memories(db, person, persona), writes=False)
+
+    async def memories_of_guild(
+        self, guild: str, persona: str, person: str | None = None
+    ) -> tuple[Memory, ...]:
+        """See `Store.memories_of_guild`."""
+        return await self._writer.ask(
+            lambda db: memories.memories_of_guild(db, guild, persona, person), writes=False
+        )
+
+    async def count_uses(self, ids: Iterable[int]) -> None:
+        """See `Store.count_uses`."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.count_uses(db, numbers))
+
+    async def drop_memories(self, ids: Iterable[int]) -> None:
+        """See `Store.drop_memories`."""
+        numbers = tuple(ids)
+        await self._writer.ask(lambda db: memories.drop(db, numbers))
+        await self._sweep()
+
+    async def memories_shown(self, conversation: str, message_id: str, people: Iterable[str]) -> None:
+        """See `Store.memories_shown`."""
+        persons = tuple(people)
+        await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
+
+    async def check(self) -> None:
+        """Read through all of it, which takes a while for a large file.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        await self._writer.ask(lambda db: db.check(), writes=False)
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        await self._writer.close()
+
+    async def _sweep(self) -> None:
+        """What was deleted is gone from the disk too."""
+        await self._writer.ask(lambda db: db.sweep(), alone=True)

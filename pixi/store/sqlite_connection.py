@@ -1,0 +1,76 @@
+"""An SQLite file as the store's thread uses it."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pixi.core.errors import StoreError
+from pixi.store.damage import Tell, identity, open_whole, suspect
+from pixi.store.faults import is_busy, is_damage, store_error
+from pixi.store.schema import empty_wal
+
+T = TypeVar("T")
+
+
+class SqliteConnection:
+    """`Connection` over one file, or in memory."""
+
+    errors = (sqlite3.Error,)
+
+    def __init__(self, connection: sqlite3.Connection, path: Path | None) -> None:
+        self._connection = connection
+        self._path = path
+        self._file = None if path is None else identity(path)
+        # Not wrapped: a statement costs less than a call in Python does.
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+
+    @classmethod
+    def open(cls, path: Path | None, tell: Tell) -> "SqliteConnection":
+        """Open the file; None: a store in memory. See `open_whole`."""
+        return cls(open_whole(path, tell), path)
+
+    def transact(self, work: Callable[[], T], *, writes: bool) -> T:
+        """See `Connection.transact`."""
+        if writes and self._path is not None and identity(self._path) != self._file:
+            raise StoreError(  # what is written to a file without a name is lost at the end
+                f"The store {self._path} is no longer where it was: put it back, or start Pixi again."
+            )
+        self.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            done = work()
+            self.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self.execute("ROLLBACK")
+        return done
+
+    def complaint(self, error: Exception) -> StoreError:
+        """See `Connection.complaint`."""
+        if self._path is not None and is_damage(error):
+            suspect(self._path)
+        return store_error(error, str(self._path or ":memory:"))
+
+    def stops_all(self, error: Exception) -> bool:
+        """See `Connection.stops_all`."""
+        return is_busy(error)
+
+    def sweep(self) -> None:
+        """See `Connection.sweep`."""
+        empty_wal(self._connection)
+
+    def check(self) -> None:
+        """See `Connection.check`."""
+        if self.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+            return
+        if self._path is not None:
+            suspect(self._path)
+        raise StoreError(
+            f"The store {self._path} is damaged: stop all that use it and start again; then it is set aside, "
+            "and what can be read is carried over."
+        )
+
+    def close(self) -> None:
+        """See `Connection.close`."""
+        self._connection.close()

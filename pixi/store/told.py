@@ -1,0 +1,164 @@
+"""Tells what is kept of a person."""
+
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pixi.core.message import Message
+from pixi.store import memories, pictures, windows
+from pixi.store.auditing import told_of_audit
+from pixi.store.database import Database
+from pixi.store.many import select_many
+from pixi.store.rows import unpack_line, unpack_message, unpack_text
+from pixi.store.store import Known
+from pixi.store.usage import told_of_usage
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def known(db: Database, name: str) -> tuple[Known, ...]:
+    """Those who have this id, or wrote under this name; this reads through all messages for a name."""
+    names: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    if not _is_known(db, name):
+        wanted = name.strip().casefold()
+        for author, body in db.execute("SELECT author, body FROM messages WHERE body IS NOT NULL"):
+            called = _message(body).author.name
+            if called.strip().casefold() == wanted:
+                names[author][called] += 1
+        return tuple(_known(db, person, tuple(called)) for person, called in sorted(names.items()))
+    bodies = db.execute(
+        "SELECT body FROM messages WHERE author = ? AND body IS NOT NULL ORDER BY position DESC LIMIT 50",
+        (name,),
+    )
+    last = dict.fromkeys(_message(body).author.name for (body,) in bodies)
+    return (_known(db, name, tuple(last)),)
+
+
+_TABLES = (("messages", "author"), ("memories", "person"), ("audit", "person"), ("quotes", "person"))
+_ALL_TABLES = (*_TABLES, ("usage", "person"), ("audit", "approved_by"))
+
+
+def _is_known(db: Database, person: str) -> bool:
+    return bool(person) and any(
+        db.execute(f"SELECT 1 FROM {table} WHERE {column} = ? LIMIT 1", (person,)).fetchone()
+        for table, column in _ALL_TABLES
+    )
+
+
+def _known(db: Database, person: str, names: tuple[str, ...]) -> Known:
+    counts = [
+        int(db.execute(f"SELECT count(*) FROM {table} WHERE {column} = ?", (person,)).fetchone()[0])
+        for table, column in _TABLES[:3]
+    ]
+    (talks,) = db.execute(
+        "SELECT count(DISTINCT conversation) FROM messages WHERE author = ?", (person,)
+    ).fetchone()
+    messages, facts, deeds = counts
+    return Known(person, names, messages, int(talks), facts, deeds)
+
+
+def export(db: Database, person: str) -> dict[str, Any]:
+    """All that is kept of a person, as plain data. Of pictures only what they are: who sent them has them."""
+    talks: defaultdict[str, dict[str, Any]] = defaultdict(
+        lambda: {"messages": [], "answers": [], "quoted_by_others": []}
+    )
+    found = db.execute(
+        "SELECT conversation, number, id, sent_at, addressed, body FROM messages WHERE author = ?"
+        " ORDER BY position",
+        (person,),
+    )
+    for conversation, number, message_id, sent_at, addressed, body in found:
+        told = {"id": message_id, "number": number, "time": _time(sent_at), "addressed": bool(addressed)}
+        talks[conversation]["messages"].append(told | _told(db, conversation, body))
+    for conversation in list(talks):
+        if summary := _summary(db, conversation, person):
+            talks[conversation]["summary"] = summary
+    answers = db.execute(
+        "SELECT DISTINCT turns.id, turns.conversation, began, persona, model FROM messages"
+        " JOIN turns ON turns.id = messages.turn WHERE author = ? AND addressed = 1 ORDER BY turns.id",
+        (person,),
+    )
+    answered = answers.fetchall()
+    acts, written = _acts(db, [row[0] for row in answered]), _written(db, [row[0] for row in answered])
+    for turn, conversation, began, persona, model in answered:
+        told = {"time": _time(began), "persona": persona, "model": model}
+        talks[conversation]["answers"].append(told | {"acts": acts[turn], "history": written[turn]})
+    quotes = db.execute(
+        "SELECT conversation, body FROM quotes JOIN messages ON position = message WHERE person = ?"
+        " ORDER BY position",
+        (person,),
+    )
+    for conversation, body in quotes:
+        talks[conversation]["quoted_by_others"] += [
+            {"id": quoted.id, "text": _readable(quoted.text)}
+            for quoted in _message(body).quoted
+            if quoted.author is not None and quoted.author.id == person
+        ]
+    return {
+        "person": person,
+        "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
+        "done_for_you": told_of_audit(db, person),
+        "usage": told_of_usage(db, person),
+        "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
+    }
+
+
+def _summary(db: Database, conversation: str, person: str) -> str:
+    """Of a talk in which nobody else took part: what is remembered of turns that are no longer shown."""
+    others = db.execute(
+        "SELECT 1 FROM messages WHERE conversation = ? AND author IS NOT NULL AND author <> ? LIMIT 1",
+        (conversation, person),
+    ).fetchone()
+    return "" if others else _readable(windows.summary_of(db, conversation))
+
+
+def _acts(db: Database, turns: list[int]) -> defaultdict[int, list[dict[str, str]]]:
+    """What the persona did in each turn."""
+    acts: defaultdict[int, list[dict[str, str]]] = defaultdict(list)
+    asked = (
+        "SELECT turn, kind, payload FROM effects WHERE turn IN ({}) AND outcome = 'done' ORDER BY sequence"
+    )
+    for turn, kind, payload in select_many(db, asked, turns):
+        acts[turn].append({"kind": kind, "text": _readable(unpack_text(payload))})
+    return acts
+
+
+def _written(db: Database, turns: list[int]) -> defaultdict[int, list[str]]:
+    """What of the persona's part in each turn is history: its commands, notes among them."""
+    written: defaultdict[int, list[str]] = defaultdict(list)
+    asked = "SELECT turn, kind, body FROM lines WHERE turn IN ({}) AND kind = 'assistant' ORDER BY position"
+    for turn, kind, body in select_many(db, asked, turns):
+        text = unpack_line(kind, body, _no_picture).text
+        if text:
+            written[turn].append(_readable(text))
+    return written
+
+
+def _told(db: Database, conversation: str, body: bytes | None) -> dict[str, Any]:
+    """What a message says; nothing of one that was taken back."""
+    if body is None:
+        return {}
+    message = unpack_message(body, 0, pictures.fetching(db, conversation))
+    return {
+        "name": _readable(message.author.name),
+        "text": _readable(message.text),
+        "reply_to": message.reply_to,
+        "pictures": [{"type": image.media_type, "bytes": len(image.data)} for image in message.images],
+    }
+
+
+def _time(seconds: float) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+
+
+def _readable(text: str) -> str:
+    """Text that every program can write: half a surrogate pair is none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _message(body: bytes) -> Message:
+    return unpack_message(body, 0, _no_picture)
+
+
+def _no_picture(digest: str) -> bytes:
+    return b""

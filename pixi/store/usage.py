@@ -1,0 +1,151 @@
+"""The books: what was used, added up by day, person, channel, guild and model."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pixi.core.deltas import Usage
+from pixi.core.spending import Part, Scope, Spent, date_of
+from pixi.store.database import Database
+from pixi.store.rows import OVERTAKEN
+
+_FIGURES = ("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "unpriced", "cost")
+_KEPT_DAYS = 2  # of notices: a clock that was set back may come to an earlier day again
+
+_ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
+_ENTER = (
+    f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
+    f" VALUES ({', '.join('?' * 12)})"
+    f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}"
+)
+_SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
+
+
+def spend(db: Database, spent: Iterable[Spent]) -> None:
+    """Enter what was used. What was used in a turn that `forget` overtook was used by nobody."""
+    overtaken: dict[int, bool] = {}
+    # In the same order everywhere, so that two processes never wait for each other's rows.
+    for each in sorted(spent, key=_key):
+        if each.turn not in overtaken:
+            overtaken[each.turn] = bool(each.turn) and _is_overtaken(db, each.turn)
+        person, channel = each.person, each.channel
+        if overtaken[each.turn]:
+            person, channel = "", channel if each.guild else ""
+        usage = each.usage
+        db.execute(
+            _ENTER,
+            (
+                each.day,
+                _text(person),
+                _text(channel),
+                _text(each.guild),
+                _text(each.model),
+                each.messages,
+                each.writes,
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.completion_tokens,
+                each.unpriced,
+                each.cost,
+            ),
+        )
+
+
+def used(db: Database, day: int, scope: Scope, name: str) -> Spent:
+    """What a person, a channel or a guild used on a day."""
+    found = db.execute(f"SELECT {_SUMS} FROM usage WHERE day = ? AND {scope} = ?", (day, _text(name)))
+    return _spent((), found.fetchone())
+
+
+def usage(db: Database, first: int, last: int, by: Sequence[Part]) -> tuple[Spent, ...]:
+    """What was used from one day to another, both included, added up by these parts and in their order."""
+    columns = ", ".join(by)
+    grouped = f" GROUP BY {columns} ORDER BY {columns}" if by else ""
+    found = db.execute(
+        f"SELECT {columns}{', ' if by else ''}{_SUMS} FROM usage WHERE day BETWEEN ? AND ?{grouped}",
+        (first, last),
+    )
+    return tuple(_spent(by, row) for row in found.fetchall())
+
+
+def notice(db: Database, day: int, scope: Scope, name: str) -> bool:
+    """Note that somebody was told on a day that there is no more for them; False: they had been told."""
+    db.execute("DELETE FROM notices WHERE day < ?", (day - _KEPT_DAYS,))
+    done = db.execute(
+        "INSERT INTO notices (day, whom) VALUES (?, ?) ON CONFLICT (day, whom) DO NOTHING RETURNING day",
+        (day, _whom(scope, name)),
+    )
+    return done.fetchone() is not None
+
+
+def forget_in_usage(db: Database, person: str) -> None:
+    """Of what a person used, keep that it was used: not by whom, nor in which talk between two."""
+    name = _text(person)
+    if not name:
+        return  # which is nobody
+    db.execute(
+        f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
+        " SELECT day, '', CASE WHEN guild = '' THEN '' ELSE channel END AS place, guild, model,"
+        f" {', '.join(f'sum({figure})' for figure in _FIGURES)}"
+        " FROM usage WHERE person = ?"
+        " GROUP BY day, CASE WHEN guild = '' THEN '' ELSE channel END, guild, model"
+        f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
+        (name,),
+    )
+    db.execute("DELETE FROM usage WHERE person = ?", (name,))
+    db.execute("DELETE FROM notices WHERE whom = ?", (_whom("person", name),))
+
+
+def told_of_usage(db: Database, person: str) -> list[dict[str, object]]:
+    """What a person used, by day, as plain data."""
+    found = db.execute(
+        f"SELECT day, channel, model, {_SUMS} FROM usage WHERE person = ?"
+        " GROUP BY day, channel, model ORDER BY day, channel, model",
+        (_text(person),),
+    )
+    return [_told(_spent(("day", "channel", "model"), row)) for row in found.fetchall()]
+
+
+def _told(spent: Spent) -> dict[str, object]:
+    return {
+        "day": date_of(spent.day).isoformat(),
+        "channel": spent.channel,
+        "model": spent.model,
+        "messages": spent.messages,
+        "writes": spent.writes,
+        "prompt_tokens": spent.usage.prompt_tokens,
+        "cached_tokens": spent.usage.cached_tokens,
+        "completion_tokens": spent.usage.completion_tokens,
+        "cost": spent.cost,
+    }
+
+
+def _spent(by: Sequence[Part], row: Sequence[Any]) -> Spent:
+    """A row of these parts and all figures. PostgreSQL gives sums of whole numbers as decimals."""
+    place = dict(zip(by, row, strict=False))
+    messages, writes, prompt, cached, completion, unpriced, cost = row[len(by) :]
+    return Spent(
+        **place,
+        messages=int(messages),
+        writes=int(writes),
+        usage=Usage(int(prompt), int(cached), int(completion)),
+        unpriced=int(unpriced),
+        cost=float(cost),
+    )
+
+
+def _is_overtaken(db: Database, turn: int) -> bool:
+    found = db.execute("SELECT generation FROM turns WHERE id = ?", (turn,)).fetchone()
+    return found is not None and found[0] == OVERTAKEN
+
+
+def _whom(scope: Scope, name: str) -> str:
+    return f"{scope}:{_text(name)}"
+
+
+def _key(spent: Spent) -> tuple[int, str, str, str, str]:
+    return spent.day, spent.person, spent.channel, spent.guild, spent.model
+
+
+def _text(text: str) -> str:
+    """Text that the database can hold: half a surrogate pair is none."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,128 @@
+"""Where the windows of conversations stand, and what is remembered of the turns before them."""
+
+from collections.abc import Iterable
+
+from pixi.core.conversation import Bounds, PastTurn
+from pixi.core.lines import Line
+from pixi.store.database import Database
+from pixi.store.rows import Fetch, pack_text, unpack_line, unpack_text
+from pixi.store.store import Fold
+
+MOST_LINES = 600
+"""That are read at once to be folded into a summary: the latest ones."""
+
+_IS_OF = "coalesce((SELECT generation FROM conversations WHERE address = ?), 0) = ?"
+"""True while a conversation was not reset."""
+
+
+def bounds_of(db: Database, conversation: str, context_tokens: int) -> Bounds:
+    """Where the window of a model stands that holds so many tokens: no earlier than that of a larger one."""
+    found = db.execute(
+        "SELECT context_tokens, first_turn, notes_from, factor FROM windows"
+        " WHERE conversation = ? AND context_tokens >= ?",
+        (conversation, context_tokens),
+    ).fetchall()
+    return Bounds(
+        context_tokens,
+        first_turn=max((first for _, first, _, _ in found), default=0),
+        notes_from=max((noted for _, _, noted, _ in found), default=0),
+        factor=next((factor for context, *_, factor in found if context == context_tokens), 1.0),
+    )
+
+
+def summary_of(db: Database, conversation: str) -> str:
+    """What is remembered of turns that are not shown any more; "" for nothing."""
+    found = db.execute("SELECT summary FROM summaries WHERE conversation = ?", (conversation,)).fetchone()
+    return unpack_text(bytes(found[0])) if found else ""
+
+
+def turns_from(db: Database, conversation: str, first: int, fetch: Fetch) -> tuple[PastTurn, ...]:
+    """What turns left in the history, from this one on."""
+    rows = db.execute(
+        "SELECT turn, kind, body FROM lines WHERE conversation = ? AND turn >= ? ORDER BY turn, position",
+        (conversation, first),
+    )
+    return _turns((turn, unpack_line(kind, body, fetch)) for turn, kind, body in rows)
+
+
+def move(db: Database, conversation: str, bounds: Bounds) -> None:
+    """The window was cut. It never moves back: where another process has cut more of it, that stands."""
+    db.execute(
+        "INSERT INTO windows (conversation, context_tokens, first_turn, notes_from, factor)"
+        " VALUES (?, ?, ?, ?, ?) ON CONFLICT (conversation, context_tokens) DO UPDATE SET"
+        " first_turn = excluded.first_turn,"
+        f" notes_from = {_larger('notes_from')}, factor = {_larger('factor')}"
+        " WHERE excluded.first_turn >= windows.first_turn",
+        (conversation, bounds.context_tokens, bounds.first_turn, bounds.notes_from, bounds.factor),
+    )
+
+
+def _larger(column: str) -> str:
+    ours, theirs = f"windows.{column}", f"excluded.{column}"
+    return f"CASE WHEN {ours} > {theirs} THEN {ours} ELSE {theirs} END"
+
+
+def begin_fold(db: Database, conversation: str, generation: int, before: int) -> Fold | None:
+    """What was said before a turn and is not part of the summary; None where there is nothing."""
+    if db.execute(f"SELECT 1 WHERE {_IS_OF}", (conversation, generation)).fetchone() is None:
+        return None
+    db.execute(
+        "INSERT INTO summaries (conversation, summarized, version, summary) VALUES (?, 0, 0, ?)"
+        " ON CONFLICT (conversation) DO NOTHING",
+        (conversation, b""),
+    )
+    summarized, version, summary = db.execute(
+        "SELECT summarized, version, summary FROM summaries WHERE conversation = ?", (conversation,)
+    ).fetchone()
+    rows = db.execute(
+        "SELECT turn, kind, body FROM lines WHERE conversation = ? AND turn > ? AND turn < ?"
+        " ORDER BY turn DESC, position DESC LIMIT ?",
+        (conversation, summarized, before, MOST_LINES),
+    ).fetchall()
+    turns = _turns((turn, unpack_line(kind, body, _no_picture)) for turn, kind, body in reversed(rows))
+    return Fold(generation, version, unpack_text(bytes(summary)), turns) if turns else None
+
+
+def end_fold(db: Database, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
+    """Cut the window, and let the summary tell of all before; False where it was overtaken."""
+    done = db.execute(
+        "UPDATE summaries SET summary = ?, summarized = ?, version = version + 1"
+        f" WHERE conversation = ? AND version = ? AND {_IS_OF}",
+        (
+            *(pack_text(summary), bounds.first_turn - 1),
+            *(conversation, fold.version, conversation, fold.generation),
+        ),
+    )
+    if done.rowcount != 1:
+        return False
+    move(db, conversation, bounds)
+    return True
+
+
+def forget(db: Database, conversations: Iterable[str]) -> None:
+    """Forget the summaries of conversations, also those that are being written; they are begun anew.
+
+    For whoever takes away words of which a summary may tell, or the record of who took part.
+    """
+    db.executemany(
+        "UPDATE summaries SET summary = ?, summarized = 0, version = version + 1 WHERE conversation = ?",
+        [(b"", conversation) for conversation in conversations],
+    )
+
+
+def drop(db: Database, conversation: str) -> None:
+    """The conversation was reset: nothing of it is left."""
+    db.execute("DELETE FROM windows WHERE conversation = ?", (conversation,))
+    db.execute("DELETE FROM summaries WHERE conversation = ?", (conversation,))
+
+
+def _turns(lines: Iterable[tuple[int, Line]]) -> tuple[PastTurn, ...]:
+    """Lines with the numbers of their turns, put together."""
+    turns: dict[int, list[Line]] = {}
+    for turn, line in lines:
+        turns.setdefault(turn, []).append(line)
+    return tuple(PastTurn(turn, tuple(left)) for turn, left in turns.items())
+
+
+def _no_picture(digest: str) -> bytes:
+    return b""

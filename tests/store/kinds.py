@@ -1,0 +1,7 @@
+"""Which databases a test of the store is for, where not for both."""
+
+import pytest
+
+in_a_file = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+on_a_server = pytest.mark.parametrize("url", ["postgres"], indirect=True)
+everywhere = pytest.mark.parametrize("url", ["sqlite", "memory", "postgres"], indirect=True)

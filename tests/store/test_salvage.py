@@ -1,0 +1,148 @@
+"""Rows that are read without an error, and are not what was written: what of them is carried over."""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pixi.core.deltas import Usage
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.message import Author, Image, Message
+from pixi.store import inbox, journal, schema
+from pixi.store.rows import pack_line
+from pixi.store.salvage import carry_over
+
+ROOM, MO = "discord:1:7:pixi", Author("11", "mo")
+CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with three turns, of which the first shows a cat and a dog."""
+    path = tmp_path / "pixi.db"
+    with closing(schema.connect(path)) as db:
+        for number, images in ((1, (CAT, DOG)), (2, ()), (3, ())):
+            inbox.receive(db, Message(str(number), ROOM, MO, f"words {number}", 1.0, images=images))
+            turn = journal.begin_turn(db, ROOM, 0, "pixi", (str(number),), model="")
+            lines = (
+                UserLine(f"> words {number}", images),
+                AssistantLine("", (ToolCall("c", "find", "{}"),)),
+                ToolLine("c", "find", "found"),
+                AssistantLine("[SEND: hm]"),
+            )
+            journal.end_turn(db, turn, lines, finish="stop", steps=1, usage=Usage(), cost=None)
+    return path
+
+
+@pytest.fixture
+def new() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        yield connection
+
+
+def harm(path: Path, statement: str, *values: object) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        assert db.execute(statement, values).rowcount > 0
+
+
+def turns_with_lines(new: sqlite3.Connection) -> list[int]:
+    return [turn for (turn,) in new.execute("SELECT DISTINCT turn FROM lines ORDER BY turn")]
+
+
+def test_what_is_whole_is_carried_over_as_it_is(path: Path, new: sqlite3.Connection) -> None:
+    counts = carry_over(path, new)
+    assert (counts["messages"], counts["lines"], counts["pictures"], counts["turns"]) == (3, 12, 2, 3)
+    with closing(sqlite3.connect(path)) as old:
+        for table in ("messages", "lines", "pictures"):
+            assert list(new.execute(f"SELECT * FROM {table}")) == list(old.execute(f"SELECT * FROM {table}"))
+
+
+def test_a_picture_that_is_another_one_is_taken_out_of_all_that_shows_it(
+    path: Path, new: sqlite3.Connection
+) -> None:
+    harm(path, "UPDATE pictures SET data = ? WHERE data = ?", b"cow", b"cat")
+    carry_over(path, new)
+    saved = journal.load(new, ROOM)
+    assert saved.lines[0] == UserLine("> words 1", (DOG,))
+    ((digest,),) = new.execute("SELECT digest FROM pictures").fetchall()
+    assert digest == hashlib.sha256(b"dog").hexdigest()
+    harm(path, "UPDATE pictures SET data = ? WHERE data = ?", b"cow", b"dog")
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as other:
+        carry_over(path, other)
+        assert journal.load(other, ROOM).lines[0] == UserLine("> words 1")
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"text": 5}', b"[]", b"\xff", "text", 7])
+def test_a_message_that_cannot_be_read_came_all_the_same(
+    path: Path, new: sqlite3.Connection, body: object
+) -> None:
+    harm(path, "UPDATE messages SET body = ? WHERE id = '2'", body)
+    assert carry_over(path, new)["messages"] == 3
+    told = new.execute("SELECT id, body IS NULL FROM messages ORDER BY id").fetchall()
+    assert told == [("1", 0), ("2", 1), ("3", 0)]
+    assert inbox.receive(new, Message("2", ROOM, MO, "words 2", 1.0)) is None, "it is not answered twice"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE lines SET kind = 'verse' WHERE turn = 2 AND kind = 'tool'",
+        "UPDATE lines SET body = 7 WHERE turn = 2 AND kind = 'tool'",
+        "UPDATE lines SET body = X'7B' WHERE turn = 2 AND kind = 'assistant'",
+        "DELETE FROM lines WHERE turn = 2 AND kind = 'user'",
+        "DELETE FROM lines WHERE turn = 2 AND kind = 'tool'",
+        "DELETE FROM lines WHERE position = (SELECT max(position) - 1 FROM lines WHERE turn = 2)",
+    ],
+)
+def test_of_a_turn_of_which_a_line_is_lost_none_is_kept(
+    path: Path, new: sqlite3.Connection, statement: str
+) -> None:
+    harm(path, statement)
+    carry_over(path, new)
+    assert turns_with_lines(new) == [1, 3]
+
+
+def test_a_call_whose_result_would_be_the_last_line_is_not_kept_without_it(
+    path: Path, new: sqlite3.Connection
+) -> None:
+    harm(path, "DELETE FROM lines WHERE turn = 3 AND position > (SELECT max(position) - 2 FROM lines)")
+    carry_over(path, new)
+    assert turns_with_lines(new) == [1, 2]
+
+
+def test_a_row_whose_text_is_none_is_no_row(path: Path, new: sqlite3.Connection) -> None:
+    harm(path, "UPDATE messages SET author = CAST(X'FF' AS TEXT) WHERE id = '1'")
+    harm(path, "UPDATE messages SET conversation = X'FF' WHERE id = '2'")
+    harm(path, "UPDATE lines SET kind = 'assistant', body = ? WHERE turn = 3", pack_line(UserLine("x")).body)
+    carry_over(path, new)
+    assert [name for (name,) in new.execute("SELECT id FROM messages")] == ["3"]
+    assert turns_with_lines(new) == [1, 2]
+
+
+def test_a_turn_that_is_lost_is_not_begun_again(path: Path, new: sqlite3.Connection) -> None:
+    harm(path, "DELETE FROM turns WHERE id = 2")
+    carry_over(path, new)
+    assert new.execute("SELECT finish FROM turns WHERE id = 2").fetchone() == ("cancelled",)
+    assert journal.load(new, ROOM).waiting == ()
+
+
+def test_a_file_of_the_first_version_is_carried_over_as_such(tmp_path: Path, new: sqlite3.Connection) -> None:
+    path = tmp_path / "first.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for statement in schema.MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        db.execute("INSERT INTO messages (conversation, id) VALUES ('room', '1')")
+    assert carry_over(path, new)["messages"] == 1
+    assert new.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_where_there_is_no_room_nothing_is_begun(path: Path, new: sqlite3.Connection) -> None:
+    new.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        carry_over(path, new)
+    assert not new.in_transaction
+    assert new.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)

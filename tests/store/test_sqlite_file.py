@@ -1,0 +1,114 @@
+"""What holds for a store in a file, where it is not told by its promises."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pixi.core.deltas import Usage
+from pixi.core.errors import ConfigError, StoreError
+from pixi.core.lines import UserLine
+from pixi.core.message import Author, Image, Message
+from pixi.store import schema
+from pixi.store.sqlite import SqliteStore
+
+ROOM = "terminal:pixi:mo"
+
+
+def message(name: str, text: str = "hi", *, images: tuple[Image, ...] = ()) -> Message:
+    return Message(name, ROOM, Author("1", "mo"), text, 1_700_000_000.25, images=images)
+
+
+async def test_nothing_that_was_forgotten_is_left_in_the_file(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    await store.receive(message("1", "canary", images=(Image("image/png", b"canary"),)))
+    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    await store.intend(turn, 0, "send", "canary")
+    await store.end_turn(turn, (UserLine("canary"),), "stop", 1, Usage())
+    late = await store.begin_turn(ROOM, 0, "pixi", ())
+    await store.intend(late, 0, "send", "canary")
+    await store.reset(ROOM)
+    await store.end_turn(late, (UserLine("canary"),), "stop", 1, Usage())
+    await store.close()
+    assert b"canary" not in (tmp_path / "pixi.db").read_bytes()
+
+
+async def test_close_carries_out_what_was_asked(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    calls = [asyncio.create_task(store.receive(message(str(number)))) for number in range(700)]
+    await asyncio.sleep(0)
+    await asyncio.gather(store.close(), store.close())
+    assert [received and received.number for received in await asyncio.gather(*calls)] == [*range(1, 701)]
+    await store.close()
+    with pytest.raises(StoreError, match="is closed"):
+        await store.load(ROOM)
+
+
+async def test_a_close_that_is_cancelled_still_closes(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.gather(closing, return_exceptions=True)
+    await store.close()
+    assert not (tmp_path / "pixi.db-wal").exists()
+
+
+async def test_the_loop_goes_on_while_the_disk_is_slow(tmp_path: Path) -> None:
+    """Another connection holds the lock for 0.2 s; meanwhile the loop must turn."""
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    other = sqlite3.connect(tmp_path / "pixi.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    call = asyncio.create_task(store.receive(message("1")))
+    longest = 0.0
+    for _ in range(20):
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - before)
+    assert longest < 0.2, "the loop waited for the lock"
+    assert not call.done()
+    other.execute("COMMIT")
+    other.close()
+    assert await call
+    await store.close()
+
+
+LOCKED = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=0)
+try:
+    db.execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+async def test_to_open_a_file_a_second_time_takes_no_locks_from_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As POSIX has it, a process loses all its locks of a file when it closes that file once."""
+    monkeypatch.setattr(schema, "LOCK_SECONDS", 0.1)
+    path = tmp_path / "pixi.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as first:
+        first.execute("CREATE TABLE locked (x)")
+        first.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ConfigError, match=r"another program kept it locked"):
+            await SqliteStore.open(path)
+        command = [sys.executable, "-c", LOCKED, str(path)]
+        other = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
+        assert other.stdout == "database is locked\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and modes of POSIX")
+async def test_a_link_to_a_file_that_is_to_be_made(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "pixi.db").symlink_to(tmp_path / "disk" / "talks.db")
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    await store.receive(message("1"))
+    await store.close()
+    assert (tmp_path / "disk" / "talks.db").stat().st_mode & 0o777 == 0o600
