@@ -5,10 +5,12 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from pixi.app.models import Tell, open_model, runs_here
+from pixi.app.models import Tell, open_model
 from pixi.core.errors import ConfigError, ModelError, PixiError
+from pixi.models.breaker import Breakers
 from pixi.models.model import Model
 from pixi.settings import ModelSettings, Settings
+from pixi.settings.pricing import runs_here
 from pixi.settings.sections import DEFAULT_MODEL
 
 _log = logging.getLogger("pixi.models")
@@ -23,12 +25,16 @@ class ModelPool:
         chosen: what each name stands for; the first is the default.
         turn_seconds: how long a turn may take: so long a model that was exchanged is still in use.
         progress: told what takes long.
+        breakers: those of the servers that this program asks.
     """
 
-    def __init__(self, chosen: Mapping[str, ModelSettings], turn_seconds: float, progress: Tell) -> None:
+    def __init__(
+        self, chosen: Mapping[str, ModelSettings], turn_seconds: float, progress: Tell, breakers: Breakers
+    ) -> None:
         self._chosen = dict(chosen)
         self._turn_seconds = turn_seconds
         self._progress = progress
+        self._breakers = breakers
         self._open: dict[str, Model] = {}
         self._failed: dict[str, float] = {}  # when, on the loop's clock
         self._opening = asyncio.Lock()
@@ -88,7 +94,7 @@ class ModelPool:
             default = next(iter(chosen))
             if default not in kept:
                 # Until it is open, turns begin on those that there are.
-                kept[default] = await open_model(chosen[default], turn_seconds, self._progress)
+                kept[default] = await self._opened(chosen[default], turn_seconds)
             retired = [model for name, model in self._open.items() if kept.get(name) is not model]
             in_use = max(self._turn_seconds, turn_seconds)
             self._chosen, self._open, self._turn_seconds = dict(chosen), kept, turn_seconds
@@ -107,12 +113,17 @@ class ModelPool:
         await asyncio.gather(*self._retired, return_exceptions=True)
 
     async def _open_one(self, name: str) -> None:
-        self._open[name] = await open_model(self._chosen[name], self._turn_seconds, self._progress)
+        self._open[name] = await self._opened(self._chosen[name], self._turn_seconds)
+
+    async def _opened(self, chosen: ModelSettings, turn_seconds: float) -> Model:
+        return await open_model(chosen, turn_seconds, self._progress, self._breakers)
 
     def _is_the_same(self, name: str, chosen: ModelSettings | None, turn_seconds: float) -> bool:
-        """Whether the model that is open under a name does as it is. A server's counts a turn's seconds."""
+        """Whether the model that is open under a name does as it is. All but one that runs here by itself
+        count a turn's seconds."""
         before = self._chosen[name]
-        return before == chosen and (runs_here(before) or self._turn_seconds == turn_seconds)
+        is_alone_here = runs_here(before) and not before.fallback
+        return before == chosen and (is_alone_here or self._turn_seconds == turn_seconds)
 
     def _retire(self, model: Model, seconds: float) -> None:
         task = asyncio.create_task(self._close_later(model, seconds))

@@ -8,6 +8,8 @@ import msgspec
 
 from pixi.core.lines import ToolCall
 
+_PIECE_SIZE = 100  # of a piece without a word in it
+
 
 class FunctionPiece(msgspec.Struct, gc=False):
     """A piece of a call's function. Some servers send the arguments as an object, not as its text."""
@@ -43,9 +45,14 @@ class _Call:
 
 
 class CallAssembler:
-    """Puts the pieces of the calls of one reply together."""
+    """Puts the pieces of the calls of one reply together.
+
+    Attributes:
+        size: characters that are held, about.
+    """
 
     def __init__(self) -> None:
+        self.size = 0
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._by_id: dict[str, _Call] = {}
@@ -58,10 +65,12 @@ class CallAssembler:
         if name != call.name and not call.arguments:
             # Most send the name once, some with every piece, a few in pieces of its own.
             call.name += name
-        if isinstance(function.arguments, dict):
-            call.arguments.append(msgspec.json.encode(function.arguments).decode())
-        elif function.arguments:
-            call.arguments.append(function.arguments)
+        arguments = function.arguments
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        if arguments:
+            call.arguments.append(arguments)
+        self.size += _PIECE_SIZE + len(name) + len(arguments or "")
 
     def close(self) -> list[ToolCall]:
         """The reply is over; gives its calls by index, each with an id that no other has."""

@@ -98,6 +98,11 @@ class ReplyAssembler:
         self._halves = False  # some text held half a surrogate pair
         self._half = ""
 
+    @property
+    def held(self) -> int:
+        """How much is held until the end, in characters, about."""
+        return self._calls.size
+
     def feed(self, payloads: list[bytes]) -> list[Delta]:
         """Take the payloads of one read; gives their text and reasoning, in order, joined."""
         deltas: list[Delta] = []

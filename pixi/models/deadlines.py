@@ -8,6 +8,8 @@ from typing import Literal
 
 # After the reason of its end only the usage and the end mark can come; neither is worth a long wait.
 _LAST_WORDS_SECONDS = 1.0
+# A timer that goes off so late tells that nothing went on here: what the server sent was not read either.
+_STOOD_STILL_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +102,8 @@ class Watchdog:
             self._timer = self._loop.call_at(due, self._look)
         elif now >= self._turn_ends:
             self._bark(Overdue("turn", self._deadlines.turn))
+        elif now - due > _STOOD_STILL_SECONDS:
+            self._since = now
+            self._timer = self._loop.call_at(self._due(), self._look)
         else:
             self._bark(Overdue(self._which, self._patience))

@@ -13,9 +13,12 @@ from itertools import chain
 import aiohttp
 import msgspec
 
+from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
+from pixi.core.spending import Count
 from pixi.models import faults
 from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
+from pixi.models.breaker import Asking, Breakers
 from pixi.models.faults import Refusal, Retries, Server
 from pixi.models.openai_chat import open_session
 
@@ -31,8 +34,13 @@ class _Item(msgspec.Struct, gc=False):
     index: int | None = None
 
 
+class _Used(msgspec.Struct, gc=False):
+    prompt_tokens: int = 0
+
+
 class _Answer(msgspec.Struct, gc=False):
     data: list[_Item]
+    usage: object = None
 
 
 class OpenAIEmbeddings:
@@ -47,6 +55,9 @@ class OpenAIEmbeddings:
         at_once: requests under way side by side.
         retries: how often to ask.
         session: shared with others and closed by its owner; None: one is opened at the first request.
+        breakers: shared with all others that may ask the same servers; None: this door stands alone.
+        prices: what it costs; None: not known.
+        count: told what each request used, where the server says so.
 
     Raises:
         ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
@@ -63,6 +74,9 @@ class OpenAIEmbeddings:
         at_once: int = 4,
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
+        breakers: Breakers | None = None,
+        prices: Prices | None = None,
+        count: Count | None = None,
     ) -> None:
         base = checked_address(base_url)
         self._model = name
@@ -70,6 +84,9 @@ class OpenAIEmbeddings:
         self._server = Server(
             f"{base.host}:{base.port}", str(base), name, checked_key(api_key), serves="embeddings"
         )
+        self._breaker = (breakers or Breakers()).of(self._server.place)
+        self._prices = prices
+        self._count = count
         self._url = base / "embeddings"
         self._proxy = proxy_for(base)
         self._seconds = seconds
@@ -116,7 +133,9 @@ class OpenAIEmbeddings:
     async def _embed(self, texts: Sequence[str]) -> list["array[float]"]:
         async with self._gate:
             content = await self._asked(texts)
-        vectors = await asyncio.to_thread(self._vectors_in, content, len(texts))
+        vectors, tokens = await asyncio.to_thread(self._vectors_in, content, len(texts))
+        if tokens and self._count is not None:
+            self._count(self._model, Usage(tokens), self._prices)
         dimensions = len(vectors[0])
         if self._dimensions not in (0, dimensions):
             raise self._broken(f"vectors of {dimensions} dimensions after some of {self._dimensions}")
@@ -127,19 +146,23 @@ class OpenAIEmbeddings:
         """The answer to one request, however often it is tried."""
         asked_at = asyncio.get_running_loop().time()
         attempt = 1
-        while True:
-            form = "base64" if self._takes_base64 else "float"
-            try:
-                return await self._ask(texts, form, asked_at)
-            except ModelError as fault:
-                if form == "base64" and _is_about_the_form(fault):
-                    self._takes_base64 = False
-                    continue
-                pause = self._pause_after(fault, attempt, asked_at)
-                if pause is None:
-                    raise
-            await asyncio.sleep(pause)
-            attempt += 1
+        with self._breaker.asking() as asking:
+            while True:
+                form = "base64" if self._takes_base64 else "float"
+                try:
+                    content = await self._ask(texts, form, asked_at)
+                except ModelError as fault:
+                    if form == "base64" and _is_about_the_form(fault):
+                        self._takes_base64 = False
+                        continue
+                    pause = self._pause_after(fault, attempt, asked_at, asking)
+                    if pause is None:
+                        raise
+                else:
+                    asking.answered()
+                    return content
+                await asyncio.sleep(pause)
+                attempt += 1
 
     async def _ask(self, texts: Sequence[str], form: str, asked_at: float) -> bytes:
         if self._session is None:
@@ -176,10 +199,12 @@ class OpenAIEmbeddings:
                 raise self._broken(f"more than {_MOST_REPLY} bytes")
         return bytes(content)
 
-    def _vectors_in(self, content: bytes, count: int) -> list["array[float]"]:
-        """The vectors of a response, in the order of their texts, each of length 1."""
+    def _vectors_in(self, content: bytes, count: int) -> tuple[list["array[float]"], int]:
+        """The vectors of a response, in the order of their texts, each of length 1; and how many tokens
+        these had, 0 where the server does not say."""
         try:
-            items = msgspec.json.decode(content, type=_Answer).data
+            answer = msgspec.json.decode(content, type=_Answer)
+            items = answer.data
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise self._broken("what is no list of vectors") from None
         if len(items) != count:
@@ -191,7 +216,7 @@ class OpenAIEmbeddings:
         vectors = [self._vector(item.embedding) for item in items]
         if len({len(vector) for vector in vectors}) != 1:
             raise self._broken("vectors of different dimensions")
-        return vectors
+        return vectors, _tokens_in(answer.usage)
 
     def _vector(self, given: str | list[float]) -> "array[float]":
         if isinstance(given, str):
@@ -213,13 +238,26 @@ class OpenAIEmbeddings:
             f"{self._server.place} answered with {what}: is {self._model!r} an embedding model?"
         )
 
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float) -> float | None:
+    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
-        if fault.permanent or attempt >= self._retries.attempts:
-            return None
-        pause = self._retries.backoff(attempt) if fault.retry_after is None else fault.retry_after
-        left = asked_at + self._seconds - asyncio.get_running_loop().time()
-        return pause if pause < left else None
+        if asking.may_be_tried_again:
+            left = asked_at + self._seconds - asyncio.get_running_loop().time()
+            pause = self._retries.pause_after(fault, attempt, left)
+            if pause is not None:
+                return pause
+        if faults.is_the_servers(fault):
+            asking.failed(fault)
+        else:
+            asking.answered()
+        return None
+
+
+def _tokens_in(usage: object) -> int:
+    """The tokens that a server counted; 0 for anything else that stands there."""
+    try:
+        return max(0, msgspec.convert(usage, _Used).prompt_tokens)
+    except msgspec.ValidationError:
+        return 0
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

@@ -3,6 +3,7 @@
 Each text is one line that names the server and the mend, and never holds the key.
 """
 
+import math
 import random
 import re
 from collections.abc import Mapping
@@ -11,12 +12,9 @@ from email.utils import parsedate_to_datetime
 
 import aiohttp
 
-from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
-from pixi.core.lines import ToolLine, UserLine
 from pixi.models.complaint import Complaint
 from pixi.models.deadlines import Overdue
-from pixi.models.render import Quirk
 
 _SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
 _LONGEST_QUOTE = 300
@@ -24,15 +22,38 @@ _LONGEST_QUOTE = 300
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a request is made, and the pauses between in seconds: doubling, with jitter, capped."""
+    """How often a request is made, and the pauses between in seconds: doubling, with jitter, capped.
+
+    `wait` is the longest pause that is waited out where the server itself asks for one.
+    """
 
     attempts: int = 3
     base: float = 0.5
     cap: float = 8.0
+    wait: float = math.inf
 
     def backoff(self, attempt: int) -> float:
         """The pause after the attempt of that number, from 1."""
         return random.uniform(0.5, 1.0) * min(self.cap, self.base * 2.0 ** (attempt - 1))
+
+    def pause_after(self, fault: ModelError, attempt: int, left: float) -> float | None:
+        """The pause after the attempt of that number; None where there is to be no other.
+
+        Args:
+            fault: what came of the attempt.
+            attempt: from 1.
+            left: seconds until the whole request is overdue.
+        """
+        if fault.permanent or attempt >= self.attempts:
+            return None
+        asked_for = fault.retry_after
+        if asked_for is None:
+            pause = self.backoff(attempt)
+        elif asked_for <= self.wait:
+            pause = asked_for
+        else:
+            return None
+        return pause if pause < left else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +87,36 @@ class Server:
 
 
 class Refusal(ModelError):
-    """The server answered, and it was a no. `complaint` holds its own words, for `quirk_in`."""
+    """The server answered, and it was a no.
+
+    Attributes:
+        complaint: its own words, for `quirks`.
+        is_about_request: another request may be taken.
+    """
 
     def __init__(
-        self, text: str, complaint: Complaint, *, permanent: bool, retry_after: float | None = None
+        self,
+        text: str,
+        complaint: Complaint,
+        *,
+        permanent: bool,
+        retry_after: float | None = None,
+        is_about_request: bool = False,
     ) -> None:
         super().__init__(text, permanent=permanent, retry_after=retry_after)
         self.complaint = complaint
+        self.is_about_request = is_about_request
 
 
 def refusal(server: Server, complaint: Complaint, retry_after: float | None = None) -> Refusal:
     """The error that an answer other than a reply amounts to."""
     complaint = replace(complaint, message=server.without_key(complaint.message))
-    text = _permanent_fault(server, complaint)
+    text = _standing_fault(server, complaint)
     if text is not None:
         return Refusal(text, complaint, permanent=True)
+    text = _request_fault(server, complaint)
+    if text is not None:
+        return Refusal(text, complaint, permanent=True, is_about_request=True)
     status = complaint.status
     if status == 429:
         wait = "" if retry_after is None else f" It asks to wait {retry_after:g} s."
@@ -105,8 +141,8 @@ _NO_CREDIT = re.compile(r"insufficient[ _](quota|balance|credits?|funds)", re.IG
 _PASSING = frozenset({408, 409, 425, 429})  # the 4xx that another attempt may cure
 
 
-def _permanent_fault(server: Server, complaint: Complaint) -> str | None:
-    """What is wrong for good, with its mend; None where asking again may help."""
+def _standing_fault(server: Server, complaint: Complaint) -> str | None:
+    """What is wrong with key, account, model or address, with its mend; None if nothing."""
     place, status = server.place, complaint.status
     words = f"{complaint.code} {complaint.message}"
     if status == 401 or _BAD_KEY.search(words):
@@ -115,8 +151,7 @@ def _permanent_fault(server: Server, complaint: Complaint) -> str | None:
         return f"{place} refused the key: check OPENAI_API_KEY."
     if status == 402 or _NO_CREDIT.search(words):
         return f"The account at {place} has no credit left for the model.{_said(complaint)}"
-    refused = 400 <= status < 500 and status not in _PASSING
-    if complaint.is_page and (status < 300 or refused):
+    if complaint.is_page and (status < 300 or _is_refused(status)):
         return f"{place} answered with a web page, not as a model server: check base_url, {server.base_url}"
     if status in (400, 404, 422) and _UNKNOWN_MODEL.search(words):
         return f"{place} has no model {server.model!r}: check the model's name.{_said(complaint)}"
@@ -127,11 +162,21 @@ def _permanent_fault(server: Server, complaint: Complaint) -> str | None:
         return f"{place} does not let this key use the model {server.model!r}.{_said(complaint)}"
     if 300 <= status < 400:
         return f"{place} sends us on to another address: set base_url to it.{_said(complaint)}"
-    if _TOO_LONG.search(words):
+    return None
+
+
+def _request_fault(server: Server, complaint: Complaint) -> str | None:
+    """What is wrong with the request; None if nothing, so that asking again may help."""
+    place, status = server.place, complaint.status
+    if _TOO_LONG.search(f"{complaint.code} {complaint.message}"):
         return f"The prompt is too long for {place}: lower context_tokens.{_said(complaint)}"
-    if refused or status in (501, 505):
+    if _is_refused(status) or status in (501, 505):
         return f"{place} refused the request ({status}).{_said(complaint)}"
     return None
+
+
+def _is_refused(status: int) -> bool:
+    return 400 <= status < 500 and status not in _PASSING
 
 
 def _said(complaint: Complaint) -> str:
@@ -139,44 +184,6 @@ def _said(complaint: Complaint) -> str:
     if len(message) > _LONGEST_QUOTE:
         message = message[: _LONGEST_QUOTE - 1] + "…"
     return f" It said: {message}" if message else ""
-
-
-_NOT_TAKEN = re.compile(
-    r"not support|unsupported|doesn't support|only supported|no endpoints|requires? --|not permitted|"
-    r"not allowed|unknown|unrecognized|unexpected|not available|not enabled|not implemented|at most 0|not a ",
-    re.IGNORECASE,
-)
-_TOOLS = re.compile(r"\b(tools?|tool_choice|functions?|function.calling)\b", re.IGNORECASE)
-_BAD_SCHEMA = re.compile(r"schema", re.IGNORECASE)  # a fault in one tool, not in having tools
-_REPLY_FORM = re.compile(
-    r"response_format|json_schema|json.mode|structured.outputs?|guided|grammar", re.IGNORECASE
-)
-_PICTURES = re.compile(r"image|picture|multimodal|vision", re.IGNORECASE)
-
-
-def quirk_in(fault: ModelError, request: Request) -> Quirk | None:
-    """What a refusal teaches about its server: with it minded, the same request may be taken."""
-    if not isinstance(fault, Refusal) or fault.complaint.status in (401, 402, 403, 408, 429):
-        return None
-    words = f"{fault.complaint.code} {fault.complaint.message}"
-    if "stream_options" in words or "include_usage" in words:
-        return Quirk.NO_USAGE
-    if "max_completion_tokens" in words:
-        return Quirk.COMPLETION_TOKENS
-    if "alternate" in words and "role" in words:
-        return Quirk.ALTERNATE
-    if request.schema is not None and _REPLY_FORM.search(words):
-        return Quirk.NO_SCHEMA
-    if not _NOT_TAKEN.search(words):
-        return None
-    if request.tools and "parallel_tool_calls" in words:
-        return Quirk.NO_PARALLEL
-    if request.tools and _TOOLS.search(words) and not _BAD_SCHEMA.search(words):
-        return Quirk.NO_TOOLS
-    pictured = any(isinstance(line, UserLine | ToolLine) and line.images for line in request.lines)
-    if pictured and _PICTURES.search(words):
-        return Quirk.NO_PICTURES
-    return None
 
 
 def tools_refused(server: Server, fault: ModelError) -> ModelError:
@@ -200,6 +207,22 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, (until - parsedate_to_datetime(headers.get("date", ""))).total_seconds())
     except (ValueError, TypeError):
         return None
+
+
+def asked_to_wait(server: Server, seconds: float) -> ModelError:
+    """The error of a server that is left alone, as it asked."""
+    text = f"{server.place} asked to be left alone for {math.ceil(seconds)} s more."
+    return ModelError(text, retry_after=seconds)
+
+
+def is_the_servers(fault: ModelError) -> bool:
+    """Whether it speaks against the server: anybody else who asks it now will hardly fare better.
+
+    What is permanent does not: it is told at once each time, and holds until somebody mends it.
+    """
+    if fault.permanent:
+        return False
+    return not (isinstance(fault, Refusal) and fault.complaint.status in _PASSING - {408})
 
 
 def unreachable(server: Server, error: aiohttp.ClientError | OSError) -> ModelError:
@@ -237,6 +260,12 @@ def no_reply(server: Server, content_type: str) -> ModelError:
     if content_type == "text/event-stream":
         return ModelError(f"{server.place} closed the connection without a reply.")
     what = f"{server.place} does not answer as a model server, but with {content_type}"
+    return ModelError(f"{what}: check base_url, {server.base_url}", permanent=True)
+
+
+def endless(server: Server, limit: int) -> ModelError:
+    """The error of an answer, or of one event in it, that outgrew its limit in bytes."""
+    what = f"{server.place} sent more than {limit // 1_000_000} MB at one go, too long to be a reply"
     return ModelError(f"{what}: check base_url, {server.base_url}", permanent=True)
 
 

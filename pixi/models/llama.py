@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 
-from pixi.core.deltas import Delta, Finished, Request
+from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import Line, UserLine
 from pixi.models.deadlines import Deadlines
@@ -84,20 +85,16 @@ class LocalModel:
         Raises:
             ConfigError: no weights, no runtime, or the file cannot be loaded.
         """
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(
-                "Models that run here need llama.cpp, which is not installed.\n"
-                'Run: pip install "pixi-persona[local]"'
-            )
+        check_runtime(path)
         weights = await bundled_weights(progress) if path is None else checked(Path(path))
-        context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
+        context = expected_traits(path, context_tokens).context_tokens
         small = weights.stat().st_size < _SMALL_BYTES
         style: dict[str, object] = dict(SMALL_SAMPLING) if small else {}
         style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature
         settings = ServerSettings(str(weights), context, threads or _threads())
-        model = cls(settings, Traits(context, small=small), style, progress)
+        model = cls(settings, Traits(context, small=small, prices=FREE), style, progress)
         try:
             await model._learn_context(await model._running())
         except BaseException:
@@ -207,7 +204,28 @@ class LocalModel:
         assert self._session is not None
         trained = await process.trained_context(self._session)
         if trained is not None and trained < self._traits.context_tokens:
-            self._traits = Traits(trained, small=self._traits.small)
+            self._traits = replace(self._traits, context_tokens=trained)
+
+
+def check_runtime(path: Path | str | None = None) -> None:
+    """See that a model could be opened, as far as can be seen without opening it; see `LocalModel.open`.
+
+    Raises:
+        ConfigError: no runtime, or no such file.
+    """
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ConfigError(
+            "Models that run here need llama.cpp, which is not installed.\n"
+            'Run: pip install "pixi-persona[local]"'
+        )
+    if path is not None:
+        checked(Path(path))
+
+
+def expected_traits(path: Path | str | None, context_tokens: int | None) -> Traits:
+    """What is known of a model before it is opened; see `LocalModel.open`."""
+    context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
+    return Traits(context, small=path is None)
 
 
 def _open_session() -> aiohttp.ClientSession:

@@ -4,8 +4,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.core.deltas import Delta, Request
-from pixi.core.report import Prices
+from pixi.core.deltas import Delta, Prices, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
+from pixi.models.breaker import Asking, Breakers
 from pixi.models.deadlines import Deadlines, Overdue
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
 from pixi.models.model import Traits
+from pixi.models.quirks import quirk_in
 from pixi.models.render import GrammarField, Quirk, Style, ToolMode, body
 from pixi.models.reply import Reply
 
@@ -49,6 +51,7 @@ class OpenAIChat:
         deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.
+        breakers: shared with all others that may ask the same servers; None: this door stands alone.
 
     Raises:
         ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
@@ -69,6 +72,7 @@ class OpenAIChat:
         deadlines: Deadlines | None = None,
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
+        breakers: Breakers | None = None,
     ) -> None:
         base = checked_address(base_url)
         self._traits = traits or Traits()
@@ -84,6 +88,7 @@ class OpenAIChat:
         self._deadlines = deadlines or Deadlines()
         self._retries = retries or Retries()
         self._server = Server(f"{base.host}:{base.port}", str(base), name, checked_key(api_key))
+        self._breaker = (breakers or Breakers()).of(self._server.place)
         self._url = base / "chat" / "completions"
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
@@ -110,34 +115,38 @@ class OpenAIChat:
             ModelError: the server could not be asked, refused, failed, or let a deadline pass.
         """
         asked_at = asyncio.get_running_loop().time()
-        attempt = 1
         quirks = self._quirks
-        while True:
-            reply: Reply | None = None
-            yielded = False
-            try:
-                reply = await self._ask(body(request, self._style, quirks), asked_at)
-                while deltas := await reply.read():
-                    for delta in deltas:
-                        yielded = True
-                        yield delta
-                await reply.drain()
-                return
-            except ModelError as fault:
-                if yielded:
-                    raise
-                lesson = self._lesson(fault, request, quirks)
-                if lesson is not None:
-                    quirks |= {lesson}
-                    continue
-                pause = self._pause_after(fault, attempt, asked_at)
-                if pause is None:
-                    raise
-            finally:
-                if reply is not None:
-                    reply.close()
-            await asyncio.sleep(pause)
-            attempt += 1
+        attempt = 1
+        with self._breaker.asking() as asking:
+            while True:
+                await self._wait_as_asked(asked_at)
+                reply: Reply | None = None
+                yielded = False
+                try:
+                    reply = await self._ask(body(request, self._style, quirks), asked_at)
+                    while deltas := await reply.read():
+                        if not yielded:
+                            yielded = True
+                            asking.answered()
+                        for delta in deltas:
+                            yield delta
+                    await reply.drain()
+                    return
+                except ModelError as fault:
+                    if yielded:
+                        raise
+                    lesson = self._lesson(fault, request, quirks)
+                    if lesson is not None:
+                        quirks |= {lesson}
+                        continue
+                    pause = self._pause_after(fault, attempt, asked_at, asking)
+                    if pause is None:
+                        raise
+                finally:
+                    if reply is not None:
+                        reply.close()
+                await asyncio.sleep(pause)
+                attempt += 1
 
     async def models(self) -> list[str]:
         """The ids of the models that the server lists.
@@ -182,7 +191,7 @@ class OpenAIChat:
 
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """What a refusal teaches beyond what was minded already: it makes the next request another one."""
-        quirk = faults.quirk_in(fault, request)
+        quirk = quirk_in(fault, request)
         if quirk is None or quirk in quirks:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
@@ -192,10 +201,33 @@ class OpenAIChat:
             self._quirks |= {quirk}
         return quirk
 
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float) -> float | None:
+    async def _wait_as_asked(self, asked_at: float) -> None:
+        """Leave the server alone for as long as it asked for, whomever it told.
+
+        Raises:
+            ModelError: that is longer than anybody waits.
+        """
+        pause = self._breaker.seconds_to_wait(self.name)
+        if not pause:
+            return
+        if pause >= self._left(asked_at) or pause > self._retries.wait:
+            raise faults.asked_to_wait(self._server, pause)
+        await asyncio.sleep(pause)
+
+    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
-        if fault.permanent or attempt >= self._retries.attempts:
-            return None
-        pause = self._retries.backoff(attempt) if fault.retry_after is None else fault.retry_after
-        left = asked_at + self._deadlines.first - asyncio.get_running_loop().time()
-        return pause if pause < left else None
+        if fault.retry_after is not None:
+            self._breaker.leave_alone(self.name, fault.retry_after)
+        if asking.may_be_tried_again:
+            pause = self._retries.pause_after(fault, attempt, self._left(asked_at))
+            if pause is not None:
+                return pause
+        if faults.is_the_servers(fault):
+            asking.failed(fault)
+        else:
+            asking.answered()
+        return None
+
+    def _left(self, asked_at: float) -> float:
+        """Seconds until the first content is overdue."""
+        return asked_at + self._deadlines.first - asyncio.get_running_loop().time()

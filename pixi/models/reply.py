@@ -14,7 +14,7 @@ from pixi.models.sse import EventTooLong, SSEDecoder
 
 # A connection is worth this much waiting for the end of its last answer, so that the next needs none anew.
 _DRAIN_SECONDS = 0.05
-_LONGEST_WHOLE_REPLY = 16 * 1024 * 1024
+_MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 
 
 class Reply:
@@ -63,6 +63,8 @@ class Reply:
                 return deltas
             if assembler.call_pieces != call_pieces:
                 self._watchdog.content()
+                if assembler.held > _MOST_AT_ONCE:
+                    raise faults.endless(self._server, _MOST_AT_ONCE)
         return self._finish()
 
     async def drain(self) -> None:
@@ -105,8 +107,8 @@ class Reply:
         whole = bytearray(begun)
         while data := await self._content.readany():
             whole += data
-            if len(whole) > _LONGEST_WHOLE_REPLY:
-                raise aiohttp.ClientPayloadError("an endless answer")
+            if len(whole) > _MOST_AT_ONCE:
+                raise faults.endless(self._server, _MOST_AT_ONCE)
         return bytes(whole)
 
     def _payloads(self, data: bytes) -> list[bytes]:
@@ -115,7 +117,7 @@ class Reply:
         try:
             return self._decoder.feed(data)
         except EventTooLong as error:
-            raise faults.no_reply(self._server, self._response.content_type) from error
+            raise faults.endless(self._server, error.limit) from error
 
     def _finish(self) -> list[Delta]:
         assembler = self._assembler

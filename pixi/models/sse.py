@@ -10,7 +10,11 @@ _USUAL_BETWEEN = _USUAL_END + _USUAL_START
 
 
 class EventTooLong(ValueError):
-    """A single event outgrew the limit: this is no chat stream."""
+    """A single event outgrew the limit, in bytes: this is no chat stream."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"an event of more than {limit} bytes")
+        self.limit = limit
 
 
 class SSEDecoder:
@@ -95,7 +99,7 @@ class SSEDecoder:
     def _hold(self, where: list[bytes], piece: bytes) -> None:
         self._held += len(piece)
         if self._held > self._limit:
-            raise EventTooLong(f"an event of more than {self._limit} bytes")
+            raise EventTooLong(self._limit)
         where.append(piece)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
@@ -162,3 +163,29 @@ async def test_who_stops_waiting_leaves_nothing_behind() -> None:
 def test_an_address_that_is_none_is_told_of() -> None:
     with pytest.raises(ConfigError, match="base_url"):
         OpenAIEmbeddings("x", base_url="localhost")
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 7, "total_tokens": 7}, [7]),
+        ({"prompt_tokens": 0}, []),
+        ({"prompt_tokens": -3}, []),
+        ({"prompt_tokens": "many"}, []),
+        ({}, []),
+        (None, []),
+        ("none", []),
+    ],
+)
+async def test_what_the_server_counted_is_told(usage: object, counted: list[int]) -> None:
+    told: list[tuple[str, Usage, Prices | None]] = []
+
+    def count(model: str, used: Usage, prices: Prices | None) -> None:
+        told.append((model, used, prices))
+
+    prices = Prices(0.02, 0.0, 0.02)
+    body = {"data": [{"index": 0, "embedding": [1.0, 2.0]}], "usage": usage}
+    async with embeddings_server() as server, door(server, prices=prices, count=count) as model:
+        server.failing.append(answer(200, body))
+        await model.embed(["a"])
+        assert told == [("scripted", Usage(tokens), prices) for tokens in counted]

@@ -6,14 +6,15 @@
         assert server.requests[0].json()["model"] == "scripted"
 
 A reply is a list of steps: bytes (each one write of its own), `Wait`, `Until`, `Tell`, `Hang`, `Close`,
-`Reset`. The builders `stream`, `answer` and `page` make the usual ones. The replies are given in their order
-and the last one is given again and again; or a function chooses:
-`ScriptedOpenAI(choose=lambda request: ...)`.
+`Reset`, `Flood`. The builders `stream`, `answer` and `page` make the usual ones. The replies are given in
+their order and the last one is given again and again; or a function chooses:
+`ScriptedOpenAI(choose=lambda request: ...)`. What servers do wrong stands in `model_faults`.
 """
 
 import asyncio
 import json
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,7 +60,15 @@ class Reset:
     """Break the connection off, with a reset."""
 
 
-Step = bytes | Wait | Until | Tell | Hang | Close | Reset
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """Write a piece again and again, so many times or until the client goes."""
+
+    piece: bytes
+    times: int
+
+
+Step = bytes | Wait | Until | Tell | Hang | Close | Reset | Flood
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,29 +208,40 @@ def _framed(data: bytes) -> bytes:
 class ScriptedOpenAI:
     """The server: an async context manager that listens on a free port of 127.0.0.1.
 
+    Args:
+        replies: what is answered.
+        choose: chooses the answer to each request instead.
+        tls: with what it speaks TLS; None: it does not.
+
     Attributes:
         requests: those that came, in their order.
         connections: how many were made.
         asked: set when the first request has come.
     """
 
-    def __init__(self, *replies: Reply, choose: Callable[[Seen], Reply] | None = None) -> None:
+    def __init__(
+        self,
+        *replies: Reply,
+        choose: Callable[[Seen], Reply] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.requests: list[Seen] = []
         self.connections = 0
         self.asked = asyncio.Event()
         self._replies = list(replies)
         self._choose = choose or self._next
         self._tasks: set[asyncio.Task[None]] = set()
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._port = 0
 
     @property
     def base_url(self) -> str:
         """What a model is given."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}/v1"
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -246,8 +266,9 @@ class ScriptedOpenAI:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         number = self.connections
-        # What was written has been read, but for a little: nothing gathers here or in the kernel.
-        writer.transport.set_write_buffer_limits(high=0)
+        if self._tls is None:  # whose own buffer is never quite empty
+            # What was written has been read, but for a little: nothing gathers here or in the kernel.
+            writer.transport.set_write_buffer_limits(high=0)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         try:
             while True:
@@ -295,6 +316,10 @@ class ScriptedOpenAI:
                 await reader.read(1)
                 seen.gone.set()
                 raise ConnectionResetError
+            case Flood(piece, times):
+                for _ in range(times):
+                    writer.write(piece)
+                    await writer.drain()
             case Close():
                 raise ConnectionResetError
             case Reset():

@@ -1,0 +1,74 @@
+"""Looks at a model for `doctor`: whether it is there to be asked."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pixi.core.errors import ConfigError, ModelError
+
+if TYPE_CHECKING:
+    from pixi.settings import ModelSettings
+
+LISTING_SECONDS = 10.0
+"""How long a server may take to list its models."""
+
+
+async def look_at_model(model: "ModelSettings") -> tuple[bool, str]:
+    """Whether it is fine, and what it is or what to mend."""
+    from pixi.app import runs_here
+
+    try:
+        if runs_here(model):
+            return True, _found_on_this_machine(model.name)
+        return True, await _found_at_server(model)
+    except (ModelError, ConfigError) as error:
+        return False, str(error)
+
+
+def _found_on_this_machine(name: str) -> str:
+    from pixi.models import weights
+
+    if find_spec("xllamacpp") is None:
+        raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
+    if name != "local":
+        return str(weights.checked(Path(name)))
+    path = weights.installed() or weights.cached()
+    if path is None:
+        return f"the bundled one; its {weights.SMOLLM2.megabytes} MB are fetched at the first start"
+    return f"the bundled one, {path.name}"
+
+
+async def _found_at_server(model: "ModelSettings") -> str:
+    from pixi.models.deadlines import Deadlines
+    from pixi.models.openai_chat import OpenAIChat
+
+    door = OpenAIChat(
+        model.name,
+        base_url=model.base_url,
+        api_key=model.api_key.reveal() if model.api_key else None,
+        deadlines=Deadlines(first=LISTING_SECONDS),
+    )
+    try:
+        listed = await door.models()
+    finally:
+        await door.close()
+    host = urlsplit(model.base_url).netloc.rpartition("@")[2]
+    if model.name in listed:
+        return f"{model.name} at {host}"
+    if not model.name and len(listed) == 1:
+        return f"{listed[0]} at {host}, the only one there"
+    raise ConfigError(_not_listed(model.name, listed, host))
+
+
+def _not_listed(name: str, listed: list[str], host: str) -> str:
+    from rapidfuzz import fuzz, process
+
+    some = ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")
+    if not listed:
+        return f"{host} lists no model: load one there, or set model.base_url to another server."
+    if not name:
+        return f"{host} has several models: set model.name to one of {some}."
+    nearest = process.extractOne(name, listed, scorer=fuzz.ratio, score_cutoff=60)
+    mend = f"do you mean {nearest[0]}?" if nearest else f"set model.name to one of {some}."
+    return f"{host} does not list {name}: {mend}"

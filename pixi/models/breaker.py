@@ -1,0 +1,187 @@
+"""Spares servers that do not answer, and whoever waits for them: a circuit breaker for each.
+
+Sans-IO: a breaker is told what came of requests, and by a clock that is handed in it says whether another is
+worth making. It knows three states. *Closed*: everybody may ask. *Open*: after some failures in a row nobody
+may, for a while. *Half open*: the while is over and one request, the probe, finds out whether the server is
+back; if not, the next while is longer.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pixi.core.errors import ModelError
+
+Clock = Callable[[], float]
+
+_LONGEST_PAUSE = 600.0  # that a server may ask for; then it is asked again, whatever it said
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a breaker opens, and for how long.
+
+    Attributes:
+        failures: in a row, after which it opens. A request counts once, however often it was tried.
+        pause: seconds until the first probe; doubled after each that failed.
+        cap: the longest pause.
+    """
+
+    failures: int = 3
+    pause: float = 5.0
+    cap: float = 60.0
+
+
+class Asking:
+    """A request that was let through. What is told first of it holds."""
+
+    __slots__ = ("_breaker", "_is_over")
+
+    def __init__(self, breaker: "Breaker") -> None:
+        self._breaker = breaker
+        self._is_over = False
+
+    @property
+    def may_be_tried_again(self) -> bool:
+        """Whether another attempt at it is worth making: a probe has one, and so has who came before it."""
+        return not self._breaker.is_open
+
+    def answered(self) -> None:
+        """The server answered, were it with a no that is about this request."""
+        if not self._is_over:
+            self._is_over = True
+            self._breaker._close()
+
+    def failed(self, fault: ModelError) -> None:
+        """The server did not answer, or said that it is broken."""
+        if not self._is_over:
+            self._is_over = True
+            self._breaker._count(self, fault)
+
+    def left(self) -> None:
+        """Nobody waited for what came of it."""
+        self._is_over = True
+        self._breaker._release(self)
+
+
+class Breaker:
+    """That of one server.
+
+    Args:
+        place: the server, for people.
+        clock: seconds, monotonic.
+        patience: when it opens.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_failing_since",
+        "_failures",
+        "_last_fault",
+        "_left_alone",
+        "_open_until",
+        "_patience",
+        "_pause",
+        "_place",
+        "_probe",
+    )
+
+    def __init__(self, place: str, clock: Clock = time.monotonic, patience: Patience | None = None) -> None:
+        self._place = place
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._failures = 0  # in a row
+        self._failing_since = 0.0
+        self._last_fault = ""
+        self._pause = 0.0  # the present one; 0: it is closed
+        self._open_until = 0.0
+        self._probe: Asking | None = None
+        self._left_alone: dict[str, float] = {}  # until when, by model
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server is known to fail: nobody but a probe may ask it."""
+        return self._pause > 0
+
+    @contextmanager
+    def asking(self) -> Iterator[Asking]:
+        """Ask within this block. Who leaves it without a word of what came of it did not wait for it.
+
+        Raises:
+            ModelError: the breaker is open.
+        """
+        if self._probe is not None or (self.is_open and self._clock() < self._open_until):
+            raise self._refusal()
+        asking = Asking(self)
+        if self.is_open:
+            self._probe = asking
+        try:
+            yield asking
+        finally:
+            asking.left()
+
+    def leave_alone(self, model: str, seconds: float) -> None:
+        """The server asked those who want this model to wait. That is no failure."""
+        self._left_alone[model] = self._clock() + min(seconds, _LONGEST_PAUSE)
+
+    def seconds_to_wait(self, model: str) -> float:
+        """How long it asked those who want this model to wait still."""
+        return max(0.0, self._left_alone.get(model, -math.inf) - self._clock())
+
+    def _close(self) -> None:
+        self._failures = 0
+        self._pause = 0.0
+        self._probe = None
+
+    def _count(self, asking: Asking, fault: ModelError) -> None:
+        is_probe = asking is self._probe
+        if self.is_open and not is_probe:
+            return  # it was asked before the breaker opened, and tells nothing new
+        if not self._failures:
+            self._failing_since = self._clock()
+        self._failures += 1
+        self._last_fault = str(fault)
+        if is_probe:
+            self._open(min(self._pause * 2, self._patience.cap))
+        elif self._failures >= self._patience.failures:
+            self._open(self._patience.pause)
+
+    def _open(self, pause: float) -> None:
+        self._pause = pause
+        self._open_until = self._clock() + pause
+        self._probe = None
+
+    def _release(self, asking: Asking) -> None:
+        if asking is self._probe:
+            self._probe = None
+
+    def _refusal(self) -> ModelError:
+        now = self._clock()
+        since = f"{self._place} has not answered for {now - self._failing_since:.0f} s"
+        if self._probe is not None:
+            return ModelError(f"{since}; it is being asked again just now. Last time: {self._last_fault}")
+        left = self._open_until - now
+        again = f"it is asked again in {math.ceil(left)} s"
+        return ModelError(f"{since}; {again}. Last time: {self._last_fault}", retry_after=left)
+
+
+class Breakers:
+    """The breakers of all servers that a program asks. There is one owner, handed to whatever opens a door.
+
+    Args:
+        clock: seconds, monotonic.
+        patience: of each of them.
+    """
+
+    def __init__(self, clock: Clock = time.monotonic, patience: Patience | None = None) -> None:
+        self._clock = clock
+        self._patience = patience or Patience()
+        self._breakers: dict[str, Breaker] = {}
+
+    def of(self, place: str) -> Breaker:
+        """The breaker of a server, by host and port."""
+        if place not in self._breakers:
+            self._breakers[place] = Breaker(place, self._clock, self._patience)
+        return self._breakers[place]
