@@ -104,6 +104,7 @@ def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
         pace=keys.pace,
         silence=keys.silence,
         when_broken=keys.when_broken,
+        when_tired=keys.when_tired,
         examples=tuple(exchange.example for exchange in exchanges),
         avatar=avatar,
         origin=shown(path),

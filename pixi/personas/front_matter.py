@@ -24,6 +24,7 @@ KEYS = (
     "pace",
     "silence",
     "when_broken",
+    "when_tired",
     "in_short",
 )
 
@@ -55,6 +56,7 @@ class FrontMatter:
     pace: Pace = "brisk"
     silence: bool = True
     when_broken: tuple[str, ...] = ()
+    when_tired: tuple[str, ...] = ()
     in_short: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -85,6 +87,7 @@ def read_front_matter(text: str, first_line: int = 1) -> FrontMatter:
         pace=values.pace("pace", "brisk"),
         silence=values.switch("silence", True),
         when_broken=values.texts("when_broken"),
+        when_tired=values.texts("when_tired"),
         in_short=values.text("in_short"),
         lines=values.lines(),
     )

@@ -13,6 +13,7 @@ from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.telling import Field, Told, dollars, number
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.splitting import units
+from pixi.core.spending import Share
 
 _FIELD = 1_024
 _WORD = 40
@@ -31,7 +32,7 @@ class About:
     async def status(self, interaction: discord.Interaction) -> None:
         """Tell how the bot is doing, and who lives in a channel."""
         use = Invocation(interaction, self._house, self._words)
-        status = await use.within(self._house.status())
+        status = await use.within(self._house.status(use.payer))
         await use.answer(told=Told(use.say("says.status.title"), fields=tuple(self._figures(use, status))))
 
     async def help(self, interaction: discord.Interaction) -> None:
@@ -65,6 +66,10 @@ class About:
                 cost=dollars(today.cost),
             )
             yield Field(use.say("says.status.today"), tally)
+            yield Field(use.say("says.status.month"), _of_the_month(use, status))
+        if status.shares:
+            told = "\n".join(_share(use, share) for share in status.shares)
+            yield Field(use.say("says.status.shares"), told)
 
     def _how_to_call(self, use: Invocation) -> str:
         if use.interaction.guild_id is None:
@@ -119,3 +124,21 @@ def _ping(use: Invocation) -> str:
         if math.isfinite(seconds)
         else ""
     )
+
+
+def _of_the_month(use: Invocation, status: Status) -> str:
+    spent, stop = status.month, status.month_dollars
+    cost = dollars(spent.cost) + ("+?" if spent.unpriced else "")
+    return use.say(
+        "says.status.spent",
+        messages=number(spent.messages),
+        prompt=number(spent.usage.prompt_tokens),
+        cached=number(spent.usage.cached_tokens),
+        completion=number(spent.usage.completion_tokens),
+        cost=cost if stop is None else f"{cost} / {dollars(stop)}",
+    )
+
+
+def _share(use: Invocation, share: Share) -> str:
+    whose, what = use.say(f"says.status.whose.{share.scope}"), use.say(f"says.status.what.{share.kind}")
+    return f"{whose} – {what}: {number(share.used)} / {number(share.limit)}"

@@ -19,7 +19,9 @@ from pixi.channels.discord.slash.inert import clipped, inert_line
 from pixi.channels.discord.slash.telling import Told
 from pixi.channels.discord.slash.words import Language, Words
 from pixi.channels.discord.speaking.splitting import LIMIT
+from pixi.channels.discord.speaking.standing import payer_in
 from pixi.core.errors import PixiError
+from pixi.core.spending import Payer
 
 T = TypeVar("T")
 
@@ -77,6 +79,12 @@ class Invocation:
         if channel is not None:
             return chosen_for(channel)
         return tuple(each for each in (self.channel, self.interaction.guild_id) if each)
+
+    @property
+    def payer(self) -> Payer:
+        """Who asks, and where, as far as it is counted what they use."""
+        person, channel = str(self.interaction.user.id), self.interaction.channel
+        return Payer(person) if channel is None else payer_in(channel, person)
 
     @property
     def residents(self) -> tuple[str, ...]:

@@ -37,7 +37,9 @@ class OwnData:
     async def forget_me(self, interaction: discord.Interaction) -> None:
         """Ask whether a person shall be forgotten."""
         use = Invocation(interaction, self._house, self._words)
-        await use.answer(use.say("says.forget.ask"), view=self.buttons(str(interaction.locale)))
+        buttons = self.buttons(str(interaction.locale))
+        await use.answer(use.say("says.forget.ask"), view=buttons)
+        buttons.stop()  # those that were installed hear the click; a timer would run for these in vain
 
     async def export_me(self, interaction: discord.Interaction) -> None:
         """Give a person all that is kept of them."""

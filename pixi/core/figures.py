@@ -1,0 +1,53 @@
+"""What was used, in figures and words that people read at a glance."""
+
+from pixi.core.spending import Spent
+
+
+def summed_up(when: str, spent: Spent) -> str:
+    """One sentence of all that was used."""
+    usage = spent.usage
+    return (
+        f"{when}: {spent.messages:,} {_many('message', spent.messages)}, "
+        f"{short(usage.prompt_tokens)} tokens read ({share(spent)} cached), "
+        f"{short(usage.completion_tokens)} written, "
+        f"{spent.writes:,} {_many('change', spent.writes)} by tools, {cost_of(spent)}."
+    )
+
+
+def of_the_month(month: Spent, stop: float | None) -> str:
+    """What the month came to, beside what it may; None: whatever it costs."""
+    if stop is None:
+        return f"This month: {cost_of(month)}, with no limit (month_dollars)."
+    return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
+
+
+def short(count: int) -> str:
+    """A number as one reads it at a glance."""
+    for unit, size in (("G", 1_000_000_000), ("M", 1_000_000), ("k", 1_000)):
+        if count >= 10 * size or (unit != "k" and count >= size):
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:,.0f}{unit}"
+    return f"{count:,}"
+
+
+def share(row: Spent) -> str:
+    """How much of what was read came out of a cache."""
+    read = row.usage.prompt_tokens
+    return f"{min(row.usage.cached_tokens, read) / read:.0%}" if read else "–"
+
+
+def dollars(cost: float) -> str:
+    """A sum; small ones to the first two digits that count."""
+    if 0 < cost < 0.0001:
+        return "<$0.0001"
+    return f"${cost:.2g}" if 0 < cost < 0.095 else f"${cost:,.2f}"
+
+
+def cost_of(row: Spent) -> str:
+    """What it cost; with a question mark where not all of it is known."""
+    if row.unpriced and not row.cost:
+        return "?"
+    return f"{dollars(row.cost)}{'+?' if row.unpriced else ''}"
+
+
+def _many(word: str, count: int) -> str:
+    return word if count == 1 else f"{word}s"

@@ -1,0 +1,238 @@
+"""What was used, by day and for whom, and how much of it may be: values alone, without a clock."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Literal
+
+from pixi.core.deltas import Finished, Prices, Request, Usage
+from pixi.core.tokens import estimate_all, estimate_tools
+
+DAY_SECONDS = 86_400
+CHARACTERS_PER_TOKEN = 3
+"""Of a reply that nobody counted."""
+
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+
+Count = Callable[[str, Usage, Prices | None], None]
+"""Takes what a call of a model used: the model's name, the tokens, and what they cost (None: not known)."""
+
+Part = Literal["day", "person", "channel", "guild", "model"]
+"""By what the books can be added up."""
+
+Scope = Literal["person", "channel", "guild"]
+"""Whose use of a day is limited."""
+
+SCOPES: tuple[Scope, ...] = ("guild", "channel", "person")
+"""The widest first."""
+
+Kind = Literal["messages", "tokens", "writes"]
+"""What of it is."""
+
+KINDS: tuple[Kind, ...] = ("messages", "tokens", "writes")
+
+
+def day_of(seconds: float) -> int:
+    """The day of a moment (seconds since the epoch), counted from 1970, in UTC."""
+    return int(seconds // DAY_SECONDS)
+
+
+def date_of(day: int) -> date:
+    """The date of a day."""
+    return date.fromordinal(_FIRST_DAY + day)
+
+
+def first_of_month(day: int) -> int:
+    """The first day of the month in which a day lies."""
+    return day - date_of(day).day + 1
+
+
+def next_month(day: int) -> date:
+    """The first day after the month in which a day lies."""
+    today = date_of(day)
+    return date(today.year + today.month // 12, today.month % 12 + 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """On whose account something is used: whoever asked, and where; "" for nobody and nowhere.
+
+    Attributes:
+        person: id of the author.
+        channel: address of the channel, whoever of the personas talks there; a thread counts to its parent.
+        guild: as a `Venue` has it.
+    """
+
+    person: str = ""
+    channel: str = ""
+    guild: str = ""
+
+    def name(self, scope: Scope) -> str:
+        """Of the one that a scope is about."""
+        if scope == "person":
+            return self.person
+        if scope == "channel":
+            return self.channel
+        return self.guild
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What was used on a day, by somebody somewhere on a model; or a sum of such.
+
+    Attributes:
+        day: counted from 1970, in UTC.
+        person: id of the author who asked; "" for whoever was forgotten, and where nobody in particular did.
+        channel, guild: where they asked; "" where that is nowhere, and in a sum over all of them.
+        turn: the turn in which it was used; 0: in none.
+        messages: of the person, that were answered.
+        writes: of tools that change something.
+        unpriced: tokens whose price is not known.
+        cost: of the others, in dollars.
+    """
+
+    day: int = 0
+    person: str = ""
+    channel: str = ""
+    guild: str = ""
+    model: str = ""
+    turn: int = 0
+    messages: int = 0
+    writes: int = 0
+    usage: Usage = field(default_factory=Usage)
+    unpriced: int = 0
+    cost: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Read and written. Cached ones are among those that were read."""
+        return self.usage.prompt_tokens + self.usage.completion_tokens
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing was used."""
+        return not (self.messages or self.writes or self.tokens)
+
+    def __add__(self, other: "Spent") -> "Spent":
+        """Both together, on the account of the first."""
+        return replace(
+            self,
+            messages=self.messages + other.messages,
+            writes=self.writes + other.writes,
+            usage=self.usage + other.usage,
+            unpriced=self.unpriced + other.unpriced,
+            cost=self.cost + other.cost,
+        )
+
+    def __sub__(self, other: "Spent") -> "Spent":
+        """What there is more of than in the other."""
+        usage = other.usage
+        less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens)
+        return self + Spent(
+            messages=-other.messages,
+            writes=-other.writes,
+            usage=less,
+            unpriced=-other.unpriced,
+            cost=-other.cost,
+        )
+
+    def amount(self, kind: Kind) -> int:
+        """How much of what is limited."""
+        if kind == "messages":
+            return self.messages
+        if kind == "tokens":
+            return self.usage.prompt_tokens + self.usage.completion_tokens
+        return self.writes
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much a person, a channel or a guild may use in a day; None: as much as they like."""
+
+    messages: int | None = None
+    tokens: int | None = None
+    writes: int | None = None
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is a limit."""
+        return any(self.of(kind) is not None for kind in KINDS)
+
+    def of(self, kind: Kind) -> int | None:
+        """How much of one kind."""
+        if kind == "messages":
+            return self.messages
+        if kind == "tokens":
+            return self.tokens
+        return self.writes
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How much may be used.
+
+    Attributes:
+        person, channel, guild: in a day, by each of them.
+        month_dollars: in a month, by everybody together; None: as much as it costs.
+    """
+
+    person: Allowance = Allowance()
+    channel: Allowance = Allowance()
+    guild: Allowance = Allowance()
+    month_dollars: float | None = None
+
+    def of(self, scope: Scope) -> Allowance:
+        """What one of them may use."""
+        if scope == "person":
+            return self.person
+        if scope == "channel":
+            return self.channel
+        return self.guild
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of what may be used in a day was used: by whom, of what, and how much there is."""
+
+    scope: Scope
+    kind: Kind
+    used: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What everybody used today and in this month, and how many dollars a month may cost (None: any)."""
+
+    today: Spent
+    month: Spent
+    month_dollars: float | None
+
+
+def spent_on(payer: Payer, model: str, usage: Usage, prices: Prices | None) -> Spent:
+    """What a call of a model comes to, on somebody's account; on which day is left open."""
+    tokens = usage.prompt_tokens + usage.completion_tokens
+    return Spent(
+        person=payer.person,
+        channel=payer.channel,
+        guild=payer.guild,
+        model=model,
+        usage=usage,
+        unpriced=tokens if prices is None else 0,
+        cost=0.0 if prices is None else prices.cost(usage),
+    )
+
+
+def counted(finished: Finished, request: Request, characters: int, *, failed: bool) -> Finished:
+    """What a call of a model used; estimated where its server did not count, or was not heard out.
+
+    Args:
+        finished: how it ended, as far as that was heard.
+        request: what it was asked.
+        characters: how many came back.
+        failed: it broke off. Of a request that was refused, nothing was used.
+    """
+    if finished.usage != Usage() or (failed and not characters):
+        return finished
+    prompt = estimate_all(request.lines) + estimate_tools(request.tools)
+    return replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))
