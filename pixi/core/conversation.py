@@ -1,77 +1,125 @@
 """The history's window: what of a conversation a model is shown, so that it fits and seldom changes."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 
-from pixi.core.deltas import ToolSchema
-from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
+from pixi.core.language import BUILT_IN
+from pixi.core.lines import Line, UserLine
+from pixi.core.notes import without_notes
+from pixi.core.summary import summary_line
+from pixi.core.tokens import estimate, estimate_all
 
-_ASCII_CHARACTERS_PER_TOKEN = 3.5  # English prose has some 4.3, commands and code fewer
-_OTHER_TOKENS_PER_CHARACTER = 0.8  # Chinese has some 0.7, Cyrillic 0.4, emoji up to 3
-_TOKENS_PER_LINE = 6  # what a chat template puts round a line
-_TOKENS_PER_IMAGE = 1_000
 _SPARE = 0.25  # of the model's context, kept free for the next user line, tools' results and the reply
 _REPLY = 0.1  # of the model's context, kept free even of a long user line
 _KEPT = 0.5  # of the room for history, when it is cut: the larger the step, the rarer the cut
-_LEFT_OUT = "\n[… {} characters left out …]\n"
+_SOON = 0.8  # of the room for history: from there on what the next cut takes away may be summarized
+_MOST_COUNTED = 8  # tokens for each that was estimated: a server that counts more is not believed
+_NOTED = 8  # turns, the latest ones, whose notes stay at a cut
+
+
+@dataclass(frozen=True, slots=True)
+class PastTurn:
+    """A turn that is over: its number in the store, and the lines that it left."""
+
+    id: int
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the window stands, which is kept in the store: who reads it again has the same window.
+
+    Attributes:
+        context_tokens: what the model can hold for which it stands there, prompt and reply together.
+        first_turn: the number of the turn that it begins with.
+        notes_from: the number of the first turn whose private notes are shown.
+        factor: how many tokens the server counts for one that was estimated.
+    """
+
+    context_tokens: int
+    first_turn: int = 0
+    notes_from: int = 0
+    factor: float = 1.0
 
 
 class Conversation:
-    """The lines of a conversation that fit a model's context.
+    """The turns of a conversation that fit a model's context.
 
-    Lines are only ever appended, until they outgrow their room; then whole turns are cut from the front,
-    half of them at once, so that the prefix which a server has cached stays the same for as long as can
-    be. Where it is cut follows from the lines alone: a conversation read back from the store has the same
-    window, unless the server's own count has shown that tokens were underestimated.
+    Turns are only ever appended, until they outgrow their room. Then the private notes of old turns go, and
+    whole turns from the front, until half of the room is free: so the prefix which a server has cached
+    stays the same for as long as can be. Between two cuts nothing is rendered differently.
 
     Args:
-        lines: what is known so far.
-        context_tokens: what the model can hold, prompt and reply together.
+        bounds: where the window stood when it was recorded last.
+        turns: what is known so far from there on, oldest first.
         prefix_tokens: the estimate of what stands before the history.
+        summary: what is remembered of the turns before; "" for nothing.
+        names: the commands, with their aliases.
     """
 
-    __slots__ = ("_budget", "_context", "_factor", "_lines", "_prefix", "_sizes", "_total", "_turns")
+    __slots__ = (
+        "_bounds",
+        "_lines",
+        "_names",
+        "_prefix",
+        "_recorded",
+        "_summary",
+        "_total",
+        "_turns",
+    )
 
-    def __init__(self, lines: Iterable[Line] = (), *, context_tokens: int, prefix_tokens: int = 0) -> None:
-        self._context = context_tokens
-        self._prefix = prefix_tokens
-        self._factor = 1.0
-        self._turns: list[tuple[Line, ...]] = []
-        self._sizes: list[int] = []
+    def __init__(
+        self,
+        bounds: Bounds,
+        turns: Iterable[PastTurn] = (),
+        *,
+        prefix_tokens: int = 0,
+        summary: str = "",
+        names: Mapping[str, Iterable[str]] = BUILT_IN,
+    ) -> None:
+        self._summary: tuple[Line, ...] = (summary_line(summary),) if summary else ()
+        self._prefix = prefix_tokens + estimate_all(self._summary)
+        self._names = names
+        self._bounds = self._recorded = bounds
+        self._turns: list[_Shown] = []
         self._total = 0
-        self._lines: tuple[Line, ...] = ()
-        self.append(lines)
+        self._lines: tuple[Line, ...] | None = None
+        for turn in turns:
+            self._add(turn)
+        self._cut(self._room(_SPARE))
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The window, oldest first; it begins with a user line and holds whole turns."""
-        if not self._lines and self._turns:
-            self._lines = tuple(line for turn in self._turns for line in turn)
+        """The summary and the window, oldest first; it begins with a user line and holds whole turns."""
+        if self._lines is None:
+            self._lines = (*self._summary, *(line for turn in self._turns for line in turn.lines))
         return self._lines
+
+    @property
+    def bounds(self) -> Bounds:
+        """Where it stands now."""
+        return self._bounds
 
     @property
     def spare_tokens(self) -> int:
         """What is left, by estimate, for one turn: its user line, the results of its tools, its reply."""
-        used = (self._prefix + self._total) * self._factor
-        return max(0, int(self._context - used))
+        used = (self._prefix + self._total) * self._bounds.factor
+        return max(0, int(self._bounds.context_tokens - used))
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Add what a turn left, or many turns."""
-        for turn in turns_of(lines):
-            self._make_room(estimate(turn[0]))
-            self._add(turn)
-            self._cut(self._room(_SPARE))
+    def append(self, turn: PastTurn) -> None:
+        """Add what a turn left."""
+        self._add(turn)
+        self._cut(self._room(_SPARE))
 
-    def fit(self, said: UserLine) -> UserLine:
-        """The line as it can be shown: the middle of one that is too long for the model is left out.
+    @property
+    def longest(self) -> float:
+        """Tokens, by estimate, that a new user line may have."""
+        return max(self._room(_SPARE) / 2, 64) / self._bounds.factor
 
-        Old turns make room for it first.
-        """
-        limit = max(self._room(_SPARE) / 2, 64)
-        if estimate(said) * self._factor > limit:
-            said = _shortened(said, limit / self._factor)
-        self._make_room(estimate(said))
-        return said
+    def make_room(self, said: UserLine) -> None:
+        """Let old turns go, if a new user line needs their place."""
+        self._cut(max(0.0, self._room(_REPLY) - estimate(said) * self._bounds.factor))
 
     def guess(self, said: UserLine) -> int:
         """Tokens of a request with this line behind the window, estimated."""
@@ -84,87 +132,94 @@ class Conversation:
         """
         # In steps of an eighth, so that the noise of small prompts does not move the window.
         measured = -(-8 * prompt_tokens // max(guess, 1)) / 8
-        if measured > self._factor and prompt_tokens > 200:
-            self._factor = measured
+        if self._bounds.factor < measured <= _MOST_COUNTED and prompt_tokens > 200:
+            self._bounds = replace(self._bounds, factor=measured)
             self._cut(self._room(_SPARE))
 
-    def _add(self, turn: tuple[Line, ...]) -> None:
-        size = estimate_all(turn)
-        self._turns.append(turn)
-        self._sizes.append(size)
-        self._total += size
-        self._lines = ()
+    def news(self) -> Bounds | None:
+        """Where it stands, to be recorded with the turn that ends; None where that is on record."""
+        if self._bounds == self._recorded:
+            return None
+        self._recorded = self._bounds
+        return self._bounds
+
+    def to_fold(self) -> Bounds | None:
+        """Where the window is to begin once what lies before is folded into the summary.
+
+        None: no cut is near, or none that takes away more than notes. Where nothing is remembered of what
+        was cut already, that is folded now.
+        """
+        room = self._room(_SPARE)
+        if self._total * self._bounds.factor > room * _SOON:
+            gone, noted = self._next_cut(room)
+            if gone:
+                return self._moved(gone, noted)
+        return self._bounds if self._bounds.first_turn and not self._summary else None
+
+    def _add(self, turn: PastTurn) -> None:
+        if turn.id < self._bounds.first_turn or not isinstance(next(iter(turn.lines), None), UserLine):
+            return  # what does not begin with somebody's words cannot stand first
+        shown = _Shown(turn.id, turn.lines)
+        if turn.id < self._bounds.notes_from:
+            shown = shown.without_notes(self._names)
+        self._turns.append(shown)
+        self._total += shown.tokens
+        self._lines = None
 
     def _room(self, free: float) -> float:
         """Tokens for the history where such a share of the context stays free."""
-        return max(0.0, self._context * (1 - free) - self._prefix * self._factor)
-
-    def _make_room(self, tokens: int) -> None:
-        self._cut(max(0.0, self._room(_REPLY) - tokens * self._factor))
+        return max(0.0, self._bounds.context_tokens * (1 - free) - self._prefix * self._bounds.factor)
 
     def _cut(self, room: float) -> None:
-        """Drop the oldest turns if all of them do not fit, and then more, so that it lasts."""
-        if self._total * self._factor > room:
-            while self._turns and self._total * self._factor > room * _KEPT:
-                self._drop_first()
+        """If not all of it fits, let old notes go and then turns, and more than that, so that it lasts."""
+        if self._total * self._bounds.factor <= room:
+            return
+        gone, noted = self._next_cut(room)
+        self._bounds = self._moved(gone, noted)
+        bare = (turn.without_notes(self._names) for turn in self._turns[gone:noted])
+        self._turns = [*bare, *self._turns[max(gone, noted) :]]
+        self._total = sum(turn.tokens for turn in self._turns)
+        self._lines = None
 
-    def _drop_first(self) -> None:
-        del self._turns[0]
-        self._total -= self._sizes.pop(0)
-        self._lines = ()
+    def _next_cut(self, room: float) -> tuple[int, int]:
+        """How many turns the next cut takes away, and from which turn on it leaves the notes."""
+        room /= self._bounds.factor
+        enough = room * _KEPT
+        noted = max(0, len(self._turns) - _NOTED)
+        sizes = [turn.without_notes(self._names).tokens for turn in islice(self._turns, noted)]
+        sizes += [turn.tokens for turn in self._turns[noted:]]
+        left, gone = sum(sizes), 0
+        # What was just said goes only where there is no room for it.
+        while gone < len(sizes) and left > (enough if gone < len(sizes) - 1 else room):
+            left -= sizes[gone]
+            gone += 1
+        return gone, noted
 
-
-def turns_of(lines: Iterable[Line]) -> list[tuple[Line, ...]]:
-    """The lines in turns: each begins with a user line, so that calls stay with their results."""
-    turns: list[list[Line]] = []
-    for line in lines:
-        if isinstance(line, UserLine) or not turns:
-            turns.append([])
-        turns[-1].append(line)
-    return [tuple(turn) for turn in turns if isinstance(turn[0], UserLine)]
-
-
-def estimate(line: Line) -> int:
-    """Tokens of a line, estimated from its characters."""
-    tokens = _TOKENS_PER_LINE + _text_tokens(line.text)
-    match line:
-        case UserLine(images=images) | ToolLine(images=images):
-            tokens += _TOKENS_PER_IMAGE * len(images)
-        case AssistantLine(calls=calls):
-            tokens += sum(_TOKENS_PER_LINE + _text_tokens(call.name + call.arguments) for call in calls)
-        case SystemLine():
-            pass
-    return tokens
-
-
-def estimate_all(lines: Iterable[Line]) -> int:
-    """Tokens of lines, estimated."""
-    return sum(map(estimate, lines))
+    def _moved(self, gone: int, noted: int) -> Bounds:
+        first = self._turns[gone].id if gone < len(self._turns) else self._turns[-1].id + 1
+        before = self._bounds
+        return replace(
+            before,
+            first_turn=max(first, before.first_turn) if gone else before.first_turn,
+            notes_from=max(self._turns[noted].id, before.notes_from) if noted else before.notes_from,
+        )
 
 
-def estimate_tools(tools: Sequence[ToolSchema]) -> int:
-    """Tokens of the tools' descriptions, estimated."""
-    return sum(_text_tokens(f"{t.name}{t.description}{t.parameters}") for t in tools)
+class _Shown:
+    """A turn as it is shown, its size, and what it would be without notes once that was asked for."""
 
+    __slots__ = ("_bare", "id", "lines", "tokens")
 
-def _text_tokens(text: str) -> int:
-    if text.isascii():
-        return int(len(text) / _ASCII_CHARACTERS_PER_TOKEN) + 1
-    ascii_characters = len(text.encode("ascii", "ignore"))
-    others = len(text) - ascii_characters
-    return int(ascii_characters / _ASCII_CHARACTERS_PER_TOKEN + others * _OTHER_TOKENS_PER_CHARACTER) + 1
+    def __init__(self, number: int, lines: Sequence[Line]) -> None:
+        self.id = number
+        self.lines = tuple(lines)
+        self.tokens = estimate_all(self.lines)
+        self._bare: _Shown | None = None
 
-
-def _shortened(said: UserLine, tokens: float) -> UserLine:
-    """Its beginning and its end, which hold who speaks and what is asked, within so many tokens."""
-    images = said.images[: max(0, int(tokens) // (2 * _TOKENS_PER_IMAGE))]
-    rest = tokens - _TOKENS_PER_LINE - _TOKENS_PER_IMAGE * len(images) - 16  # 16: the words in the gap
-    share = min(1.0, max(rest, 0) / _text_tokens(said.text))
-    while True:
-        half = int(len(said.text) * share / 2)
-        gap = _LEFT_OUT.format(len(said.text) - 2 * half)
-        text = said.text[:half] + gap + (said.text[-half:] if half else "")
-        shorter = replace(said, text=text, images=images)
-        if estimate(shorter) <= tokens or half == 0:
-            return shorter
-        share *= 0.9
+    def without_notes(self, names: Mapping[str, Iterable[str]]) -> "_Shown":
+        """The same without notes."""
+        if self._bare is None:
+            lines = [without_notes(line, names) for line in self.lines]
+            self._bare = self if lines == list(self.lines) else _Shown(self.id, lines)
+            self._bare._bare = self._bare
+        return self._bare

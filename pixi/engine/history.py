@@ -1,8 +1,11 @@
 """What a conversation knows of its past: read from the store when needed, kept until it is outdated."""
 
+from dataclasses import replace
+
 from pixi.channels.channel import Channel
-from pixi.core.conversation import Conversation, estimate_all, estimate_tools
+from pixi.core.conversation import Conversation
 from pixi.core.message import Message
+from pixi.core.tokens import estimate_all, estimate_tools
 from pixi.engine.recovery import Recovery
 from pixi.engine.stage import Stage
 from pixi.store.store import SavedConversation
@@ -13,15 +16,16 @@ class History:
 
     Attributes:
         generation: counts resets, as the store knows it.
+        revision: tells what was taken out of the store after the window was read.
     """
 
-    __slots__ = ("_name", "_stage", "_window", "generation")
+    __slots__ = ("_name", "_stage", "_window", "generation", "revision")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._stage: Stage | None = None  # for which the window was read
         self._window: Conversation | None = None
-        self.generation = 0
+        self.generation = self.revision = 0
 
     @property
     def is_known(self) -> bool:
@@ -35,7 +39,7 @@ class History:
     async def read(
         self, stage: Stage, message: Message, channel: Channel | None
     ) -> tuple[Conversation, SavedConversation]:
-        """Read it; gives the window, and all that the store knows.
+        """Read it; gives the window, and what the store knows.
 
         `message` is one that is to be answered: what stands before the history depends on its author.
 
@@ -43,13 +47,16 @@ class History:
             StoreError: it could not be read.
         """
         saved = await self.recover(stage, channel)
+        traits = stage.role.model.traits
         self._window = Conversation(
-            saved.lines,
-            context_tokens=stage.role.model.traits.context_tokens,
+            replace(saved.bounds, context_tokens=traits.context_tokens),
+            saved.turns,
             prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
+            summary="" if traits.small else saved.summary,  # a long prompt makes a small model babble
+            names=stage.repertoire.names,
         )
         self._stage = stage
-        self.generation = saved.generation
+        self.generation, self.revision = saved.generation, saved.revision
         return self._window, saved
 
     async def recover(self, stage: Stage, channel: Channel | None) -> SavedConversation:
@@ -64,8 +71,11 @@ class History:
             self._name,
             names=stage.repertoire.names,
             stamp=stage.stamp,
+            context_tokens=stage.role.model.traits.context_tokens,
             channel=channel,
             since=shared.clock().timestamp() - shared.conduct.finish_seconds,
+            is_left_over=shared.is_left_over,
+            sorry=next(iter(stage.role.persona.when_broken), ""),
         ).run()
 
     def forget(self) -> None:

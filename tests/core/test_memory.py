@@ -85,6 +85,7 @@ def test_these_say_the_same(one: str, other: str) -> None:
         ("door code 12345678", "door code 12345679"),
         ("lives in Lisbon", "lives in Lisbon with two cats and a parrot"),
         ("tea", "tea merchant"),
+        ("has cats, dogs and fish in Porto", "has rats, hens and mice in Lagos"),
         ("喜欢喝茶", "喜欢喝酒"),
     ],
 )

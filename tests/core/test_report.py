@@ -2,8 +2,7 @@
 
 import pytest
 
-from pixi.core.deltas import Usage
-from pixi.core.report import Prices
+from pixi.core.deltas import Prices, Usage
 
 PRICES = Prices(prompt=2.0, completion=8.0, cached=0.5)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandText
+from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
 from pixi.core.deltas import Delta, Finished, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
@@ -199,6 +199,37 @@ def test_a_command_that_is_cut_at_its_limit_keeps_its_number() -> None:
         CommandEnded("send", "hello", complete=False, target=3),
     ]
     assert turn.lines == (SAID, AssistantLine("[SEND: a][SEND #3: hello]"))
+
+
+def test_prose_that_is_too_long_for_a_message_is_cut_and_marked() -> None:
+    turn = new_turn(limits=Limits(argument_characters=5))
+    assert hear(turn, "hello there, Mo") == [CommandEnded("send", "hello", complete=False)]
+    assert turn.finish == "limit"
+
+
+def test_reasoning_is_neither_said_nor_kept() -> None:
+    turn = new_turn()
+    assert hear(turn, Thought("[SEND: hm]"), "[SEND: hi]", Thought("done")) == [CommandEnded("send", "hi")]
+    assert said_by(turn) == ["[SEND: hi]"]
+
+
+def test_how_a_stream_ended_changes_nothing_once_a_limit_was_reached() -> None:
+    turn = new_turn(limits=Limits(reply_characters=12))
+    turn.request()
+    turn.feed(Text("[SEND: hello there]"))
+    turn.feed(Finished("stop", Usage(9, 0, 7)))
+    turn.end_round()
+    assert turn.finish == "limit"
+    assert turn.usage == Usage(9, 0, 7)
+
+
+def test_a_limit_that_is_reached_before_anything_is_asked_ends_it_in_silence() -> None:
+    turn = new_turn()
+    turn.exceed()
+    assert not turn.wants_model
+    assert turn.finish == "limit"
+    assert turn.say("hi") == []
+    assert turn.lines == (SAID, AssistantLine(SILENCE))
 
 
 def test_prose_cut_by_the_token_limit_is_marked() -> None:

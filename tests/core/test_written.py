@@ -120,3 +120,10 @@ def test_silence_is_a_command_that_does_nothing() -> None:
 )
 def test_separators(between: str, separator: str) -> None:
     assert separator_of(between) == separator
+
+
+def test_where_code_and_brackets_fit_no_form_signs_are_put_in_for_backticks() -> None:
+    """A span in which a bracket stands alone, and a fence that is never closed."""
+    clean = written("send", "`[```", BUILT_IN)
+    assert clean == "[SEND: ˋ\\[ˋˋˋ ]"
+    assert read_again(clean, BUILT_IN) == [CommandEnded("send", "ˋ[ˋˋˋ")]
