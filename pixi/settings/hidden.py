@@ -1,13 +1,37 @@
 """What among the settings nobody may read: keys, tokens, and passwords in addresses."""
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
+from pixi.core.masking import Mask
 from pixi.settings.secret import Secret
 
 _SHORTEST = 6
 """Shorter ones are placeholders such as `none`, which would make holes into ordinary words."""
+
+_PASSWORD = re.compile(r"://[^:/@\s]*:(.+)@", re.DOTALL)  # also one that should have been written otherwise
+_PARAMETER = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
+_TELLS = re.compile(r"pass(word|wd)?|secret|token|api.?key|authorization|credential", re.IGNORECASE)
+"""Names of fields and parameters whose values are nobody's business."""
+
+_NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
+
+
+class Discreet:
+    """A part of the settings whose `repr` shows no secret, and no password of an address."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not dataclasses.is_dataclass(self):
+            return super().__repr__()
+        told = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+        mask = Mask()
+        mask.learn(filter(None, _walk(self)))
+        return mask.hide(f"{type(self).__name__}({told})")
 
 
 def secrets_in(settings: object) -> frozenset[str]:
@@ -21,21 +45,27 @@ def _walk(value: object) -> Iterator[str]:
     elif isinstance(value, str):
         yield from _passwords(value)
     elif isinstance(value, Mapping):
-        for inner in value.values():
+        for key, inner in value.items():
+            if isinstance(inner, str) and _TELLS.search(str(key)):
+                yield inner
+            yield from _walk(inner)
+    elif isinstance(value, tuple | list):
+        for inner in value:
             yield from _walk(inner)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
-            yield from _walk(getattr(value, field.name))
+            if field.name not in _NO_SECRETS:
+                yield from _walk(getattr(value, field.name))
 
 
 def _passwords(text: str) -> Iterator[str]:
-    """The password in an address, as it is written and as it is meant."""
-    if "@" not in text or "://" not in text:
+    """The passwords in an address, as they are written and as they are meant."""
+    if "://" not in text:
         return
-    try:
-        password = urlsplit(text).password
-    except ValueError:
-        return
-    if password:
+    found = [password[1] for password in _PASSWORD.finditer(text)]
+    found += [value for name, value in _PARAMETER.findall(text) if _TELLS.search(name)]
+    with suppress(ValueError):
+        found.append(urlsplit(text).password or "")
+    for password in filter(None, found):
         yield password
         yield unquote(password)

@@ -1,5 +1,7 @@
 """Text that never prints: keys and tokens."""
 
+from typing import NoReturn, Self
+
 
 class Secret:
     """A key or a token. `str`, `repr` and format strings show `***`; `reveal` gives the text itself."""
@@ -24,3 +26,12 @@ class Secret:
 
     def __repr__(self) -> str:
         return "***"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A secret is not to be copied elsewhere.")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self

@@ -1,7 +1,9 @@
-"""A folder to start in, apart from the settings of whoever runs the tests."""
+"""A folder to start in, apart from the settings of whoever runs the tests; and the log left as it was."""
 
+import logging
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,19 @@ import pytest
 from pixi.cli import frame
 
 Program = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    root, hook = logging.getLogger(), sys.excepthook
+    handlers, level = list(root.handlers), root.level
+    others = {name: logging.getLogger(name).level for name in ("pixi", "discord", "asyncio", "openai")}
+    yield
+    logging.captureWarnings(False)
+    root.handlers[:], sys.excepthook = handlers, hook
+    root.setLevel(level)
+    for name, before in others.items():
+        logging.getLogger(name).setLevel(before)
 
 
 @pytest.fixture

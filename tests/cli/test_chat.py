@@ -9,6 +9,7 @@ import pytest
 
 from pixi.cli import chat
 from pixi.cli.spinner import spinner
+from pixi.cli.state import state_folder
 from pixi.settings import load
 
 
@@ -68,11 +69,11 @@ def test_the_history_lies_where_the_system_wants_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("HOME", "/home/mo")
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
-    assert chat._state_folder() == Path("/state/pixi-persona")
+    assert state_folder() == Path("/state/pixi-persona")
     monkeypatch.setenv("XDG_STATE_HOME", "not/absolute")
-    assert chat._state_folder() == Path("/home/mo/.local/state/pixi-persona")
+    assert state_folder() == Path("/home/mo/.local/state/pixi-persona")
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert chat._state_folder() == Path("/home/mo/Library/Application Support/pixi-persona")
+    assert state_folder() == Path("/home/mo/Library/Application Support/pixi-persona")
 
 
 def test_a_nameless_account_is_a_friend(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """`doctor`: each thing that can be wrong has its line, and what is right says so."""
 
 import argparse
+import asyncio
 import json
 import sqlite3
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -11,13 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli import doctor
+from pixi.cli import doctor, doctor_models
 from pixi.cli.doctor import Finding
 from pixi.models import weights
 from pixi.settings import Settings, load
+from pixi.store.opening import open_store
 from pixi.store.sqlite import SqliteStore
+from tests.cli.conftest import Program
+from tests.servers.postgres import Postgres
 from tests.servers.scripted_embeddings import embeddings_server
 from tests.servers.scripted_openai import error
+from tests.store.test_damage import PAGE, filled, harmed
 
 Serve = Callable[[int, object], str]
 
@@ -88,6 +94,26 @@ async def test_the_models_beside_it_are_looked_for_too(tmp_path: Path, serve: Se
     assert await findings(doctor.check_other_models, settings(tmp_path, **given)) == []
 
 
+async def test_each_model_of_a_list_is_looked_for(tmp_path: Path, serve: Serve) -> None:
+    url, nobody = serve(200, models("small", "other")), "http://127.0.0.1:1/v1"
+    (tmp_path / "pixi.toml").write_text(
+        f'[model]\nname = "small"\nbase_url = "{url}"\n[[model.fallback]]\nname = "other"\n'
+        f'[[model.fallback]]\nname = "far"\nbase_url = "{nobody}"\n'
+        '[helper_model]\nname = "other"\n[[helper_model.fallback]]\nname = "local"\n'
+    )
+    given = load(environ={}, folder=tmp_path)
+    found = [str(each) async for each in doctor.check_model(given)]
+    assert [line.partition(" — ")[0] for line in found] == [
+        "ok   model",
+        "ok   model.fallback 1",
+        "fail model.fallback 2",
+    ]
+    assert "Nothing answers at 127.0.0.1:1" in found[2]
+    others = [str(each) async for each in doctor.check_other_models(given)]
+    assert others[0].startswith("ok   helper_model — other at ")
+    assert "helper_model.fallback 1 — " in others[1]
+
+
 async def test_a_model_of_meanings_is_asked_for_a_vector(tmp_path: Path) -> None:
     assert await findings(doctor.check_embedding_model, settings(tmp_path)) == []
     async with embeddings_server() as server:
@@ -138,7 +164,7 @@ async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    monkeypatch.setattr(doctor_models, "find_spec", lambda name: None)
     found = await only(doctor.check_model, settings(tmp_path))
     assert str(found) == (
         "fail model — the runtime of local models is missing: pip install 'pixi-persona[local]'"
@@ -146,7 +172,7 @@ async def test_a_runtime_that_is_not_installed(tmp_path: Path, monkeypatch: pyte
 
 
 async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
     path = tmp_path / "mine.gguf"
     mine = settings(tmp_path, model__name=str(path))
     missing = await only(doctor.check_model, mine)
@@ -161,7 +187,7 @@ async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 async def test_the_bundled_model_is_there_or_still_to_be_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "find_spec", lambda name: object())
+    monkeypatch.setattr(doctor_models, "find_spec", lambda name: object())
     monkeypatch.setattr(weights, "installed", lambda: None)
     monkeypatch.setattr(weights, "cached", lambda: None)
     absent = await only(doctor.check_model, settings(tmp_path))
@@ -241,10 +267,27 @@ async def test_stores(tmp_path: Path) -> None:
     assert (await only(doctor.check_store, settings(tmp_path, store__url=":memory:"))).ok
 
 
+async def test_a_store_on_a_server(tmp_path: Path, postgres: Postgres) -> None:
+    with postgres.schema() as schema:
+        here = settings(tmp_path, store__url=postgres.url(schema))
+        found = await only(doctor.check_store, here)
+        assert found.ok
+        assert found.text.endswith(f"&schema={schema}: its tables will be made at the first talk")
+        store = await open_store(here.store.url)
+        assert await only(doctor.check_store, here) == doctor.Finding(True, "store", f"{store.name} is whole")
+        await store.close()
+    wrong = settings(tmp_path, store__url="postgresql://me:canary@127.0.0.1:1/db")
+    found = await only(doctor.check_store, wrong)
+    assert not found.ok
+    assert "no server answers there" in found.text
+    assert "canary" not in found.text
+
+
 async def test_a_store_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("CREATE TABLE recipes (name)")
+    path.chmod(0o600)
     found = await only(doctor.check_store, settings(tmp_path, store__url=f"sqlite:///{path}"))
     assert "another program" in found.text
 
@@ -274,7 +317,17 @@ def test_the_report_ends_with_1_if_anything_failed(
     told = capsys.readouterr().out.splitlines()
     assert [line.split(" — ")[0] for line in told] == [
         f"ok   {subject}"
-        for subject in ("settings", "key", "model", "personas", "databases", "store", "discord")
+        for subject in (
+            "settings",
+            "key",
+            "model",
+            "personas",
+            "databases",
+            "store",
+            "limits",
+            "limits",
+            "discord",
+        )
     ]
     assert not Path("pixi.db").exists()
 
@@ -299,3 +352,24 @@ def test_a_check_can_be_added_to_the_list(
     monkeypatch.chdir(tmp_path)
     assert run() == 1
     assert capsys.readouterr().out == "fail tea — there is none: boil water\n"
+
+
+def test_a_damaged_store_is_set_aside_and_told_of(program: Program, home: Path) -> None:
+    asyncio.run(filled(home / "pixi.db", 20))
+    root = harmed(home / "pixi.db", [(home / "pixi.db").stat().st_size // PAGE // 2])
+    _, out, _ = program("doctor")
+    assert "fail store — The store pixi.db was damaged. It is kept as pixi.db.damaged-" in out
+    (aside,) = home.glob("pixi.db.damaged-*")
+    assert aside.read_bytes() == root
+    _, out, _ = program("doctor")
+    assert "ok   store — pixi.db is whole" in out
+    assert f"ok   store — {aside.name} was set aside because it is damaged; delete it when" in out
+    assert "fail store" not in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
+def test_a_store_that_others_may_read_is_told_of(program: Program, home: Path) -> None:
+    asyncio.run(filled(home / "pixi.db", 1))
+    (home / "pixi.db").chmod(0o644)
+    _, out, _ = program("doctor")
+    assert "fail store — others on this machine may read pixi.db: chmod 600 pixi.db" in out

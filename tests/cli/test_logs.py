@@ -5,7 +5,6 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,19 +20,6 @@ from pixi.settings.hidden import secrets_in
 
 TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs-canary"
 HOSTILE = "mo\n14:03:22  error    bot  all is lost\r\x1b[2J\x1b]0;owned\x07\x9b31m\u2028\u202eevil\x00"
-
-
-@pytest.fixture(autouse=True)
-def as_it_was() -> Iterator[None]:
-    root, hook = logging.getLogger(), sys.excepthook
-    handlers, level = list(root.handlers), root.level
-    others = {name: logging.getLogger(name).level for name in ("pixi", "discord", "asyncio", "openai")}
-    yield
-    logging.captureWarnings(False)
-    root.handlers[:], sys.excepthook = handlers, hook
-    root.setLevel(level)
-    for name, before in others.items():
-        logging.getLogger(name).setLevel(before)
 
 
 class Log:

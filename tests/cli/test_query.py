@@ -3,14 +3,20 @@
 import argparse
 import json
 import re
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from pixi.cli import query as query_command
-from pixi.core.errors import ConfigError
+from pixi.core.deltas import Usage
+from pixi.core.errors import ConfigError, PixiError
+from pixi.core.spending import Spent, day_of
 from pixi.settings import load
+from pixi.store.opening import open_store
+from pixi.store.store import Store
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, error, stream
 
@@ -59,6 +65,55 @@ async def test_an_answer_has_its_source(trolley: Path, query: Query) -> None:
     fact, place = out.splitlines()
     assert "steeps for eight minutes under a saucer" in fact
     assert re.fullmatch(r"  Teas on the trolley · Ginger · teas\.md:\d+ · id \d+ · 0\.9\d?", place)
+
+
+@asynccontextmanager
+async def closing_store(home: Path) -> AsyncGenerator[Store, None]:
+    """The store of that folder."""
+    store = await open_store(f"sqlite:///{home}/pixi.db")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def entered(home: Path) -> list[Spent]:
+    """What is in the books."""
+    async with closing_store(home) as store:
+        return [row for row in await store.usage(0, 99_999, "model") if not row.is_nothing]
+
+
+async def test_what_the_reader_used_is_in_the_books(home: Path, trolley: Path, query: Query) -> None:
+    async with reader(("it steeps for eight minutes", 0.9)) as server:
+        await query(server, "trolley", "How many minutes, for the books?")
+    (row,) = await entered(home)
+    assert (row.model, row.person, row.messages) == ("reader", "", 0)
+    assert row.usage.prompt_tokens > 0
+    assert row.unpriced == row.tokens
+
+
+async def test_nothing_is_asked_once_the_month_has_no_money(home: Path, trolley: Path, query: Query) -> None:
+    (home / "pixi.toml").write_text(
+        "[limits]\nmonth_dollars = 1\n[prices]\nreader = { prompt = 1, completion = 1 }\n"
+    )
+    today = day_of(time.time())
+    async with closing_store(home) as store:
+        await store.spend((Spent(day=today, model="reader", usage=Usage(5), cost=1.0),))
+    async with reader(("it steeps for eight minutes", 0.9)) as server:
+        with pytest.raises(PixiError, match=r"The \$1\.00 of this month are spent: no model is asked until"):
+            await query(server, "trolley", "Has it any money?")
+        assert server.requests == []
+
+
+async def test_books_that_cannot_be_kept_take_no_answer_away(home: Path, trolley: Path, query: Query) -> None:
+    (home / "pixi.db").mkdir()
+    async with reader(("it steeps for eight minutes", 0.9)) as server:
+        out, err = await query(server, "trolley", "Are the books a folder?")
+    assert "steeps for eight minutes" in out
+    assert err == (
+        "pixi-persona: what was used is not in the books: The store pixi.db is a folder; name a file in "
+        "[store] url.\n"
+    )
 
 
 async def test_what_has_no_source_is_left_out_and_counted(trolley: Path, query: Query) -> None:

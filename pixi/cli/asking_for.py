@@ -1,0 +1,34 @@
+"""Finds the person whom an operator names, by id or by name."""
+
+from typing import TYPE_CHECKING
+
+from pixi.core.errors import PixiError
+
+if TYPE_CHECKING:
+    from pixi.store.store import Known, Store
+
+
+async def find_person(store: "Store", name: str) -> "Known":
+    """The one who is meant.
+
+    Raises:
+        PixiError: nothing is kept of anybody of that id or name, or several go by it.
+        StoreError: the store cannot be read.
+    """
+    from pixi.cli.harmless import on_one_line
+
+    found = await store.people(name)
+    if not found:
+        raise PixiError(
+            f"Nothing is kept of {on_one_line(name)!r}: give the id of the author, or the name they write "
+            "under."
+        )
+    if len(found) > 1:
+        told = ", ".join(f"{on_one_line(one.id)} ({counted(one.messages, 'message')})" for one in found)
+        raise PixiError(f"Several are called {on_one_line(name)!r}: name one by id: {told}.")
+    return found[0]
+
+
+def counted(number: int, thing: str, things: str = "") -> str:
+    """A number with what is counted: `1 message`, `2 messages`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"

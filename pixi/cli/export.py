@@ -1,0 +1,77 @@
+"""`pixi-persona export`: everything that is kept of a person, as JSON."""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from pixi.cli.exits import FINE
+
+HELP = "everything that is kept of a person, as JSON"
+
+EPILOG = """\
+examples:
+  pixi-persona export 219384756102938475 > mo.json
+  pixi-persona export Mo --output mo.json      (which nobody else on this machine may read)
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "user", metavar="USER", help="the id of the author, or their name where it is one's only"
+    )
+    parser.add_argument("--output", metavar="FILE", help="a new file to write (default: standard output)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write it."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    output = None if arguments.output is None else Path(arguments.output).expanduser()
+    return run_async(_export(settings.store.url, arguments.user, output))
+
+
+async def _export(url: str, user: str, output: Path | None) -> int:
+    from pixi.cli.asking_for import find_person
+    from pixi.core.errors import PixiError
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(url, lambda line: print(f"pixi-persona: {line}", file=sys.stderr))
+    if store is None:
+        raise PixiError("Nothing is kept of anybody: there is no store yet.")
+    try:
+        person = await find_person(store, user)
+        kept = await store.export(person.id)
+    finally:
+        await store.close()
+    text = json.dumps(kept, ensure_ascii=output is None, indent=2)
+    if output is None:
+        print(text)
+    else:
+        write_private(output, text)
+        print(f"Written to {output}, for your eyes alone.", file=sys.stderr)
+    return FINE
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that nobody but its owner may read.
+
+    Raises:
+        ConfigError: it is there already, or cannot be written.
+    """
+    from pixi.core.errors import ConfigError
+
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except FileExistsError:
+        raise ConfigError(f"{path} is there already; name another file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path} cannot be written ({reason}); name another file.") from None

@@ -1,0 +1,108 @@
+"""`pixi-persona forget`: everything that is kept of a person goes, also while a bot runs."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FAILED, FINE
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+    from pixi.store.store import Known
+
+HELP = "forget a person: words, memories, summaries, and all that was answered to them alone"
+
+EPILOG = """\
+What goes: their messages, quotes and pictures, what personas remember of them, what was answered to them
+alone, what tools were given for them, and by whom tokens were used. What others said stays. A bot that runs
+on the same store ends a reply to them within a second or two, and shows no model what was forgotten.
+
+examples:
+  pixi-persona forget 219384756102938475
+  pixi-persona forget Mo --yes
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "user", metavar="USER", help="the id of the author, or their name where it is one's only"
+    )
+    parser.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Forget them, once somebody said yes."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_forget(settings, arguments.user, sure=arguments.yes))
+
+
+async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
+    from pixi.cli.asking_for import counted, find_person
+    from pixi.core.errors import PixiError
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(settings.store.url, _complain)
+    if store is None:
+        raise PixiError("Nothing is kept of anybody: there is no store yet.")
+    try:
+        person = await find_person(store, user)
+        print(_told(person))
+        if not sure and not _asked():
+            print("Nothing was forgotten.")
+            return FAILED
+        changed = await store.forget(person.id)
+    finally:
+        await store.close()
+    print(f"Forgotten. Changed: {counted(len(changed), 'conversation')}.")
+    _forget_beside(settings, person.id)
+    return FINE
+
+
+def _told(person: "Known") -> str:
+    """Who it is, and what would go."""
+    from pixi.cli.asking_for import counted
+    from pixi.cli.harmless import on_one_line
+
+    names = ", ".join(map(on_one_line, person.names))
+    parts = [
+        counted(person.messages, "message"),
+        f"in {counted(person.conversations, 'conversation')}",
+        counted(person.memories, "memory", "memories"),
+        f"{counted(person.deeds, 'change')} by tools",
+    ]
+    return f"{on_one_line(person.id)}{f' ({names})' if names else ''}: {', '.join(parts)}"
+
+
+def _asked() -> bool:
+    """Whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
+    from pixi.core.errors import ConfigError
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError("Nobody can be asked here: add --yes.")
+    print("Forget all of it, for good? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def _forget_beside(settings: "Settings", person: str) -> None:
+    """What does not stand in the store: lines typed at this terminal, and files that were set aside."""
+    from pixi.channels.terminal import sits_at_terminal
+    from pixi.cli.state import forget_typed
+    from pixi.store.damage import set_aside_before
+    from pixi.store.opening import file_of, is_postgres
+
+    if sits_at_terminal(person):
+        forget_typed()
+    path = None if is_postgres(settings.store.url) else file_of(settings.store.url)
+    for file in () if path is None else set_aside_before(path):
+        _complain(f"{file} was set aside because it is damaged, and may hold words of theirs: delete it.")
+
+
+def _complain(line: str) -> None:
+    print(f"pixi-persona: {line}", file=sys.stderr)

@@ -1,0 +1,202 @@
+"""Secrets are in nothing that is shown: errors, tracebacks, logs, what `doctor` says, how objects print."""
+
+import asyncio
+import io
+import json
+import logging
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pixi.app.models import open_model
+from pixi.cli import frame, logs
+from pixi.core.deltas import Request
+from pixi.core.errors import ModelError, PixiError
+from pixi.core.lines import UserLine
+from pixi.core.masking import Mask
+from pixi.models.breaker import Breakers
+from pixi.settings import Settings, load
+from pixi.settings.hidden import secrets_in
+from pixi.store.opening import open_store
+from tests.cli.conftest import Program
+from tests.servers.scripted_openai import ScriptedOpenAI, error
+
+KEY, TOKEN, PASSWORD = "canary-key-1234567890", "canary-token-1234567890", "canary-pass/#?-word"
+URL = f"postgresql://pixi:{PASSWORD}@127.0.0.1:9/talks?sslpassword=canary-ssl-word"
+ENVIRON = {
+    "OPENAI_API_KEY": KEY,
+    "DISCORD_TOKEN": TOKEN,
+    "PIXI_STORE__URL": URL,
+    "PIXI_MODEL__BASE_URL": "http://mo:canary-proxy@127.0.0.1:9/v1",
+    "PIXI_MODEL__NAME": "scripted",
+    "PIXI_MODEL__EXTRA_BODY": '{"headers": {"Authorization": "canary-header"}}',
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return load(environ=ENVIRON, folder=tmp_path)
+
+
+@pytest.fixture
+def secret_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in ENVIRON.items():
+        monkeypatch.setenv(name, value)
+    return home
+
+
+def test_nothing_that_prints_shows_one(settings: Settings) -> None:
+    for value in (settings, settings.model, settings.helper_model, settings.store, settings.discord):
+        for text in (repr(value), str(value), f"{value}", f"{[value]}"):
+            assert "canary" not in text
+            assert "pixi:***@127.0.0.1:9/talks" in text or value not in (settings, settings.store)
+    assert "canary" not in json.dumps({"key": settings.model.api_key}, default=str)
+    assert settings.store.url == URL, "who needs it has it"
+
+
+def test_all_of_them_are_known(settings: Settings) -> None:
+    known = secrets_in(settings)
+    for secret in (KEY, TOKEN, PASSWORD, "canary-ssl-word", "canary-proxy", "canary-header"):
+        assert secret in known
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        URL,
+        "postgresql://pixi:canary@[::1/talks",
+        "postgresql://pixi:canary@host:port/talks",
+        "postgresql://pixi:canary@127.0.0.1:9/talks?sslmode=nonsense",
+        "postgresql://pixi:canary@127.0.0.1:9/a/b/c",
+        "postgres://:canary@/",
+        "mysql://me:canary@host/db",
+        "sqlite://me:canary@host/db",
+        "me:canary@host",
+        "postgresql:/pixi:canary@host",
+    ],
+)
+async def test_no_url_of_a_store_is_told_with_its_password(url: str) -> None:
+    with pytest.raises(PixiError) as caught:
+        await asyncio.wait_for(open_store(url), 20)
+    told: BaseException | None = caught.value
+    while told is not None:
+        assert "canary" not in str(told)
+        assert "\n" not in str(told)
+        told = told.__cause__
+
+
+@pytest.mark.usefixtures("secret_home")
+@pytest.mark.parametrize("words", [("doctor",), ("audit",), ("forget", "Mo", "--yes"), ("export", "Mo")])
+def test_no_command_prints_one(program: Program, words: tuple[str, ...]) -> None:
+    code, out, err = program(*words)
+    assert code != 0
+    assert "canary" not in out + err
+    assert "Traceback" not in err
+
+
+BAD_SETTINGS = [
+    'model = "canary"',
+    '[model]\napi_key = ["canary"]',
+    '[model]\napi_key = "canary canary"',
+    "[discord]\ntoken = 'canary\\n'\ntoken = 'canary'",
+    '[store]\nurl = ["postgresql://x:canary@h/d"]',
+    '[model]\nbase_url = "ftp://x:canary@h"',
+    '[model.api_key]\nvalue = "canary"',
+]
+
+
+@pytest.mark.parametrize("text", BAD_SETTINGS)
+def test_no_mistake_in_the_settings_prints_one(program: Program, home: Path, text: str) -> None:
+    (home / "pixi.toml").write_text(text)
+    code, out, err = program("audit")
+    assert code == 2
+    assert "canary" not in (out + err).replace('model = "canary"', "") or text == BAD_SETTINGS[0]
+    assert len(err.splitlines()) == 1
+
+
+async def test_a_server_that_echoes_the_key_is_not_quoted(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(error(400, f"bad request by {KEY} and Bearer {KEY}")) as server:
+        given = load(environ=ENVIRON | {"PIXI_MODEL__BASE_URL": server.base_url}, folder=tmp_path)
+        model = await open_model(replace(given.model, extra_body={}), 5.0, lambda _: None, Breakers())
+        try:
+            with pytest.raises(ModelError) as caught:
+                async for _ in model.stream(Request((UserLine("hi"),))):
+                    pass
+        finally:
+            await model.close()
+    assert "canary" not in str(caught.value)
+    assert "canary" not in repr(model)
+
+
+class Boom(Exception):
+    """What a library may raise, with everything that it knows."""
+
+
+@pytest.fixture
+def root() -> Iterator[None]:
+    """The root logger as it was."""
+    logger = logging.getLogger()
+    handlers, level, hook = list(logger.handlers), logger.level, sys.excepthook
+    yield
+    logger.handlers[:], sys.excepthook = handlers, hook
+    logger.setLevel(level)
+    logging.captureWarnings(False)
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_log_holds_one(settings: Settings, as_json: bool) -> None:
+    stream = io.StringIO()
+    mask = logs.set_up(stream, as_json=as_json, debug=True)
+    mask.learn(secrets_in(settings))
+    log = logging.getLogger("pixi.test")
+    log.info("%s", settings.store.url)
+    log.warning("refused %s", KEY, extra={"fields": {"url": URL, "more": [{"token": TOKEN}]}})
+    try:
+        raise Boom(f"{URL} {KEY}") from ValueError(TOKEN)
+    except Boom:
+        log.exception("it broke with %r", ENVIRON)
+    assert "it broke" in stream.getvalue()
+    assert "canary" not in stream.getvalue()
+
+
+@pytest.mark.usefixtures("root", "secret_home")
+@pytest.mark.parametrize("debug", [True, False])
+def test_no_error_that_nobody_foresaw_holds_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], debug: bool
+) -> None:
+    def run(*_: object) -> int:
+        logging.getLogger("pixi.test").warning("connecting to %s", URL)
+        raise Boom(f"{URL} {KEY} {TOKEN}") from ValueError(URL)
+
+    from pixi.cli import audit
+
+    monkeypatch.setattr(audit, "run", run)
+    for other in list(logging.getLogger().handlers):
+        logging.getLogger().removeHandler(other)
+    mask = frame.prepare(debug=debug)
+    with pytest.raises(Boom) as caught:
+        frame.run(["audit", *(["--debug"] if debug else [])], mask)
+    sys.excepthook(caught.type, caught.value, caught.tb)
+    err = capsys.readouterr().err
+    assert "Boom" in err
+    assert "canary" not in err
+    assert ("Traceback" in err, "connecting to" in err) == (debug, debug)
+
+
+def test_a_secret_is_not_carried_away_by_accident(settings: Settings) -> None:
+    key = settings.model.api_key
+    assert key is not None
+    assert not hasattr(key, "__dict__")
+    with pytest.raises(TypeError, match="not to be copied elsewhere"):
+        pickle.dumps(key)
+
+
+def test_an_empty_secret_masks_nothing() -> None:
+    mask = Mask()
+    mask.learn(secrets_in({"token": "", "key": "abc"}))
+    assert mask.hide("plain words, abc") == "plain words, abc"

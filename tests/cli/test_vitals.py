@@ -1,0 +1,57 @@
+"""A line in the log on the signal USR1."""
+
+import asyncio
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pixi.cli.vitals import vitals_on_signal
+from pixi.core.persona import Persona
+from pixi.engine import Engine
+from pixi.testing import ScriptedModel
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signal")
+
+
+async def told(caplog: pytest.LogCaptureFixture, count: int = 1) -> logging.LogRecord:
+    """The record of the last line, once there are so many."""
+    async with asyncio.timeout(5):
+        while len(found := [each for each in caplog.records if each.name == "pixi.vitals"]) < count:  # noqa: ASYNC110 - a log tells nobody
+            await asyncio.sleep(0.005)
+    return found[-1]
+
+
+async def test_a_signal_is_answered_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "pixi.vitals")
+    async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
+        with vitals_on_signal(engine):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            first = await told(caplog)
+            waiting = asyncio.create_task(asyncio.sleep(60))
+            await asyncio.sleep(0)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            second = await told(caplog, 2)
+            waiting.cancel()
+
+    before, after = (record.__dict__["fields"] for record in (first, second))
+    assert after["tasks"] == before["tasks"] + 1
+    assert (after["conversations"], after["talking"]) == (0, 0)
+    assert first.getMessage().startswith("up 0:00 · 0 conversations in memory, 0 being answered · ")
+    if Path("/proc/self/statm").exists():
+        assert 10 < after["megabytes"] < 10_000
+        assert after["files"] > 3
+
+
+async def test_afterwards_the_signal_ends_nothing() -> None:
+    before = signal.getsignal(signal.SIGUSR1)
+    try:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)  # which would end the process
+        async with Engine(model=ScriptedModel(), persona=Persona("Pixi", "You are Pixi.")) as engine:
+            with vitals_on_signal(engine):
+                assert callable(signal.getsignal(signal.SIGUSR1))
+        assert signal.getsignal(signal.SIGUSR1) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGUSR1, before)
