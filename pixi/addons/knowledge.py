@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pixi.core.errors import ToolError
+from pixi.core.spending import Count
 from pixi.core.strangers import clipped
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.retrieval import RetrievalAgent
@@ -52,7 +53,7 @@ def knowledge_of(
                 list[int], Field(description=f"ids from the search, {_MOST_ENTRIES} at most")
             ] = [],  # noqa: B006 - pydantic copies it
         ) -> dict[str, Any]:
-            return await query_result(database, agent, query, ids)
+            return await query_result(database, agent, query, ids, context.count)
 
         search.__name__, query.__name__ = f"search_{tool_name}_database", f"query_{tool_name}_database"
         search.__doc__ = (
@@ -92,9 +93,15 @@ async def search_result(database: DirectoryDatabase, keyword: str, limit: int = 
 
 
 async def query_result(
-    database: DirectoryDatabase, agent: RetrievalAgent, question: str, ids: Sequence[int] = ()
+    database: DirectoryDatabase,
+    agent: RetrievalAgent,
+    question: str,
+    ids: Sequence[int] = (),
+    count: Count | None = None,
 ) -> dict[str, Any]:
     """What a model gets when it has entries read for a question; without ids, the best that a search finds.
+
+    `count` is told what the helper used.
 
     Raises:
         ToolError: there is no question, or none of the entries exists.
@@ -115,7 +122,7 @@ async def query_result(
             "Search first, and give ids that the search gave."
         )
     result: dict[str, Any] = {"database": database.name}
-    result |= (await agent.query(question, entries)).to_json() if entries else {"relevant": []}
+    result |= (await agent.query(question, entries, count)).to_json() if entries else {"relevant": []}
     if not entries:
         result["note"] = _nothing_in(database)
     if unknown:

@@ -99,7 +99,8 @@ async def keep(store: Store, context: Context, fact: str, about: str = "") -> st
             audience=venue.audience,
             text=text,
             told=context.message.sent_at,
-        )
+        ),
+        message_id=context.message.id,
     )
     parts = [f"Remembered of {_named(person)}, to be told again {_REACH[venue.audience]}:", _listed([memory])]
     if before:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import AsyncIterable, Awaitable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from pixi.channels.channel import Channel, Question, Verdict
 from pixi.channels.terminal_card import card_lines
@@ -15,6 +15,7 @@ from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
+from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
 
 _SITS_HERE = "terminal:"
@@ -40,6 +41,18 @@ class Answering(Protocol):
         """Forget the conversation."""
         ...
 
+    async def bill(self) -> Bill:
+        """What was used today and in this month."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, as plain data."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
@@ -62,6 +75,11 @@ class Seat:
 def seat(persona: str, user: str) -> Seat:
     """The place of `user` at a terminal where `persona` answers."""
     return Seat(f"terminal:{_plain(persona)}:{_plain(user)}", Author(id=f"{_SITS_HERE}{user}", name=user))
+
+
+def sits_at_terminal(person: str) -> bool:
+    """Whether this is the id of somebody who talks at a terminal."""
+    return person.startswith(_SITS_HERE)
 
 
 def _plain(name: str) -> str:
@@ -107,7 +125,7 @@ class LinesChannel:
 
     async def rights(self, person: str) -> Rights:
         """Whoever started the program governs it."""
-        here = person.startswith(_SITS_HERE)
+        here = sits_at_terminal(person)
         return Rights(manager=here, operator=here)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:

@@ -2,24 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from pathlib import Path
 
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import History
 
 from pixi.channels.channel import Question, Verdict
 from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
+from pixi.channels.terminal_own import ASK_FORGET, exported, forgotten
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
-from pixi.core.errors import ChannelLost
+from pixi.core.errors import ChannelLost, StoreError
 from pixi.core.events import Opened, TurnEvent
+from pixi.core.figures import of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.venue import Rights, Venue
 
@@ -28,6 +29,8 @@ Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote
 Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /notes   show or hide the private notes
 /reset   forget this conversation
+/usage   what was used today and this month
+/forget me, /export me   forget all that was ever kept of you, or get it as a file
 /quit    leave
 //text   send a message that begins with a slash"""
 
@@ -37,21 +40,9 @@ TICK_SECONDS = 0.1
 _MESSAGE_OPENED = Opened("send")
 
 Tell = Callable[[str], None]
-OpenAnswering = Callable[[Tell, Tell], AbstractAsyncContextManager[Answering]]
-"""Opens what answers. It is given two functions: to say what it is busy with ("" when with nothing any
-more), and what went wrong."""
-
-
-def history_in(folder: Path) -> History:
-    """What the person wrote before, kept in `folder`; only for this time where that cannot be written."""
-    file = folder / "history"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        file.open("a").close()
-    except OSError:
-        return InMemoryHistory()
-    return FileHistory(file)
+OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]
+"""Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
+more), what went wrong, and what is only worth a remark."""
 
 
 class LiveTerminal:
@@ -67,6 +58,7 @@ class LiveTerminal:
 
     def __init__(self, seat: Seat, persona: str, greeting: str, history: History, *, notes: bool) -> None:
         self._seat = seat
+        self._history = history
         self._greeting = one_line(greeting)
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
@@ -170,7 +162,7 @@ class LiveTerminal:
     # What answers.
 
     async def _serve(self, open_answering: OpenAnswering) -> None:
-        async with open_answering(self._progress, self._report) as answering:
+        async with open_answering(self._progress, self._report, self._remark) as answering:
             self._answering = answering
             await self._hand_over(answering)
 
@@ -203,6 +195,10 @@ class LiveTerminal:
 
     def _report(self, problem: str) -> None:
         self._transcript.tell(problem, "error")
+        self._screen.changed()
+
+    def _remark(self, line: str) -> None:
+        self._transcript.tell(one_line(line))
         self._screen.changed()
 
     async def _tick(self) -> None:
@@ -238,7 +234,7 @@ class LiveTerminal:
     def entered(self, text: str) -> None:
         """A message, or one of the terminal's own commands."""
         if text.startswith("/") and not text.startswith("//"):
-            self._command((text[1:].split() or ["help"])[0])
+            self._command(*(text[1:].split() or ["help"]))
         else:
             message = self._seat.message(text.removeprefix("/"))
             self._transcript.say(message.id, self._seat.author.name, message.text)
@@ -266,7 +262,7 @@ class LiveTerminal:
             self._leaving = True
         self._screen.redraw()
 
-    def _command(self, name: str) -> None:
+    def _command(self, name: str, *words: str) -> None:
         match name:
             case "help":
                 self._transcript.tell(HELP)
@@ -274,18 +270,37 @@ class LiveTerminal:
                 self._transcript.notes = not self._transcript.notes
                 self._transcript.tell(f"Notes are {'shown' if self._transcript.notes else 'hidden'} now.")
             case "reset":
-                self._spawn(self._reset())
+                self._spawn(self._told(self._reset))
+            case "usage":
+                self._spawn(self._told(self._bill))
+            case "forget" if words == ("me", "yes"):
+                self._spawn(self._told(lambda it: forgotten(it, self._seat.author.id, self._history)))
+            case "forget":
+                self._transcript.tell(ASK_FORGET)
+            case "export":
+                self._spawn(self._told(lambda it: exported(it, self._seat.author.id)))
             case "quit" | "exit":
                 self._screen.leave()
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
 
-    async def _reset(self) -> None:
+    async def _reset(self, answering: Answering) -> str:
+        await answering.reset(self._seat.conversation)
+        return "The conversation is forgotten."
+
+    async def _bill(self, answering: Answering) -> str:
+        bill = await answering.bill()
+        return f"{summed_up('Today', bill.today)}\n{of_the_month(bill.month, bill.month_dollars)}"
+
+    async def _told(self, work: Callable[[Answering], Awaitable[str]]) -> None:
+        """Do something, and tell what came of it."""
         if self._answering is None:
-            self._transcript.tell("Wait until everything is loaded, then /reset again.")
+            self._transcript.tell("Wait until everything is loaded, then ask again.")
         else:
-            await self._answering.reset(self._seat.conversation)
-            self._transcript.tell("The conversation is forgotten.")
+            try:
+                self._transcript.tell(await work(self._answering))
+            except StoreError as error:
+                self._transcript.tell(str(error), "error")
         self._screen.changed()
 
     def status(self) -> str:

@@ -32,11 +32,36 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Prices:
+    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token."""
+
+    prompt: float
+    completion: float
+    cached: float
+
+    def cost(self, usage: Usage) -> float:
+        """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
+        cached = min(usage.cached_tokens, usage.prompt_tokens)
+        fresh = usage.prompt_tokens - cached
+        prompt = fresh * self.prompt + cached * self.cached
+        return (prompt + usage.completion_tokens * self.completion) / 1_000_000
+
+
+FREE = Prices(0.0, 0.0, 0.0)
+"""Of a model that runs here."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """The last delta of a stream. `length`: the server cut the reply at its token limit."""
+    """The last delta of a stream. `length`: the server cut the reply at its token limit.
+
+    Where another model wrote it than the one that was asked, `model` is its name and `prices` are its own.
+    """
 
     reason: Literal["stop", "length"] = "stop"
     usage: Usage = field(default_factory=Usage)
+    model: str = ""
+    prices: Prices | None = None
 
 
 Delta = Text | Thought | ToolCall | Finished

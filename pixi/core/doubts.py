@@ -72,8 +72,7 @@ class Doubts:
         if self.emoticon or self.inner_emoticon or self.nested or self.code:
             return
         self._tape.forget()
-        if self._inner_close is None:
-            self._free()
+        self._free()
 
     def back(self, doubt: Doubt) -> None:
         """Rewind the tape to a doubt; it and the later ones are void."""

@@ -44,3 +44,7 @@ class ChannelElsewhere(ChannelError):
 
 class StoreError(PixiError):
     """The database could not be read or written. The text names the file and the mend."""
+
+
+class StoreOutdated(StoreError):
+    """What somebody holds in memory is no longer so: another process changed it. It is to be read again."""

@@ -34,6 +34,7 @@ class Persona:
         pace: how fast its messages follow each other in a chat with people.
         silence: whether saying nothing is a legal answer.
         when_broken: what it says, in character, when its model fails.
+        when_tired: what it says, in character, when it may answer no more that day.
         examples: exchanges in the command language.
         avatar: its picture: the path of a file, or an https address; empty: none.
         origin: where it came from, for error texts and lists.
@@ -52,6 +53,7 @@ class Persona:
     pace: Pace = "brisk"
     silence: bool = True
     when_broken: tuple[str, ...] = ()
+    when_tired: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     avatar: str = ""
     origin: str = ""

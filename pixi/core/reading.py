@@ -107,6 +107,11 @@ class Reading:
         self.prose = []
         self.closed = self.over = False
 
+    @property
+    def length(self) -> int:
+        """Characters that came."""
+        return self._limits.reply_characters - self._left
+
     def feed(self, text: str) -> list[CommandEvent]:
         """Take a piece of it; gives the command events that became certain."""
         if self.closed:

@@ -8,22 +8,6 @@ from pixi.core.events import Finish
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token."""
-
-    prompt: float
-    completion: float
-    cached: float
-
-    def cost(self, usage: Usage) -> float:
-        """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
-        cached = min(usage.cached_tokens, usage.prompt_tokens)
-        fresh = usage.prompt_tokens - cached
-        prompt = fresh * self.prompt + cached * self.cached
-        return (prompt + usage.completion_tokens * self.completion) / 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
 class TurnReport:
     """A turn that ended.
 

@@ -9,6 +9,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
 from pixi.core.reading import Act, CommandEvent, ProsePolicy, Reading
+from pixi.core.spending import counted
 from pixi.core.written import SILENCE, joined, written
 
 UNANSWERED = "This was stopped before it was done."
@@ -51,6 +52,7 @@ class Turn:
 
     __slots__ = (
         "_before",
+        "_counted",
         "_grammar",
         "_key",
         "_limits",
@@ -62,6 +64,8 @@ class Turn:
         "_said",
         "_state",
         "_tools",
+        "_tools_are_over",
+        "ends",
         "finish",
         "steps",
         "usage",
@@ -73,6 +77,8 @@ class Turn:
     """Requests made so far."""
     usage: Usage
     """Tokens of all requests so far."""
+    ends: list[Finished]
+    """What each of them came to that was heard out: it tells who wrote."""
     _reading: Reading  # of the last round, from the first request on
 
     def __init__(
@@ -101,8 +107,11 @@ class Turn:
         self.finish = "stop"
         self.steps = 0
         self.usage = Usage()
+        self.ends = []
         self._state: Literal["ask", "read", "calls", "done"] = "ask"
         self._rounds: list[_Round] = []
+        self._counted = Finished()  # of the last request, by the server
+        self._tools_are_over = False
 
     @property
     def wants_model(self) -> bool:
@@ -138,6 +147,7 @@ class Turn:
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
+        self._counted = Finished()
         self._reading = self._new_reading()
         self._rounds.append(_Round(self._reading))
         tools = self._tools if self._takes_calls else ()
@@ -151,7 +161,9 @@ class Turn:
             case ToolCall():
                 self._take_call(delta)
             case Finished(reason, usage):
+                self._counted = delta
                 self.usage += usage
+                self.ends.append(delta)
                 if not self._reading.over:
                     self.finish = reason
             case Text() | Thought():
@@ -188,6 +200,21 @@ class Turn:
         self._state = "done"
         self.finish = "limit"
 
+    def used(self, request: Request, *, failed: bool) -> Finished:
+        """What the last request used, see `counted`."""
+        return counted(self._counted, request, self._reading.length, failed=failed)
+
+    def refuse(self) -> None:
+        """The model is not asked at all; what is to be said in its place follows with `say`."""
+        self._reading = self._new_reading()
+        self._rounds.append(_Round(self._reading))
+        self._state = "done"
+        self.finish = "limit"
+
+    def end_tools(self) -> None:
+        """The next round is the last, and has no tools."""
+        self._tools_are_over = True
+
     def say(self, text: str) -> list[CommandEvent]:
         """A message said in the model's place; it is one of the turn's commands."""
         return self._reading.message(text) if self._rounds else []
@@ -210,7 +237,7 @@ class Turn:
 
     @property
     def _takes_calls(self) -> bool:
-        return self.steps <= self._limits.tool_steps
+        return self.steps <= self._limits.tool_steps and not self._tools_are_over
 
     def _new_reading(self) -> Reading:
         used = sum(len(reply.reading.acts) for reply in self._rounds)

@@ -14,10 +14,13 @@ class Venue:
         guild: the community that it belongs to, unique over all platforms, e.g. `discord:123`; "" for none.
         audience: who reads it: `one` person (a DM, a terminal), `some` members of the guild (a private
             channel or a group DM), or `all` of them.
+        channel: unique over all platforms, e.g. `discord:456`; a thread counts to the one it hangs on.
+            "": each conversation is a place by itself.
     """
 
     guild: str = ""
     audience: Audience = "one"
+    channel: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
+from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Reacted, Sent, Shown
 from pixi.core.limits import Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
 from pixi.core.venue import Venue
+from pixi.engine.account import Account
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
 from pixi.store.store import Outcome, Store
@@ -38,6 +40,7 @@ class Acts:
         channel: where.
         store: where acts are recorded.
         limits: how many there may be.
+        account: takes what is used for it.
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
 
@@ -64,6 +67,7 @@ class Acts:
         "_turn",
         "_typing",
         "_writing_since",
+        "account",
         "askers",
         "changed",
         "channel",
@@ -85,6 +89,7 @@ class Acts:
         channel: Channel,
         store: Store,
         limits: Limits,
+        account: Account,
         pace: Pace = "off",
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
@@ -94,6 +99,7 @@ class Acts:
         self.askers = tuple(askers) or (message.author,)
         self.persona = persona
         self.channel = channel
+        self.account = account
         self.on_limit: Callable[[], None] | None = None
         self.effects: Counter[str] = Counter()
         self.visible = self.changed = False
@@ -197,6 +203,10 @@ class Acts:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
         if not self._dropped:
             self._typing.begin(_COMMAND)
+
+    def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
+        """Enter what another model used for whoever is answered."""
+        self.account.count(model, usage, prices)
 
     # What the turn tells.
 

@@ -1,14 +1,21 @@
 """An answer under way: attempts at a turn, until one of them is the reply."""
 
 import time
+from collections.abc import Sequence
 
 from pixi.channels.channel import Channel
-from pixi.core.conversation import Conversation
-from pixi.core.deltas import Usage
+from pixi.core.conversation import Bounds, Conversation, PastTurn
+from pixi.core.deltas import Finished, Usage
+from pixi.core.errors import StoreError
 from pixi.core.events import Finish, TurnEnded
+from pixi.core.lines import Line
 from pixi.core.report import TurnReport
+from pixi.core.spending import Payer
+from pixi.core.stamps import Reminder
+from pixi.engine.account import payer_of, refused
 from pixi.engine.attempt import Attempt, attempt_at
 from pixi.engine.heard import Heard
+from pixi.engine.refusing import Over
 from pixi.engine.reminding import reminders_for
 from pixi.engine.reply import Halt
 from pixi.engine.stage import Stage
@@ -29,6 +36,7 @@ class Answer:
     __slots__ = (
         "_attempt",
         "_began",
+        "_ends",
         "_pending",
         "_restarts_left",
         "_revisions_left",
@@ -54,24 +62,40 @@ class Answer:
         self._stopping = self._winding_down = False
         self._withdrawn = False  # some of the words that it answers are no longer there
         self._steps, self._usage = 0, Usage()
+        self._ends: list[Finished] = []
 
-    async def run(self, window: Conversation, channel: Channel, generation: int) -> TurnEnded:
+    async def run(self, window: Conversation, channel: Channel, generation: int, revision: int) -> TurnEnded:
         """Answer; returns when the turn is over and on record.
 
         Raises:
+            StoreOutdated: words were taken out of the store since the window was read, at this revision; or
+                another process ended the turn.
             PixiError: it could not be written or recorded.
         """
-        store = self._stage.shared.store
+        try:
+            return await self._run(window, channel, generation, revision)
+        finally:
+            self._pending.deferred = frozenset()
+            if self._attempt is not None:
+                self._attempt.acts.account.close()
+
+    async def _run(self, window: Conversation, channel: Channel, generation: int, revision: int) -> TurnEnded:
         while True:
             self.heard.add(self._pending.take())
-            attempt = await self._begin(window, channel, generation)
+            over = await self._used_up(channel)
+            if over is not None and self._stage.shared.books.was_told(over, self._payer(channel)):
+                await self._only_hear()
+                return TurnEnded("limit", self._steps, self._usage)
+            attempt = await self._begin(window, channel, generation, revision, over)
             if attempt is None:
                 break
             await attempt.reply.run()
             turn = attempt.turn
             self._steps += turn.steps
             self._usage += turn.usage
-            if attempt.acts.left_open:  # the turn is not over: the next process goes on with it
+            self._ends += turn.ends
+            if attempt.acts.left_open or self._leaves_somebody_waiting(attempt):
+                # The turn is not over: the next process goes on with it.
                 self.outdated = True
                 return TurnEnded("cancelled", self._steps, self._usage)
             again = attempt.reply.halted is Halt.AGAIN
@@ -80,8 +104,7 @@ class Answer:
                 return TurnEnded(attempt.reply.finish, self._steps, self._usage)
             if again:
                 self._attempt = None
-            cost = self._cost(turn.usage)
-            await store.end_turn(attempt.id, (), "cancelled", turn.steps, turn.usage, cost=cost)
+            await self._record(attempt, (), "cancelled")
             if not again:
                 break
         self.put_back = True
@@ -137,6 +160,11 @@ class Answer:
         if self._attempt is not None:
             self._attempt.reply.wind_down()
 
+    @property
+    def turn(self) -> int | None:
+        """The id of the turn that is on record; None: there is none yet."""
+        return None if self._attempt is None else self._attempt.id
+
     def report(self, finish: Finish) -> TurnReport | None:
         """What it came to; None where no turn was put on record."""
         attempt = self._attempt
@@ -150,31 +178,74 @@ class Answer:
             conversation=attempt.answered.conversation,
             person=attempt.answered.author.id,
             persona=self._stage.role.persona.name,
-            model=self._stage.role.model.name,
+            model=_stand_in(self._ends) or self._stage.role.model.name,
             finish=finish,
             steps=self._steps,
             usage=self._usage,
-            cost=self._cost(self._usage),
+            cost=self._cost(self._ends),
             seconds=time.monotonic() - arrived,
             first_visible=None if seen is None else seen - arrived,
             effects=dict(attempt.acts.effects),
         )
 
-    async def _begin(self, window: Conversation, channel: Channel, generation: int) -> Attempt | None:
+    async def _used_up(self, channel: Channel) -> Over | None:
+        """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
+        books, heard = self._stage.shared.books, self.heard
+        asking = {message.author.id: message for message in heard.messages if message.addressed}
+        over = {person: await refused(books, message, channel) for person, message in asking.items()}
+        if not any(over.values()) or not heard.wants_answer:  # it may have been withdrawn meanwhile
+            return None
+        free = [person for person in asking if over[person] is None]
+        now = free or [heard.answered.author.id]
+        if len(now) < len(asking):
+            self._pending.defer(heard, frozenset(asking.keys() - now))
+        return None if free else over[now[0]]
+
+    def _payer(self, channel: Channel) -> Payer:
+        return payer_of(self.heard.answered, channel)
+
+    async def _only_hear(self) -> None:
+        """Nobody is answered: what they wrote waits as what was merely overheard."""
+        ids = tuple(message.id for message in self.heard.messages if message.addressed)
+        if ids:  # else they were withdrawn meanwhile
+            conversation = self.heard.answered.conversation
+            self.heard.overhear()
+            await self._stage.shared.store.only_hear(conversation, ids)
+        self.put_back = True
+
+    async def _begin(
+        self, window: Conversation, channel: Channel, generation: int, revision: int, over: Over | None
+    ) -> Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         stage, heard = self._stage, self.heard
-        reminders = await reminders_for(stage, heard.messages, channel.venue, window.lines)
+        reminders: Sequence[Reminder] = ()
+        if over is None:
+            reminders = await reminders_for(stage, heard.messages, channel.venue, window.lines)
         if not self._is_wanted():
             return None
         store, role = stage.shared.store, stage.role
         conversation = heard.answered.conversation
         number = await store.begin_turn(
-            conversation, generation, role.persona.name, heard.ids, model=role.model.name
+            conversation,
+            generation,
+            role.persona.name,
+            heard.ids,
+            model=role.model.name,
+            revision=revision,
         )
+        stage.shared.own_turns.add(number)
         if not self._is_wanted():
-            await store.end_turn(number, (), "cancelled", 0, Usage())
+            await self._call_off(number)
             return None
-        attempt = self._attempt = attempt_at(number, stage, window, channel, heard, reminders=reminders)
+        books = stage.shared.books
+        refusal = ""
+        if over is not None and not (refusal := await books.told(over, self._payer(channel))):
+            await self._call_off(number)
+            await self._only_hear()
+            return None
+        attempt = self._attempt = attempt_at(
+            number, stage, window, channel, heard, reminders=reminders, refusal=refusal
+        )
         if self._stopping:
             attempt.reply.stop()
         elif self._pending.wants_answer:  # it came while the turn was put on record
@@ -184,6 +255,14 @@ class Answer:
     def _is_wanted(self) -> bool:
         return self.heard.wants_answer and not self._winding_down
 
+    def _leaves_somebody_waiting(self, attempt: Attempt) -> bool:
+        """Whether the process ends after a tool changed something, and before anything was said of it.
+
+        The next one says so, where the persona has words for that.
+        """
+        silent = attempt.acts.changed and not attempt.acts.visible
+        return self._winding_down and silent and bool(self._stage.role.persona.when_broken)
+
     def _is_to_be_put_back(self, attempt: Attempt) -> bool:
         """Whether the turn is to leave no trace: it did nothing, and is answered another time."""
         unseen = not attempt.acts.final and attempt.reply.finish == "cancelled"
@@ -192,18 +271,57 @@ class Answer:
     async def _end(self, attempt: Attempt, window: Conversation) -> None:
         turn, lines = attempt.turn, attempt.turn.lines
         if self._withdrawn:
-            lines = (window.fit(self._stage.stamp(self.heard.messages)), *lines[1:])
-        cost = self._cost(turn.usage)
-        recorded = await self._stage.shared.store.end_turn(
-            attempt.id, lines, attempt.reply.finish, turn.steps, turn.usage, cost=cost
-        )
-        if not recorded:  # another process ended it, or forgot the conversation
-            self.outdated = True
-            return
-        window.append(lines)
-        if turn.steps == 1:
+            lines = (self._stage.stamp(self.heard.messages, tokens=window.longest), *lines[1:])
+        if turn.steps == 1 and _stand_in(turn.ends) is None:  # another counts otherwise
             window.counted(attempt.guess, turn.usage.prompt_tokens)
+        window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
+        if not await self._record(attempt, lines, attempt.reply.finish, window.news()):
+            self.outdated = True  # another process ended it, or forgot the conversation
 
-    def _cost(self, usage: Usage) -> float | None:
-        prices = self._stage.role.model.traits.prices
-        return None if prices is None else prices.cost(usage)
+    async def _record(
+        self, attempt: Attempt, lines: tuple[Line, ...], finish: Finish, window: Bounds | None = None
+    ) -> bool:
+        """Put the attempt's end on record, with all that it used; without lines it answered nothing."""
+        shared, turn = self._stage.shared, attempt.turn
+        answered = bool(lines) and turn.steps > 0 and finish != "error"
+        spent = attempt.acts.account.settle(answered=answered)
+        shared.books.entered(spent)
+        cost = self._cost(turn.ends)
+        try:
+            recorded = await shared.store.end_turn(
+                attempt.id,
+                lines,
+                finish,
+                turn.steps,
+                turn.usage,
+                cost=cost,
+                model=_stand_in(turn.ends),
+                spent=spent,
+                window=window,
+            )
+        except StoreError:
+            shared.books.not_taken(spent)
+            raise
+        shared.own_turns.discard(attempt.id)
+        shared.books.enter_later(())  # what the store did not take before, it may take now
+        return recorded
+
+    async def _call_off(self, number: int) -> None:
+        """End a turn that was only just put on record."""
+        shared = self._stage.shared
+        await shared.store.end_turn(number, (), "cancelled", 0, Usage())
+        shared.own_turns.discard(number)
+
+    def _cost(self, ends: Sequence[Finished]) -> float | None:
+        """In dollars, each request by the prices of whoever wrote; None where one is not known."""
+        own = self._stage.role.model.traits.prices
+        total = None if own is None and not ends else 0.0
+        for end in ends:
+            prices = end.prices if end.model else own
+            total = None if total is None or prices is None else total + prices.cost(end.usage)
+        return total
+
+
+def _stand_in(ends: Sequence[Finished]) -> str | None:
+    """The model that wrote last in place of the one that was asked; None where that one wrote it all."""
+    return next((end.model for end in reversed(ends) if end.model), None)

@@ -1,5 +1,6 @@
 """One attempt at a turn: all that it takes to write it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.stamps import Reminder
 from pixi.core.turn import Turn
+from pixi.engine.account import Account
 from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
 from pixi.engine.heard import Heard
@@ -36,10 +38,19 @@ def attempt_at(
     heard: Heard,
     *,
     reminders: Sequence[Reminder] = (),
+    refusal: str = "",
 ) -> Attempt:
-    """Make ready to write the turn of this number, which answers what was heard."""
+    """Make ready to write the turn of this number, which answers what was heard; or tells a refusal."""
     answered = heard.answered
     limits, role = stage.shared.conduct.limits, stage.role
+    account = Account(
+        stage.shared.books,
+        turn=number,
+        model=role.model,
+        message=answered,
+        answers=Counter(message.author.id for message in heard.messages if message.addressed),
+        channel=channel,
+    )
     acts = Acts(
         turn=number,
         message=answered,
@@ -47,13 +58,15 @@ def attempt_at(
         channel=channel,
         store=stage.shared.store,
         limits=limits,
+        account=account,
         pace=stage.pace,
         ids=_numbered(heard),
         askers=list({m.author.id: m.author for m in heard.messages if m.addressed}.values()),
     )
-    said = window.fit(stage.stamp(heard.messages, reminders))  # before the history is taken: it may cut it
+    said = stage.stamp(heard.messages, reminders, tokens=window.longest)
+    window.make_room(said)  # before the history is taken: it may be cut
     turn = _turn(stage, window, heard, said, key=f"{number:x}")
-    sorry = role.persona.when_broken
+    sorry, tired = role.persona.when_broken, role.persona.when_tired
     reply = Reply(
         turn=turn,
         model=role.model,
@@ -63,6 +76,8 @@ def attempt_at(
         limits=limits,
         spare_tokens=window.spare_tokens,
         when_broken=sorry[number % len(sorry)] if sorry else "",
+        when_tired=tired[number % len(tired)] if tired else "",
+        refusal=refusal,
     )
     return Attempt(number, answered, window.guess(said), turn, acts, reply)
 

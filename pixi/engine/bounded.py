@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from pixi.toolbox.foreign import ForeignError
+
 _log = logging.getLogger("pixi.engine")
 
 GRACE_SECONDS = 0.5  # for what was told to end
@@ -29,6 +31,7 @@ async def within(
 
     Raises:
         TimeoutError: it took longer.
+        ForeignError: it cancelled itself, which nobody asked of it.
     """
     task = asyncio.ensure_future(work)
     clock = asyncio.get_running_loop()
@@ -42,6 +45,9 @@ async def within(
     if not task.done():
         await give_up(task, what)
         raise TimeoutError
+    if task.cancelled():
+        _log.error("%s cancelled itself", what)
+        raise ForeignError(f"{what} failed with CancelledError.")
     return task.result()
 
 

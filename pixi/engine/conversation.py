@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import time
+from collections.abc import Container
 from dataclasses import replace
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
-from pixi.core.errors import PixiError
+from pixi.core.errors import PixiError, StoreOutdated
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.engine.answer import Answer
 from pixi.engine.bounded import give_up
 from pixi.engine.casting import Casting
+from pixi.engine.folding import Folding
 from pixi.engine.heard import Heard
 from pixi.engine.history import History
 from pixi.engine.stage import Shared, Stage
@@ -38,6 +40,7 @@ class LiveConversation:
         "_casting",
         "_channel",
         "_closed",
+        "_folding",
         "_history",
         "_lock",
         "_name",
@@ -59,6 +62,7 @@ class LiveConversation:
         self._channel: Channel | None = None
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
+        self._folding = Folding(name, self._lock, self._history.forget)
         self._task: asyncio.Task[None] | None = None
         self._answer: Answer | None = None  # of the turn under way
         self._stopping = False  # a stop came before there was one
@@ -69,6 +73,11 @@ class LiveConversation:
     def idle(self) -> bool:
         """Nothing is being done, and nothing is on its way."""
         return self._task is None and not self._arriving and not self._lock.locked()
+
+    @property
+    def folding(self) -> Folding:
+        """What keeps its summary."""
+        return self._folding
 
     @property
     def talking(self) -> bool:
@@ -169,6 +178,7 @@ class LiveConversation:
         if self._answer is not None:
             self._answer.stop()
         async with self._lock:  # who asks for it comes before the next turn
+            await self._folding.stop()
             try:
                 await self._shared.store.reset(self._name)
             finally:
@@ -201,9 +211,18 @@ class LiveConversation:
         if answer is not None and any(message.author.id == person for message in answer.heard.messages):
             await self.stop()
 
-    def outdated(self) -> None:
+    async def outdated(self) -> None:
         """The store changed what it holds: what is known here is read again."""
         self._forget()
+        if self._task is None:  # what was only overheard waits in the store, too
+            self._pending.take()
+        await self._folding.stop()  # what it reads is no longer there
+
+    async def let_go(self, overtaken: Container[int]) -> None:
+        """Words were taken out of the store, and these turns are to leave nothing: see `Store.forgotten`."""
+        if self._answer is not None and self._answer.turn in overtaken:
+            await self.stop()
+        await self.outdated()
 
     def wind_down(self) -> None:
         """Let people see the end of what they see being written, and no more."""
@@ -214,6 +233,7 @@ class LiveConversation:
         """End what is being done, for good and within seconds; messages that wait stay in the store."""
         self._closed = True
         self.wind_down()
+        await self._folding.stop()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 while self._task is not None:
@@ -288,11 +308,18 @@ class LiveConversation:
         window = await self._ready(stage, self._pending.answered)
         if not self._pending.wants_answer:
             return None  # it was withdrawn, or another process has answered it
-        ended = await answer.run(window, channel, self._history.generation)
+        try:
+            ended = await answer.run(window, channel, self._history.generation, self._history.revision)
+        except StoreOutdated:  # another process forgot somebody, or took the turn over: all is read again
+            self._pending.put_back(answer.heard)
+            self._forget()
+            return None if answer.turn is None else TurnEnded("cancelled", 0)
         if answer.put_back:
             self._pending.put_back(answer.heard)
         if answer.outdated:
             self._forget()
+        elif not self._resting:
+            self._folding.consider(stage, window, self._history.generation)
         return ended
 
     # What is kept in memory.

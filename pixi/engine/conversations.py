@@ -61,6 +61,7 @@ class Conversations:
         for live in busy:
             live.wind_down()
         ends = [asyncio.create_task(live.settled()) for live in busy]
+        await asyncio.gather(*(live.folding.stop() for live in self.known()))
         if ends:
             await asyncio.wait(ends, timeout=max(seconds - _CLOSE_SECONDS, seconds / 2))
         await self.close()
@@ -74,6 +75,8 @@ class Conversations:
     def _let_go(self) -> None:
         surplus = len(self._live) + 1 - self._keep
         if surplus > 0:
-            idle = [name for name, live in self._live.items() if live.idle][:surplus]
+            idle = [name for name, live in self._live.items() if live.idle and not live.folding.busy][
+                :surplus
+            ]
             for name in idle:
                 del self._live[name]

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pixi.channels.channel import Channel, OpenChannel
+from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, PixiError
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
@@ -15,12 +16,15 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
+from pixi.core.spending import Bill, Budgets, Payer, Share
+from pixi.engine.books import Books
 from pixi.engine.casting import Cast, Casting
 from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
 from pixi.engine.repertoire import repertoire_of
 from pixi.engine.resuming import resume_all
 from pixi.engine.stage import Conduct, Role, Shared, local_now
+from pixi.engine.summarizing import Helper, Summarizer
 from pixi.models.model import Model
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
@@ -41,6 +45,7 @@ class Engine:
         persona: who they are.
         store: where conversations are kept; None: in memory.
         limits: how much one turn may do.
+        budgets: how much may be used in a day and a month; None: as much as anybody likes.
         addons: functions that register commands and tools, as `setup` of an addon does.
         prose: what becomes of text outside commands: `auto` sends it as one message if the turn had no
             command at all, `send` sends each stretch of it, `drop` none.
@@ -51,6 +56,8 @@ class Engine:
         pace: how fast messages follow each other, in channels that keep a pace.
         finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
         on_turn: told what each turn came to. Must not block.
+        helper: gives the model that writes down what falls out of a talk too long for `model`; None: it is
+            forgotten. It is not closed here.
         keep: how many conversations stay in memory while they are idle.
 
     Attributes:
@@ -60,7 +67,7 @@ class Engine:
             tools that it names.
         commands: the registered commands.
         tools: the registered tools.
-        conduct: limits, prose and pace, which may be set anew: turns that begin later go by them.
+        conduct: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Engine:
         persona: Persona,
         store: Store | None = None,
         limits: Limits | None = None,
+        budgets: Budgets | None = None,
         addons: Iterable[Setup] = (),
         prose: ProsePolicy = "auto",
         gather_seconds: float = 0.0,
@@ -78,6 +86,7 @@ class Engine:
         pace: PaceSetting = "persona",
         finish_seconds: float = 900.0,
         on_turn: Callable[[TurnReport], None] | None = None,
+        helper: Helper | None = None,
         keep: int = 64,
     ) -> None:
         from pixi.addons import basics
@@ -90,16 +99,20 @@ class Engine:
         for setup in (basics.setup, *addons):
             setup(self.addon)
         self.conduct = Conduct(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
+        self.conduct.budgets = budgets or Budgets()
         self._role = Role(persona, model)
         self._cast = cast
         self._store = store
         self._owns_store = store is None
         self._clock = clock
         self._on_turn = on_turn
+        self._helper = helper
         self._keep = keep
+        self._books = None if store is None else self._books_in(store)
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
+        self._revision = 0  # of the store, up to which nothing that was forgotten is held here
 
     @property
     def persona(self) -> Persona:
@@ -118,6 +131,36 @@ class Engine:
     def talking(self) -> int:
         """In how many conversations a reply is under way."""
         return self._conversations.talking if self._conversations else 0
+
+    @property
+    def kept(self) -> int:
+        """How many conversations are in memory."""
+        return len(self._conversations.known()) if self._conversations else 0
+
+    def count(self, model: str, usage: Usage, prices: Prices | None) -> None:
+        """Enter in the books what a model used that nobody in particular asked for."""
+        if self._books:
+            self._books.count(model, usage, prices)
+
+    async def bill(self) -> Bill:
+        """What everybody used today and in this month.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        await self._ready()
+        assert self._books is not None
+        return await self._books.bill()
+
+    async def shares(self, payer: Payer) -> tuple[Share, ...]:
+        """What was used today of all that is limited for somebody where they are.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        await self._ready()
+        assert self._books is not None
+        return await self._books.shares(payer)
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -191,13 +234,39 @@ class Engine:
         Raises:
             StoreError: it could not be forgotten.
         """
-        conversations, store = await self._ready(), self._opened_store
+        conversations = await self._ready()
         await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
-        changed = await store.forget(person)
+        assert self._books is not None  # as there are conversations
+        changed = await self._books.forget(person)
         for name in changed:
             for live in conversations.known(name):
-                live.outdated()
+                await live.outdated()
         return len(changed)
+
+    async def let_go(self) -> None:
+        """Let go of words that were taken out of the store, be it by another process.
+
+        No turn begins with them in any case. Asked now and then, they do not stay in memory either, and a
+        reply to somebody who was forgotten ends.
+
+        Raises:
+            StoreError: it could not be found out what was taken.
+        """
+        conversations = await self._ready()
+        found = await self._opened_store.forgotten(self._revision)
+        for name in found.conversations:
+            for live in conversations.known(name):
+                await live.let_go(found.turns)
+        self._revision = found.revision
+
+    async def export(self, person: str) -> dict[str, Any]:
+        """All that is kept of a person, by the id of the author, as plain data.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        await self._ready()
+        return await self._opened_store.export(person)
 
     async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
         """Finish what the last process left half-done, and answer what still waits.
@@ -240,6 +309,8 @@ class Engine:
         self._closed = True
         if self._conversations:
             await self._conversations.close()
+        if self._books:
+            await self._books.close()
         if self._owns_store and self._store is not None:
             await self._store.close()
 
@@ -271,11 +342,25 @@ class Engine:
             from pixi.store.sqlite import SqliteStore
 
             self._store = await SqliteStore.open(":memory:")
+        conduct = self.conduct
+        self._books = books = self._books or self._books_in(self._store)
         shared = Shared(
-            self._store, self.commands, self.tools, self.conduct, clock=self._clock, on_turn=self._on_turn
+            self._store,
+            self.commands,
+            self.tools,
+            conduct,
+            clock=self._clock,
+            books=books,
+            on_turn=self._on_turn,
         )
+        shared.turns_before = await self._store.last_turn()
+        if self._helper is not None:
+            shared.summarizer = Summarizer(self._helper)
         self._casting = Casting(self._cast or (lambda _: self._role), shared)
         self._conversations = Conversations(shared, self._casting, self._keep)
+
+    def _books_in(self, store: Store) -> Books:
+        return Books(store, lambda: self.conduct.budgets, self._clock)
 
     @property
     def _opened_store(self) -> Store:

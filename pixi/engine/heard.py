@@ -13,16 +13,18 @@ class Heard:
 
     Attributes:
         arrivals: when messages came, by their ids, on the monotonic clock.
+        deferred: ids of people who are answered later: what they wrote to the persona stays where it is.
     """
 
     messages: list[Message] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     arrivals: dict[str, float] = field(default_factory=dict)
+    deferred: frozenset[str] = frozenset()
 
     @property
     def wants_answer(self) -> bool:
-        """Whether the persona is meant by any of them."""
-        return any(message.addressed for message in self.messages)
+        """Whether the persona is meant by any of them that is to be answered now."""
+        return any(message.addressed and message.author.id not in self.deferred for message in self.messages)
 
     @property
     def answered(self) -> Message:
@@ -40,10 +42,25 @@ class Heard:
         self.arrivals[message.id] = arrived
 
     def take(self) -> "Heard":
-        """All that is there, which then is here no more."""
-        taken = Heard(self.messages, self.passed, self.arrivals)
-        self.messages, self.passed, self.arrivals = [], [], {}
+        """All that is there, but what is deferred, which then is here no more."""
+        kept = [
+            message for message in self.messages if message.addressed and message.author.id in self.deferred
+        ]
+        taken = Heard([each for each in self.messages if each not in kept], self.passed, self.arrivals)
+        self.messages, self.passed = kept, []
+        self.arrivals = {one.id: taken.arrivals[one.id] for one in kept if one.id in taken.arrivals}
         return taken
+
+    def defer(self, other: "Heard", people: frozenset[str]) -> None:
+        """Take back from the other what these people wrote to the persona: they are answered later."""
+        self.deferred = people
+        self.put_back(other)
+        other.messages, other.passed, other.arrivals = [], [], {}
+        other.add(self.take())
+
+    def overhear(self) -> None:
+        """None of them is meant for the persona any more."""
+        self.messages = [replace(message, addressed=False) for message in self.messages]
 
     def add(self, other: "Heard") -> None:
         """Take over what came since."""

@@ -22,6 +22,7 @@ _log = logging.getLogger("pixi.engine")
 Stamp = Callable[[Sequence[Message]], UserLine]
 
 _ACT_SECONDS = 30.0  # how long one act may take
+_EXCUSE = 65_535  # its number among the acts of a turn: none that the turn itself can have used
 _DONE = "This was done; then the program ended before you could say so."
 _NOBODY_KNOWS = "The program ended in the midst of this: nobody knows whether it was done."
 
@@ -39,15 +40,21 @@ class Recovery:
         names: the commands, with their aliases.
         stamp: makes the user line of messages.
         channel: where to look and to act; None: it is gone, and nothing is done.
+        context_tokens: what the model can hold for which the conversation is read.
         since: acts for messages that were sent before (seconds since the epoch) are not performed any more.
+        is_left_over: whether a turn is to be ended, by its id; another may be under way in another process.
+        sorry: what the persona says where something was changed for somebody who was told nothing of it.
     """
 
     store: Store
     conversation: str
     names: Mapping[str, Iterable[str]]
     stamp: Stamp
+    context_tokens: int
     channel: Channel | None
     since: float
+    is_left_over: Callable[[int], bool]
+    sorry: str = ""
 
     async def run(self) -> SavedConversation:
         """End them; gives what then is known of the conversation.
@@ -58,15 +65,27 @@ class Recovery:
         Raises:
             StoreError: it could not be read or recorded.
         """
-        saved = await self.store.load(self.conversation)
-        if not saved.unfinished:
+        saved = await self.store.load(self.conversation, self.context_tokens)
+        left_over = [turn for turn in saved.unfinished if self.is_left_over(turn.id)]
+        if not left_over:
             return saved
-        for turn in saved.unfinished:
+        for turn in left_over:
             effects: list[Effect] = []
             for effect in turn.effects:
                 effects.append(await self._settled(effect, turn, effects))
+            if self._owes_a_word(turn):
+                await self.store.intend(turn.id, _EXCUSE, "send", self.sorry)
+                effects.append(await self._settled(Effect(turn.id, _EXCUSE, "send", self.sorry), turn, ()))
             await self.store.end_turn(turn.id, self._lines(turn, effects), "cancelled", 0, Usage())
-        return await self.store.load(self.conversation)
+        return await self.store.load(self.conversation, self.context_tokens)
+
+    def _owes_a_word(self, turn: UnfinishedTurn) -> bool:
+        """Whether somebody waits in vain: it will not be answered again, since a tool changed something."""
+        said = turn.effects or not turn.deeds or not turn.messages
+        return bool(self.sorry) and not said and self.channel is not None and not self._is_late(turn.messages)
+
+    def _is_late(self, messages: Sequence[Message]) -> bool:
+        return all(message.sent_at < self.since for message in messages if message.addressed)
 
     async def _settled(self, effect: Effect, turn: UnfinishedTurn, before: Sequence[Effect]) -> Effect:
         """The act with its outcome, which is on record; `before` are the turn's earlier ones."""

@@ -45,6 +45,8 @@ class Reply:
         limits: of the turn.
         spare_tokens: room in the model's context for the results of tools.
         when_broken: what the persona says when its model fails; "" for nothing.
+        when_tired: what it says when there is no more to be used; "" for no words of its own.
+        refusal: what people are told in place of an answer of the model; "" for nothing.
     """
 
     __slots__ = (
@@ -56,11 +58,13 @@ class Reply:
         "_model",
         "_over",
         "_performer",
+        "_refusal",
         "_room",
         "_running_tools",
         "_tools",
         "_turn",
         "_when_broken",
+        "_when_tired",
         "_woken",
         "halted",
     )
@@ -78,6 +82,8 @@ class Reply:
         limits: Limits,
         spare_tokens: int = 2_048,
         when_broken: str = "",
+        when_tired: str = "",
+        refusal: str = "",
     ) -> None:
         self._turn = turn
         self._model = model
@@ -85,6 +91,8 @@ class Reply:
         self._limits = limits
         self._room = spare_tokens * _CHARACTERS_PER_TOKEN
         self._when_broken = when_broken
+        self._when_tired = when_tired
+        self._refusal = refusal
         self._performer = Performer(
             acts,
             commands,
@@ -153,7 +161,7 @@ class Reply:
 
     def begin_again(self) -> bool:
         """End it at once, to be begun anew; False where something of it was seen, or tools ran."""
-        if self.halted is not None or self._over or self._spent:
+        if self.halted is not None or self._over or self._spent or self._refusal:
             return False
         self._halt(Halt.AGAIN)
         return True
@@ -248,7 +256,11 @@ class Reply:
         if self.halted is not None:
             return
         try:
-            await self._converse()
+            if self._refusal:
+                self._turn.refuse()
+                self._refuse(self._refusal)
+            else:
+                await self._converse()
         except ModelError as error:
             self._performer.put(self._turn.break_off())
             if self.halted is None:
@@ -266,19 +278,46 @@ class Reply:
                 return
             performer.put(turn.end_round())
             if turn.calls:
+                await self._heed_budget()
+            if turn.calls:
                 await self._run_tools()
                 # The next question tells what really happened, so it waits until it has.
                 await performer.drained()
 
     async def _listen(self, request: Request) -> None:
         feed, put = self._turn.feed, self._performer.put
-        async with aclosing(self._model.stream(request)) as stream:
-            async for delta in stream:
-                events = feed(delta)
-                if events:
-                    put(events)
-                if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
-                    return
+        failed = False
+        try:
+            async with aclosing(self._model.stream(request)) as stream:
+                async for delta in stream:
+                    events = feed(delta)
+                    if events:
+                        put(events)
+                    if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
+                        return
+        except ModelError:
+            failed = True
+            raise
+        finally:
+            self._acts.account.asked(self._turn.used(request, failed=failed))
+
+    async def _heed_budget(self) -> None:
+        """Before more is used: what was used until now is on record, and what is used up is heeded.
+
+        A day's limit leaves one more answer, without tools; the month's dollars leave nothing.
+        """
+        account = self._acts.account
+        await account.record()
+        over = await account.over()
+        if over is None:
+            return
+        if over.scope is not None:
+            self._turn.end_tools()
+            return
+        await self._performer.drained()  # until then nobody knows what people have seen
+        if not self._acts.visible and (told := await account.notice(over)):
+            self._refuse(told)
+        self._turn.exceed()
 
     async def _run_tools(self) -> None:
         self._running_tools = True
@@ -309,6 +348,14 @@ class Reply:
         """One notice for people, after all that was put before."""
         self._failed = True
         self._performer.show(Failed(text))
+
+    def _refuse(self, text: str) -> None:
+        """Tell that there is no more to be used: in character, where the persona has words for it."""
+        said = self._turn.say(self._when_tired or text)
+        if said:
+            self._performer.put(said)
+        else:  # it has no command to say something with
+            self._performer.show(Failed(text))
 
     def _apologize(self) -> None:
         """A word in character, where nothing was said yet."""

@@ -1,10 +1,13 @@
 """What conversations share: the parts of an engine, and what follows from the role that is played in one."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from pixi.core.errors import PixiError
+from pixi.core.gathered import Gathered
 from pixi.core.limits import Limits
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
@@ -12,9 +15,12 @@ from pixi.core.persona import Pace, Persona
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
+from pixi.core.spending import Budgets
 from pixi.core.stamps import Reminder
+from pixi.engine.books import Books
 from pixi.engine.pace import PaceSetting
 from pixi.engine.repertoire import Repertoire, repertoire_of
+from pixi.engine.summarizing import Summarizer
 from pixi.engine.templates import template
 from pixi.models.model import Model
 from pixi.store.store import Store
@@ -49,6 +55,9 @@ class Conduct:
         gather_seconds: how long to wait for more messages before answering the first.
         finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
         approval_seconds: how long people may take, in one turn, to say whether tools may do something.
+        budgets: how much may be used in a day and a month.
+        summarize: whether the helper model writes down what falls out of the window.
+        summary_tokens: how long that may be.
     """
 
     limits: Limits
@@ -57,6 +66,9 @@ class Conduct:
     gather_seconds: float = 0.0
     finish_seconds: float = 900.0
     approval_seconds: float = 120.0
+    budgets: Budgets = field(default_factory=Budgets)
+    summarize: bool = True
+    summary_tokens: int = 500
 
 
 @dataclass(slots=True)
@@ -65,8 +77,12 @@ class Shared:
 
     Attributes:
         clock: the local time, which messages are stamped with.
+        books: where it is entered what is used.
         on_turn: told of each turn that ended.
+        summarizer: writes down what falls out of windows; None: nobody does.
         winding_down: messages are only recorded, and no turn is begun any more.
+        turns_before: the highest id of a turn when this engine began.
+        own_turns: ids of those that it began and did not end yet.
     """
 
     store: Store
@@ -74,8 +90,19 @@ class Shared:
     toolbox: Toolbox
     conduct: Conduct
     clock: Callable[[], datetime]
+    books: Books
     on_turn: Callable[[TurnReport], None] | None = None
+    summarizer: Summarizer | None = None
     winding_down: bool = False
+    turns_before: int = 0
+    own_turns: set[int] = field(default_factory=set)
+
+    def is_left_over(self, turn: int) -> bool:
+        """Whether a turn that was not ended is this engine's to end.
+
+        What another process began meanwhile is under way there, as far as anybody knows.
+        """
+        return turn <= self.turns_before or turn in self.own_turns
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""
@@ -134,19 +161,20 @@ class Stage:
             )
         return self._prefixes[person]
 
-    def stamp(self, messages: Sequence[Message], reminders: Sequence[Reminder] = ()) -> UserLine:
-        """The user line of messages that are to be answered now.
+    def stamp(
+        self, messages: Sequence[Message], reminders: Sequence[Reminder] = (), *, tokens: float = math.inf
+    ) -> UserLine:
+        """The user line of messages that are to be answered now, within so many tokens by estimate.
 
         Of the reminders those are in it whose people are answered.
         """
         several = len({message.author.id for message in messages}) > 1
-        group = several or any(message.group or not message.addressed for message in messages)
-        small = self.role.model.traits.small
-        answered = {message.author.id for message in messages if message.addressed}
-        return stamp(
-            messages,
+        stamped = partial(
+            stamp,
             local_time=self.shared.clock(),
-            small=small,
-            group=group,
-            reminders=[one for one in reminders if one.person.id in answered],
+            small=self.role.model.traits.small,
+            group=several or any(message.group or not message.addressed for message in messages),
         )
+        answered = {message.author.id for message in messages if message.addressed}
+        reminded = [one for one in reminders if one.person.id in answered]
+        return Gathered(stamped, reminded, tokens).line(messages)

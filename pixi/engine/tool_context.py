@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
+from pixi.core.deltas import Prices, Usage
 from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -81,6 +82,10 @@ class ToolContext:
         """See `Context.typing`."""
         if not self._closed:
             await self._acts.typing()
+
+    def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
+        """See `Context.count`. What goes on after the call is counted, too."""
+        self._acts.count(model, usage, prices)
 
     def close(self) -> None:
         """The call is over; what is left of it can do nothing any more."""

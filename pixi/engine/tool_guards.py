@@ -57,6 +57,8 @@ class Guards:
         """
         await self._check_standing(tool, context)
         bound = tool.bind(arguments)
+        if tool.writes:
+            await self._acts.account.check_writes(tool.name)
         self._check_rate(tool)
         return bound
 

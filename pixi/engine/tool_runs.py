@@ -9,6 +9,7 @@ from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError, StoreError, ToolError
 from pixi.core.limits import Limits
 from pixi.core.message import Image
+from pixi.core.spending import Spent
 from pixi.engine.acts import Acts, NotDone
 from pixi.engine.bench import Bench
 from pixi.engine.bounded import within
@@ -77,7 +78,9 @@ class Runs:
             raise
 
     async def _recorded(self, tool: Tool, bound: Bound, context: ToolContext, approved_by: str) -> object:
-        number = await self._begin(tool, bound, approved_by)
+        account = self._acts.account
+        await account.check_writes(tool.name)  # again: a person may have thought for long
+        number = await self._begin(tool, bound, approved_by, account.write())
         self._acts.changed = True  # before it is: begun again, the turn might do it twice
         clock = asyncio.get_running_loop()
         began = clock.time()
@@ -111,7 +114,7 @@ class Runs:
         except PixiError as error:
             raise ToolError(f"{tool.name} could not be carried out.") from error
 
-    async def _begin(self, tool: Tool, bound: Bound, approved_by: str) -> int:
+    async def _begin(self, tool: Tool, bound: Bound, approved_by: str, spent: Sequence[Spent] = ()) -> int:
         acts = self._acts
         deed = Deed(
             acts.message.conversation,
@@ -123,7 +126,7 @@ class Runs:
             self._bench.mask.hide(as_json(dict(bound.arguments))),
             approved_by,
         )
-        beginning = asyncio.ensure_future(self._bench.store.audit_begin(deed))
+        beginning = asyncio.ensure_future(self._bench.store.audit_begin(deed, spent=spent))
         try:
             return await asyncio.shield(beginning)
         except StoreError as error:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
+from pixi.core.deltas import Prices, Usage
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.venue import Venue
@@ -66,4 +67,11 @@ class Context(Protocol):
 
     async def typing(self) -> None:
         """Show that a message is being written."""
+        ...
+
+    def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
+        """Enter what another model used, that was asked for this: it counts to the person who asks.
+
+        Without `prices` it is not known what it cost.
+        """
         ...

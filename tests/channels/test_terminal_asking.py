@@ -5,6 +5,7 @@ import io
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from PIL import Image as Pillow
@@ -21,6 +22,7 @@ from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.core.card import Card, Field
 from pixi.core.message import Image, Message
+from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
 from tests.channels.test_terminal_live import until
 
@@ -45,8 +47,17 @@ class Silent:
         self.stopped += 1
         return True
 
+    async def bill(self) -> Bill:
+        raise AssertionError
+
     async def reset(self, conversation: str) -> None:
         """Nothing was said."""
+
+    async def forget(self, person: str) -> int:
+        return 0
+
+    async def export(self, person: str) -> dict[str, Any]:
+        return {}
 
 
 @dataclass
@@ -84,7 +95,7 @@ async def talking(keys: PipeInput, depth: ColorDepth = ColorDepth.DEPTH_24_BIT) 
     screen, answering = io.StringIO(), Silent()
 
     @asynccontextmanager
-    async def opened(progress: Tell, report: Tell) -> AsyncGenerator[Silent, None]:
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Silent, None]:
         yield answering
 
     output = Vt100_Output(screen, lambda: Size(rows=40, columns=70), term="xterm", default_color_depth=depth)

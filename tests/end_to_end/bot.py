@@ -15,6 +15,7 @@ from pixi.channels.discord.address import Address
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.client import Shards
 from pixi.settings import Settings, load
+from tests.faults.ground import Ground
 from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
 from tests.servers.loopback_discord import Channel as Room
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
@@ -51,6 +52,7 @@ class Scene:
         model: the scripted model server; its replies are those of the scene, in order.
         scripts: the replies that are left.
         told: the lines that the operator was told.
+        bots: how many run.
     """
 
     folder: Path
@@ -61,6 +63,8 @@ class Scene:
     mo: User
     scripts: list[Script] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    bots: int = 0
+    _ground: Ground | None = None
 
     def settings(self, **overrides: object) -> Settings:
         """The settings of the bot; `discord__dms=False` and the like come on top."""
@@ -78,7 +82,20 @@ class Scene:
     async def bot(
         self, *, token: str = "", shards: Shards | None = None, sessions: int = 1, **overrides: object
     ) -> AsyncGenerator[Household, None]:
-        """Run the bot until the block is left, as the program does."""
+        """Run the bot until the block is left, as the program does; then nothing may be left of it."""
+        if self.bots == 0:
+            self._ground = Ground.now()
+        self.bots += 1
+        async with self._running(token, shards, sessions, overrides) as house:
+            yield house
+        self.bots -= 1
+        if self.bots == 0 and self._ground is not None:
+            await self._ground.is_left_as_it_was()
+
+    @asynccontextmanager
+    async def _running(
+        self, token: str, shards: Shards | None, sessions: int, overrides: Mapping[str, object]
+    ) -> AsyncGenerator[Household, None]:
         settings = self.settings(**overrides)
         async with open_household(settings, report=self.told.append) as house:
             bot = Bot(

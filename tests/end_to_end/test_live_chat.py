@@ -105,6 +105,15 @@ async def test_reset_forgets_the_talk(tmp_path: Path) -> None:
         assert b"remember me" not in server.requests[1].body
 
 
+async def test_what_was_used_is_shown(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        terminal.type("hi" + ENTER)
+        await terminal.shows("omg hi")
+        terminal.type("/usage" + ENTER)
+        await terminal.shows("Today: ")
+        await terminal.shows("with no limit (month_dollars).")
+
+
 async def test_unknown_commands_help_and_a_message_with_a_slash(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
         terminal.type("/nonsense" + ENTER)

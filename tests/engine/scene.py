@@ -13,9 +13,11 @@ from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
+from pixi.core.spending import Budgets
 from pixi.engine import Engine
 from pixi.engine.pace import PaceSetting
 from pixi.engine.stage import Role
+from pixi.engine.summarizing import Helper
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
@@ -63,6 +65,7 @@ class Parts(TypedDict, total=False):
 
     store: Store | None
     limits: Limits | None
+    budgets: Budgets | None
     addons: Iterable[Callable[[Addon], object]]
     prose: ProsePolicy
     gather_seconds: float
@@ -70,6 +73,7 @@ class Parts(TypedDict, total=False):
     pace: PaceSetting
     finish_seconds: float
     on_turn: Callable[[TurnReport], None] | None
+    helper: Helper | None
     keep: int
 
 
@@ -80,10 +84,11 @@ async def scene(
     persona: Persona = PIXI,
     channel: RecordingChannel | None = None,
     growing: bool = False,
+    clock: Callable[[], datetime] = lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),
     **parts: Unpack[Parts],
 ) -> AsyncGenerator[Scene, None]:
     """Play; and see at the end that nothing is left running and no stream open."""
-    engine = Engine(model=model, persona=persona, clock=lambda: datetime(2026, 1, 1, 12, tzinfo=UTC), **parts)
+    engine = Engine(model=model, persona=persona, clock=clock, **parts)
     before = asyncio.all_tasks()
     async with engine:
         yield Scene(engine, model, channel or RecordingChannel(growing=growing))

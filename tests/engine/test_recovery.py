@@ -368,6 +368,7 @@ async def test_what_a_tool_changed_before_the_crash_is_told_and_not_done_again(
         assert [line.call_id for line in answers if isinstance(line, ToolLine)] == [
             call.id for call in asked.calls
         ]
-        assert last == AssistantLine("[SEND]")
+        assert here.channel.sent == ["brb, ink spilled"]  # or they would wait for ever
+        assert last == AssistantLine("[SEND: brb, ink spilled]")
         await here.talk("and?")
-        assert here.channel.sent == ["hello"]
+        assert here.channel.sent == ["brb, ink spilled", "hello"]

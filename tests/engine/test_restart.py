@@ -92,7 +92,7 @@ async def test_a_turn_that_had_done_nothing_is_answered_with_the_next_message(tm
     await store.close()
 
 
-async def test_what_another_process_did_in_the_midst_of_a_turn_is_known_to_the_next(tmp_path: Path) -> None:
+async def test_what_another_process_is_answering_is_left_to_it(tmp_path: Path) -> None:
     stores = [await SqliteStore.open(tmp_path / "pixi.db") for _ in range(2)]
     go_on = asyncio.Event()
     async with (
@@ -107,8 +107,39 @@ async def test_what_another_process_did_in_the_midst_of_a_turn_is_known_to_the_n
         await here.engine.settled()
         await here.engine.receive(message("three", 3), here.channel)
         await here.engine.settled()
-        assert here.replies() == ["[SEND: b]"]
         assert [here.channel.sent, there.channel.sent] == [["a", "c"], ["b"]]
+        assert "one" not in there.history()[-1].text
+    saved = await stores[0].load(here.channel.conversation)
+    said = [line.text for line in saved.lines if isinstance(line, AssistantLine)]
+    assert said == ["[SEND: a]", "[SEND: b]", "[SEND: c]"]
+    for store in stores:
+        await store.close()
+
+
+async def test_a_turn_that_another_process_took_over_says_nothing_more(tmp_path: Path) -> None:
+    """One that is started in the midst of it cannot know that nobody died."""
+    stores = [await SqliteStore.open(tmp_path / "pixi.db") for _ in range(2)]
+    go_on = asyncio.Event()
+    first = ScriptedModel([go_on, "[SEND: a]"], "[SEND: c]")
+    async with scene(first, store=stores[0]) as here:
+        await here.engine.receive(message("one", 1), here.channel)
+        await until(lambda: here.model.streaming == 1)
+        async with scene(ScriptedModel("[SEND: b]"), store=stores[1]) as there:
+
+            async def opened(_: str) -> RecordingChannel:
+                return there.channel
+
+            await there.engine.resume("", 0.0, opened)
+            await there.engine.settled()
+        go_on.set()
+        await here.engine.settled()
+        assert [here.channel.sent, there.channel.sent] == [[], ["b"]]
+        assert "Failed" not in here.kinds()
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+        await here.engine.receive(message("two", 2), here.channel)
+        await here.engine.settled()
+        assert here.channel.sent == ["c"]
+        assert here.replies() == ["[SEND: b]"]
     for store in stores:
         await store.close()
 

@@ -14,13 +14,17 @@ from pixi.core.errors import ChannelError, ToolError
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.message import Author, Image
+from pixi.core.spending import Budgets
 from pixi.core.venue import Rights, Venue
+from pixi.engine.account import Account
 from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
+from pixi.engine.books import Books
+from pixi.engine.stage import local_now
 from pixi.engine.tool_guards import readable
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.store.sqlite import SqliteStore
-from pixi.testing import RecordingChannel
+from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate, Rates
 from pixi.toolbox.tools import Allowed, Terms, Tool, Toolbox, tool_from
@@ -67,6 +71,15 @@ class Play:
         bench = Bench(self._turn, {tool.name: tool}, self.rates, mask, self.store, False, self.seconds)
         message = self.channel.message("ban eve", author=askers[0])
         limits = Limits()
+        books = Books(self.store, Budgets, local_now)
+        account = Account(
+            books,
+            turn=self._turn,
+            model=ScriptedModel(),
+            message=message,
+            answers={},
+            channel=self.channel,
+        )
         acts = Acts(
             turn=self._turn,
             message=message,
@@ -74,6 +87,7 @@ class Play:
             channel=self.channel,
             store=self.store,
             limits=limits,
+            account=account,
             askers=askers,
         )
         rounds = ToolRounds(bench, acts, limits, show=self.channel.show, drained=_drained, held=nullcontext)

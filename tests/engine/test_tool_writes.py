@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from random import Random
 
@@ -14,6 +14,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
+from pixi.core.spending import Spent
 from pixi.core.venue import Venue
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Deed
@@ -238,7 +239,7 @@ async def test_a_newer_message_lets_the_write_under_way_finish_and_begins_no_oth
 
 async def test_what_cannot_be_put_on_record_is_not_done() -> None:
     class Full(SqliteStore):
-        async def audit_begin(self, deed: Deed) -> int:
+        async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
             raise StoreError("The disk is full.")
 
     bench = Bench()

@@ -264,3 +264,40 @@ async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(stor
         await here.talk("did you?")
         assert [line.text for line in here.history() if isinstance(line, ToolLine)] == ["ordered"]
     assert orders == ["eggs"]
+
+
+async def test_who_ordered_something_and_was_told_nothing_is_told_so_by_the_next_process(
+    store: SqliteStore,
+) -> None:
+    orders: list[str] = []
+
+    def shop(addon: Addon) -> None:
+        @addon.tool(writes=True)
+        async def order(context: Context, thing: str) -> str:
+            """order"""
+            orders.append(thing)
+            return "ordered"
+
+    call = ToolCall("1", "order", '{"thing": "eggs"}')
+    persona = Persona("Pixi", "x", tools=("order",), when_broken=("where was I?",))
+    async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
+        await here.say("order eggs")
+        await until(lambda: len(here.model.requests) == 2)
+        await wound_down(here)
+        assert here.channel.sent == []
+    channel = here.channel
+
+    async def open_channel(_: str) -> Channel | None:
+        return channel
+
+    async with scene(
+        ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=channel
+    ) as here:
+        await here.engine.resume("test:", 0.0, open_channel)
+        assert channel.sent == ["where was I?"]
+        assert await waiting(store) == []
+        await here.talk("did you?")
+        (told,) = [line.text for line in here.history() if isinstance(line, ToolLine)]
+        assert told.startswith("This was done")
+        assert here.replies() == ["", "[SEND: where was I?]"]
+    assert orders == ["eggs"]

@@ -1,4 +1,4 @@
-"""`python -m tests.kill --rounds 1000`: kill the bot again and again; exit code 1 if anything was lost."""
+"""`python -m tests.kill --rounds 1000`: end the bot again and again; exit code 1 if anything was lost."""
 
 import argparse
 import asyncio
@@ -9,19 +9,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.kill.rounds import POINTS, Report, Stuck, rounds
+from tests.kill.rounds import POINTS, SIGNALS, Report, Stuck, rounds
 
 
 async def run(folder: Path, count: int, seed: int, *, progress: bool = False) -> Report:
-    """So many rounds, each point about as often as the others."""
+    """So many rounds, each point and each signal about as often as the others."""
     chance = random.Random(seed)
-    points = [POINTS[number % len(POINTS)] for number in range(count)]
-    chance.shuffle(points)
+    every = [(point, signal) for point in POINTS for signal in SIGNALS]
+    ends = [every[number % len(every)] for number in range(count)]
+    chance.shuffle(ends)
     async with rounds(folder, seed) as killing:
         await killing.begin()
         with suppress(Stuck):  # the report says so
-            for number, point in enumerate(points, 1):
-                await killing.round(point)
+            for number, (point, signal) in enumerate(ends, 1):
+                await killing.round(point, signal)
                 if progress:
                     print(f"\r{number} of {count} rounds", end="", file=sys.stderr, flush=True)
         await killing.end()

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from pixi.core.written import read_again
 from tests.kill.life import Life, Nursery, Records
@@ -28,26 +29,37 @@ from tests.servers.scripted_openai import (
 
 POINTS = (
     "after receiving",
+    "when the model is asked",
     "while the model writes",
     "after a command closed",
+    "while typing is shown",
     "before posting",
     "between posting and recording",
+    "before reacting",
+    "between reacting and recording",
     "while saving",
     "in a tool",
+    "in a tool that writes",
+    "when the model is told what a tool said",
     "in shutdown",
     "while coming back",
 )
 """The moments of a kill. Most are met by what the servers see; the others by a short random time."""
 
+SIGNALS = ("KILL", "TERM")
+"""How it is ended there: at once, as by a power cut, or politely."""
+
 _NAMES = {"send": ("reply",), "react": (), "note": ()}
 _ROOMS = 3
 _SETTLE_SECONDS = 20.0
+SORRY = "where was I?"
 
 PERSONA = """\
 ---
 name: Pixi
 summon: [pixi]
-tools: [ledger]
+tools: [ledger, order]
+when_broken: ["where was I?"]
 pace: off
 ---
 
@@ -70,9 +82,22 @@ def setup(addon):
             entry: what to write.
         """
         with Path("ledger.txt").open("a") as file:
-            file.write(entry + "\\\\n")
+            file.write(entry + "\\n")
         await asyncio.sleep(0.03)
         return "written"
+
+    @addon.tool(writes=True)
+    async def order(context, thing: str) -> str:
+        """Order something, which costs money.
+
+        Args:
+            thing: what to order.
+        """
+        await asyncio.sleep(0.01)
+        with Path("orders.txt").open("a") as file:
+            file.write(thing + "\\n")
+        await asyncio.sleep(0.02)
+        return "ordered"
 '''
 
 
@@ -86,12 +111,14 @@ class Report:
 
     Attributes:
         lost: questions that nobody answered.
-        twice: texts that were posted more than once.
+        twice: texts that were posted more than once, and orders that were given more than once.
         untrue: places where the history differs from what was posted.
         unsettled: acts whose outcome nobody knows.
         stuck: what is left to be done though nothing goes on any more.
-        kills: how often the program was killed at each point.
-        interrupted: kills that met a turn which had said something already.
+        kills: how often the program was ended at each point.
+        polite: how many of these ends were polite.
+        slowest: how long the slowest of those took, in seconds.
+        interrupted: ends that met a turn which had said something already.
     """
 
     asked: int = 0
@@ -101,6 +128,8 @@ class Report:
     unsettled: list[str] = field(default_factory=list)
     stuck: str = ""
     kills: Counter[str] = field(default_factory=Counter)
+    polite: int = 0
+    slowest: float = 0.0
     interrupted: int = 0
 
     @property
@@ -110,9 +139,11 @@ class Report:
 
     def __str__(self) -> str:
         points = ", ".join(f"{count} {point}" for point, count in sorted(self.kills.items()))
+        total = self.kills.total()
         return (
-            f"{sum(self.kills.values())} kills ({points}); {self.asked} questions, {len(self.lost)} lost, "
-            f"{len(self.twice)} posted twice, {len(self.untrue)} conversations remembered wrongly, "
+            f"{total - self.polite} kills and {self.polite} polite ends, the slowest in {self.slowest:.1f} s "
+            f"({points}); {self.asked} questions, {len(self.lost)} lost, "
+            f"{len(self.twice)} done twice, {len(self.untrue)} conversations remembered wrongly, "
             f"{len(self.unsettled)} acts left unknown, {self.interrupted} turns cut short"
         )
 
@@ -131,47 +162,103 @@ class Rounds:
         self._rooms = [self._guild.channel(f"room-{number}") for number in range(_ROOMS)]
         self._mo: User = discord.person("Mo")
         self._life: Life | None = None
+        self._second: Life | None = None
+        self._when_asked: Callable[[Seen], None] | None = None
+        self._orders = folder / "orders.txt"
+        self._ordering: set[str] = set()
         self._asked: dict[str, Room] = {}
         self.report = Report()
+
+    def answer(self, seen: Seen) -> Reply:
+        """What the model writes."""
+        if self._when_asked is not None:
+            self._when_asked(seen)
+        return reply_to(seen)
 
     async def begin(self) -> None:
         """Start the program for the first time."""
         await self._start()
 
-    async def round(self, point: str) -> None:
-        """Ask a question in each room, kill at the point, start again, and wait until all is settled."""
+    async def round(self, point: str, signal: str = "KILL") -> None:
+        """Ask a question in each room, end it at the point, start again, and wait until all is settled."""
         life = self._life
         assert life is not None
         before = len(self._asked)
-        armed = self._arm(point, life)
+        end = _Ending(life, polite=signal == "TERM")
+        armed = self._arm(point, end)
         for room in self._rooms:
             await self._ask(room, point)
         if point == "in shutdown":
             await self._some_posts(before)
             life.ask_to_end()
-        await self._until_dead(life, armed, before)
+        await self._until_dead(end, armed, before)
         self.report.kills[point] += 1
+        self.report.polite += end.polite
+        if end.polite and end.at and point != "in shutdown":
+            self.report.slowest = max(self.report.slowest, asyncio.get_running_loop().time() - end.at)
         await self._start()
         if point == "while coming back":
             assert self._life is not None
-            second = self._life
+            second = _Ending(self._life, polite=end.polite)
             await asyncio.sleep(self._chance.uniform(0, 0.25))
-            second.kill()
-            await second.ended()
+            second.now()
+            await second.life.ended()
             await self._start()
-        await self._settled(point)
+        await self._settled(f"{point}, {signal}")
 
     async def end(self) -> None:
         """End the program politely, and look at everything."""
-        assert self._life is not None
-        self._life.ask_to_end()
-        await self._life.ended()
+        await self._end_politely()
         self._judge()
+
+    # Two processes on one store.
+
+    async def begin_another(self) -> None:
+        """Start the program once more, beside the one that runs: from now on that one is the second."""
+        self._second = self._life
+        await self._start()
+
+    async def ask_everywhere(self) -> None:
+        """Ask a question in each room."""
+        for room in self._rooms:
+            await self._ask(room, "")
+
+    async def some_posts(self) -> None:
+        """Wait until something was said about the latest questions."""
+        await self._some_posts(len(self._asked) - _ROOMS)
+
+    async def all_settled(self) -> None:
+        """Wait until everything was answered."""
+        await self._settled("beside another process")
+
+    def kill_one(self) -> None:
+        """Kill the one that runs for longer."""
+        assert self._second is not None
+        self._second.kill()
+
+    async def end_one(self) -> None:
+        """End the one that runs for longer, politely."""
+        assert self._second is not None
+        self._second.ask_to_end()
+        await self._second.ended()
+        self._second = None
+
+    async def _end_politely(self) -> None:
+        for life in (self._second, self._life):
+            if life is not None and life.alive:
+                life.ask_to_end()
+                await life.ended()
 
     async def _ask(self, room: Room, point: str) -> None:
         name = f"q{len(self._asked)}"
         self._asked[name] = room
-        how = "tool" if point == "in a tool" or self._chance.random() < 0.15 else "plain"
+        how = self._chance.choices(("plain", "tool", "order"), (80, 12, 8))[0]
+        if point in ("in a tool", "when the model is told what a tool said"):
+            how = "tool"
+        elif point == "in a tool that writes":
+            how = "order"
+        if how == "order":
+            self._ordering.add(name)
         await room.say(self._mo, f"{self._discord.bot.mention} {name} {how}")
 
     async def _start(self) -> None:
@@ -199,40 +286,49 @@ class Rounds:
             lambda: any(self._said_about(name) for name in names), timeout=_SETTLE_SECONDS
         )
 
-    def _arm(self, point: str, life: Life) -> asyncio.Event:
-        """Let the kill happen at the point; the event is set where the servers cannot see it come."""
+    def _arm(self, point: str, end: "_Ending") -> asyncio.Event:
+        """Let the end come at the point; the event is set where the servers cannot see it come."""
         by_time = asyncio.Event()
         loop = asyncio.get_running_loop()
         skip = self._chance.randrange(_ROOMS * 2)
+        before, after = self._discord.before, self._discord.after
 
-        def kill(_: Call) -> None:
-            life.kill()
+        def now(_: Call) -> None:
+            end.now()
 
         def later(_: Call) -> None:
-            loop.call_later(self._chance.uniform(0, 0.012), life.kill)
+            loop.call_later(self._chance.uniform(0, 0.012), end.now)
 
-        hooks: dict[str, tuple[Callable[..., object], Callable[[Call], None]]] = {
-            "before posting": (self._discord.before, kill),
-            "between posting and recording": (self._discord.after, kill),
-            "after a command closed": (self._discord.before, later),
-            "while saving": (self._discord.after, later),
+        hooks: dict[str, tuple[Callable[..., object], str, str, Callable[[Call], None]]] = {
+            "while typing is shown": (before, "POST", r"/typing$", now),
+            "before posting": (before, "POST", r"/messages$", now),
+            "between posting and recording": (after, "POST", r"/messages$", now),
+            "before reacting": (before, "PUT", "/reactions/", now),
+            "between reacting and recording": (after, "PUT", "/reactions/", now),
+            "after a command closed": (before, "POST", r"/messages$", later),
+            "while saving": (after, "POST", r"/messages$", later),
         }
         if point in hooks:
-            when, what = hooks[point]
-            when("POST", r"/messages$", _skipping(skip, what), times=skip + 1)
+            when, method, path, what = hooks[point]
+            when(method, path, _skipping(skip, what), times=skip + 1)
+        elif point.startswith("when the model is"):
+            told = "what a tool said" in point
+            skip %= _ROOMS
+            self._when_asked = _skipping(skip, lambda _: end.now(), only=_tells_of_a_tool if told else _any)
         else:
             by_time.set()
         return by_time
 
-    async def _until_dead(self, life: Life, by_time: asyncio.Event, before: int) -> None:
+    async def _until_dead(self, end: "_Ending", by_time: asyncio.Event, before: int) -> None:
         if by_time.is_set():
             await asyncio.sleep(self._chance.uniform(0, 0.12))
-            life.kill()
+            end.now()
         async with asyncio.timeout(_SETTLE_SECONDS):
-            while life.alive:
+            while end.life.alive:
                 if self._records.settled(len(self._asked)):
-                    life.kill()  # the turns were over before the moment came
+                    end.now()  # the turns were over before the moment came
                 await asyncio.sleep(0.004)
+        self._when_asked = None
         names = list(self._asked)[before:]
         self.report.interrupted += sum(0 < len(self._said_about(name)) < 3 for name in names)
 
@@ -240,13 +336,26 @@ class Rounds:
         start = f"{name} "
         return [each.content for each in self._asked[name].messages if each.content.startswith(start)]
 
+    def _unanswered(self, room: Room) -> list[str]:
+        """Questions there of which nothing was said.
+
+        What was ordered is not ordered again: where the end came before it could be said, they were told so.
+        """
+        unsaid = [name for name, place in self._asked.items() if place is room and not self._said_about(name)]
+        told = sum(each.content == SORRY for each in room.messages)
+        excused = [name for name in unsaid if name in self._ordering][:told]
+        return [name for name in unsaid if name not in excused]
+
     def _judge(self) -> None:
         report, bot = self.report, self._discord.bot.id
         report.asked = len(self._asked)
-        report.lost = [name for name in self._asked if not self._said_about(name)]
+        orders = self._orders.read_text().split() if self._orders.exists() else []
+        report.twice += [f"order {name}" for name, count in Counter(orders).items() if count > 1]
+        report.lost = [name for room in self._rooms for name in self._unanswered(room)]
         for room in self._rooms:
             posts = [each.content for each in room.messages if each.author.id == bot]
-            report.twice += [text for text, count in Counter(posts).items() if count > 1]
+            known = [text for text in posts if text != SORRY]
+            report.twice += [text for text, count in Counter(known).items() if count > 1]
             for address in self._records.conversations():
                 if f":{room.id}:" in address:
                     lines = "\n".join(self._records.sent(address))
@@ -260,29 +369,63 @@ class Rounds:
         report.unsettled = [str(act) for act in self._records.unsettled_acts()]
 
 
-def _skipping(skip: int, what: Callable[[Call], None]) -> Callable[[Call], None]:
-    """Do it at the call after so many."""
+class _Ending:
+    """The end of a process, which comes once."""
+
+    def __init__(self, life: Life, *, polite: bool) -> None:
+        self.life = life
+        self.polite = polite
+        self.at = 0.0
+
+    def now(self) -> None:
+        """Let it come."""
+        if not self.at:
+            self.at = asyncio.get_running_loop().time()
+            (self.life.ask_to_end if self.polite else self.life.kill)()
+
+
+T = TypeVar("T")
+
+
+def _any(_: object) -> bool:
+    return True
+
+
+def _skipping(
+    skip: int, what: Callable[[T], None], *, only: Callable[[T], bool] = _any
+) -> Callable[[T], None]:
+    """Do it at the call after so many, of those of which `only` holds."""
     left = [skip]
 
-    def met(call_: Call) -> None:
-        if left[0] == 0:
-            what(call_)
-        left[0] -= 1
+    def met(call_: T) -> None:
+        if only(call_):
+            if left[0] == 0:
+                what(call_)
+            left[0] -= 1
 
     return met
 
 
-def reply_to(seen: Seen) -> Reply:
-    """Three messages and a reaction for the last question that was asked, slowly enough to be killed in."""
+def _last_said(seen: Seen) -> tuple[str, list[dict[str, object]]]:
+    """The last user line of a request, and what comes after it."""
     lines = seen.json()["messages"]
     user = max(number for number, line in enumerate(lines) if line["role"] == "user")
-    words = re.findall(r"\b(q\d+) (plain|tool)\b", str(lines[user]["content"]))
-    used_tool = any(line["role"] == "tool" for line in lines[user:])
-    if any(how == "tool" for _, how in words) and not used_tool and seen.json().get("tools"):
-        name = words[-1][0]
-        return stream(
-            call("ledger", f'{{"entry": "{name}"}}', index=0, call_id=f"c{name}"), finish("tool_calls")
-        )
+    return str(lines[user]["content"]), lines[user + 1 :]
+
+
+def _tells_of_a_tool(seen: Seen) -> bool:
+    return any(line["role"] == "tool" for line in _last_said(seen)[1])
+
+
+def reply_to(seen: Seen) -> Reply:
+    """Three messages and a reaction for the last question that was asked, slowly enough to be killed in."""
+    said, _ = _last_said(seen)
+    words = re.findall(r"\b(q\d+) (plain|tool|order)\b", said)
+    for name, how in words:
+        if how != "plain" and not _tells_of_a_tool(seen) and seen.json().get("tools"):
+            called = ("ledger", "entry") if how == "tool" else ("order", "thing")
+            arguments = f'{{"{called[1]}": "{name}"}}'
+            return stream(call(called[0], arguments, index=0, call_id=f"c{name}"), finish("tool_calls"))
     pieces: list[str | Step] = ["[NOTE: hm]\n"]
     for name, _ in words:
         pieces += [f"[SEND: {name} ", "one]\n", Wait(0.004), "[REACT: 👍]\n", f"[SEND: {name} two", "]\n"]
@@ -296,7 +439,12 @@ async def rounds(folder: Path, seed: int) -> AsyncGenerator[Rounds, None]:
     (folder / "personas").mkdir()
     (folder / "personas" / "pixi.md").write_text(PERSONA, encoding="utf-8")
     (folder / "ledger.py").write_text(LEDGER, encoding="utf-8")
-    async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=reply_to) as model:
+    killing: Rounds
+
+    def answer(seen: Seen) -> Reply:
+        return killing.answer(seen)
+
+    async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=answer) as model:
         (folder / "pixi.toml").write_text(
             f'addons = ["ledger.py"]\n[model]\nname = "scripted"\nbase_url = "{model.base_url}"\n'
             f'[discord]\napi_url = "{discord.api_url}"\nslash = false\n',
@@ -309,4 +457,5 @@ async def rounds(folder: Path, seed: int) -> AsyncGenerator[Rounds, None]:
             "NO_COLOR": "1",
         }
         async with Nursery(folder, environ) as nursery:
-            yield Rounds(folder, discord, nursery, random.Random(seed))
+            killing = Rounds(folder, discord, nursery, random.Random(seed))
+            yield killing

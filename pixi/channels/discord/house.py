@@ -8,6 +8,7 @@ from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.rules import Rules
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Payer, Share, Spent
 from pixi.store.store import Place, Tally, TurnRecord
 
 
@@ -20,12 +21,18 @@ class Status:
         up_seconds: since the start.
         talking: conversations in which a reply is being written.
         today: what the turns of the last 24 hours came to.
+        month: what was used in this month, by everybody.
+        month_dollars: how many dollars may be; None: any number.
+        shares: what was used today of all that is limited for whoever asks.
     """
 
     version: str
     up_seconds: float
     talking: int
     today: Tally
+    month: Spent
+    month_dollars: float | None
+    shares: tuple[Share, ...]
 
 
 class House(Protocol):
@@ -118,8 +125,8 @@ class House(Protocol):
         """All that is kept of a person, as plain data."""
         ...
 
-    async def status(self) -> Status:
-        """How the program is doing."""
+    async def status(self, payer: Payer) -> Status:
+        """How the program is doing, and what is left for whoever asks."""
         ...
 
     async def watermarks(self) -> dict[str, int]:

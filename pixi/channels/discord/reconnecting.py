@@ -8,11 +8,16 @@ from typing import Any
 
 import aiohttp
 import discord.http
+import discord.shard
+from discord.backoff import ExponentialBackoff
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, ReconnectWebSocket
 
 _AT_ONCE = 1.0
 """Seconds. A connection that lasted no longer is followed by such a pause."""
 
+_DOUBLINGS = 6  # of a second: the longest wait is about a minute
+_FORGIVEN = 300  # seconds after a failure
+_BACKOFF = "ExponentialBackoff"  # what tells discord.py how long to wait after a failure
 _SOCKET = "DiscordClientWebSocketResponse"  # what discord.py makes websockets of
 
 _LOST = (4007, 4009)  # closed with these, a session cannot be resumed
@@ -43,6 +48,19 @@ class _Socket(DiscordClientWebSocketResponse):
         return self._told or super().close_code
 
 
+class _Backoff(ExponentialBackoff[Any]):
+    """Waits a minute at most before it tries again.
+
+    discord.py's own waits up to seventeen, and remembers failures for half an hour: a gateway that was away
+    for some moments, a few times, would be left alone long after it is back.
+    """
+
+    def __init__(self, base: int = 1, *, integral: Any = False) -> None:
+        super().__init__(base, integral=integral)
+        self._max = _DOUBLINGS
+        self._reset_time = _FORGIVEN
+
+
 async def _poll(self: DiscordWebSocket) -> None:
     """As discord.py does it, but a session that never began, or is lost, is not resumed."""
     try:
@@ -62,7 +80,11 @@ _as_it_was = DiscordWebSocket.poll_event
 @contextmanager
 def patient_gateway() -> Iterator[None]:
     """Let discord.py reconnect so. Holds for the whole process, until the block is left."""
-    patched = ((discord.http, _SOCKET, _Socket), (DiscordWebSocket, "poll_event", _poll))
+    patched = (
+        (discord.http, _SOCKET, _Socket),
+        (discord.shard, _BACKOFF, _Backoff),
+        (DiscordWebSocket, "poll_event", _poll),
+    )
     before = [(home, name, getattr(home, name)) for home, name, _ in patched]
     for home, name, mended in patched:
         setattr(home, name, mended)

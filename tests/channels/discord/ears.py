@@ -38,6 +38,9 @@ class Voices:
     def channel(self, target: object, persona: str, /) -> Channel:
         return RecordingChannel()
 
+    def excuse(self, target: object, persona: str, /) -> None:
+        pass
+
     def persona_behind(self, message: discord.Message, /) -> str | None:
         shown = message.author.name
         return next((name for name, persona in PERSONAS.items() if persona.name == shown), None)

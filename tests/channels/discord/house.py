@@ -10,6 +10,7 @@ from pixi.channels.discord.rules import Rules
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Payer, Share, Spent
 from pixi.store.store import Place, Tally, TurnRecord
 
 
@@ -39,6 +40,9 @@ class RecordingHouse:
     kept: dict[str, Any] = field(default_factory=dict)
     stops: bool = True
     unfinished: tuple[str, ...] = ()
+    month: Spent = field(default_factory=Spent)
+    month_dollars: float | None = None
+    shares: tuple[Share, ...] = ()
 
     def obey(self, **rules: Any) -> None:
         """Change the rules, as an operator does while the bot runs."""
@@ -93,8 +97,17 @@ class RecordingHouse:
         self.asked.append(("export", (person,)))
         return self.kept
 
-    async def status(self) -> Status:
-        return Status(version="0", up_seconds=90.0, talking=1, today=Tally(turns=2, usage=Usage(), cost=0.5))
+    async def status(self, payer: Payer) -> Status:
+        self.asked.append(("status", (payer,)))
+        return Status(
+            version="0",
+            up_seconds=90.0,
+            talking=1,
+            today=Tally(turns=2, usage=Usage(), cost=0.5),
+            month=self.month,
+            month_dollars=self.month_dollars,
+            shares=self.shares,
+        )
 
     async def watermarks(self) -> dict[str, int]:
         return dict(self.marks)

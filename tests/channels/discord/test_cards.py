@@ -15,7 +15,7 @@ from pixi.channels.discord.speaking.cards import forms_of, public_address
 from pixi.channels.discord.speaking.splitting import units
 from pixi.core.card import Card, Field
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Shown, TurnEnded
+from pixi.core.events import Failed, TurnEnded
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse
@@ -343,8 +343,8 @@ async def test_no_message_is_taken_for_a_card_nor_a_card_for_a_message(room: Roo
 
 async def test_a_card_is_something_that_people_saw(room: Room) -> None:
     channel, _ = await room.asked()
-    channel.show(Shown(PANCAKES))
+    await channel.card(PANCAKES, nonce="1-1")
     channel.show(Failed("the model broke off"))
     channel.show(TurnEnded("error", 1))
     await room.discord.idle()
-    assert posted(room) == []
+    assert len(posted(room)) == 1

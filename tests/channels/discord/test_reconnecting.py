@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import discord.http
+import discord.shard
 import pytest
 from aiohttp import web
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket
@@ -119,3 +120,13 @@ def test_discord_py_is_left_as_it_was() -> None:
     with reconnecting.patient_gateway():
         assert DiscordWebSocket.poll_event is not before[1]
     assert (DiscordClientWebSocketResponse, DiscordWebSocket.poll_event) == before
+
+
+def test_after_many_failures_it_waits_a_minute_and_no_longer() -> None:
+    with reconnecting.patient_gateway():
+        backoff = getattr(discord.shard, "ExponentialBackoff")()  # noqa: B009 - no name of its own
+    waits = [backoff.delay() for _ in range(200)]
+    assert 30 < max(waits) <= 64
+
+    backoff._last_invocation -= 301  # nothing failed for five minutes
+    assert backoff.delay() <= 2

@@ -12,7 +12,9 @@ from pixi.channels.discord.client import quiet_logs
 from pixi.channels.discord.house import Status
 from pixi.channels.discord.slash import invocation
 from pixi.channels.discord.slash.words import Words
+from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
+from pixi.core.spending import Payer, Share, Spent
 from pixi.store.store import Place
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage, until
@@ -348,6 +350,44 @@ async def test_what_it_costs_is_for_the_admins_of_the_settings(here: Stage) -> N
     )
 
 
+async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stage) -> None:
+    here.house.month = Spent(messages=1_200, usage=Usage(30_000, 20_000, 900), unpriced=5, cost=2.5)
+    here.house.month_dollars = 20.0
+    assert "This month" not in fields(await here.use("status", here.boss))
+    here.house.obey(admins=(here.boss.id,))
+    assert fields(await here.use("status", here.boss))["This month"] == (
+        "messages: 1\u202f200\ntokens: 30\u202f000 read, of these 20\u202f000 cached; 900 written\n"
+        "cost: $2.50+? / $20.00"
+    )
+    here.house.month, here.house.month_dollars = Spent(), None
+    assert fields(await here.use("status", here.boss))["This month"].endswith("cost: $0.00")
+
+
+async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
+    assert "Used today (UTC)" not in fields(await here.use("status"))
+    here.house.shares = (
+        Share("person", "messages", 12, 20),
+        Share("channel", "tokens", 1_000, 50_000),
+        Share("guild", "writes", 0, 5),
+    )
+    assert fields(await here.use("status"))["Used today (UTC)"] == (
+        "You – messages: 12 / 20\n"
+        "This channel – tokens: 1\u202f000 / 50\u202f000\n"
+        "This server – changes: 0 / 5"
+    )
+    thread = here.guild.thread(here.general)
+    for where in (here.general, thread):
+        await here.use("status", where=where)
+        guild = f"discord:{here.guild.id}"
+        assert here.house.asked[-1] == (
+            "status",
+            (Payer(str(here.mo.id), f"discord:{here.general.id}", guild),),
+        )
+    dm = here.discord.dm(here.mo)
+    await here.use("status", where=dm)
+    assert here.house.asked[-1] == ("status", (Payer(str(here.mo.id), f"discord:{dm.id}"),))
+
+
 async def test_help_tells_how_to_call_those_who_live_here(here: Stage) -> None:
     here.house.places[here.address(here.general)] = Place(("edda", "pixi"))
     told = fields(await here.use("help"))
@@ -390,7 +430,7 @@ async def test_help_and_status_fit_however_many_live_here() -> None:
 class Broken(RecordingHouse):
     """A house whose store cannot be read."""
 
-    async def status(self) -> Status:
+    async def status(self, payer: Payer) -> Status:
         raise StoreError("/var/pixi.db cannot be read: put the disk back.")
 
     async def reset(self, conversation: str) -> None:
@@ -481,9 +521,9 @@ class Slow(RecordingHouse):
         super().__init__(personas=PERSONAS)
         self.going = asyncio.Event()
 
-    async def status(self) -> Status:
+    async def status(self, payer: Payer) -> Status:
         await self.going.wait()
-        return await super().status()
+        return await super().status(payer)
 
     async def reset(self, conversation: str) -> None:
         await self.going.wait()

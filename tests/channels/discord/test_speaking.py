@@ -9,10 +9,10 @@ from datetime import timedelta
 import discord
 import pytest
 
-from pixi.channels.discord.speaking import delivery
+from pixi.channels.discord.speaking import delivery, shared
 from pixi.channels.discord.speaking.channel import NOTICE
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Reacted, Sent, TurnEnded
+from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (
     ANA,
@@ -358,21 +358,45 @@ async def test_a_turn_that_broke_unseen_is_told_of_once(scene: Scene) -> None:
     assert scene.rest.said() == [NOTICE]
 
 
-async def test_nothing_is_told_where_something_was_seen_or_the_persona_has_words_or_all_went_well(
-    scene: Scene,
-) -> None:
+async def test_nothing_is_told_where_something_was_seen_or_all_went_well(scene: Scene) -> None:
     channel = scene.channel()
-    for seen in (Sent("hi"), Reacted("🥞")):
-        channel.show(seen)
+    for act in (channel.send("hi", nonce="1"), channel.react("1", "🥞", nonce="2")):
+        await act
         channel.show(Failed("The stream broke."))
         channel.show(TurnEnded("error", 1))
-    channel.show(TurnEnded("stop", 1))
-    channel.show(TurnEnded("cancelled", 1))
-    scene.house.personas = {"pixi": Persona("Pixi", "", when_broken=("hm",))}
+    channel.show(Performed("wave", ""))
     channel.show(Failed("The stream broke."))
     channel.show(TurnEnded("error", 1))
+    channel.show(TurnEnded("stop", 1))
+    channel.show(TurnEnded("cancelled", 1))
     await asyncio.sleep(0.05)
-    assert scene.rest.said() == []
+    assert scene.rest.said() == ["hi"]
+
+
+async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.house.personas = {"pixi": Persona("Pixi", "", when_broken=("hm",))}
+    for _ in range(2):
+        scene.speakers.excuse(scene.channel().target, "pixi")
+        await _until_quiet(scene)
+        gc.collect()  # who speaks there is forgotten meanwhile; when it last did so is not
+    await asyncio.sleep(0.05)
+    assert scene.rest.said() == ["hm"]
+    monkeypatch.setattr(shared, "_EXCUSE_SECONDS", 0.0)
+    scene.speakers.excuse(scene.channel().target, "pixi")
+    async with asyncio.timeout(5):
+        while scene.rest.said() != ["hm", "hm"]:  # noqa: ASYNC110 - the server tells of nothing
+            await asyncio.sleep(0.005)
+
+
+async def test_what_was_posted_was_seen_though_it_could_not_be_recorded(scene: Scene) -> None:
+    channel = scene.channel()
+    await channel.send("hi", nonce="1")
+    channel.show(Failed("The disk is full."))
+    channel.show(TurnEnded("error", 1))
+    await asyncio.sleep(0.05)
+    assert scene.rest.said() == ["hi"]
 
 
 # Channels.

@@ -52,13 +52,16 @@ def looked_up(room: Room, person: User) -> int:
 
 
 async def test_a_direct_message_is_read_by_one(room: Room) -> None:
-    assert await venue(room, room.discord.dm(room.mo)) == Venue("", "one")
+    dm = room.discord.dm(room.mo)
+    assert await venue(room, dm) == Venue("", "one", f"discord:{dm.id}")
 
 
 async def test_what_everyone_sees_is_read_by_all(room: Room) -> None:
     here = f"discord:{room.guild.id}"
-    for where in (room.general, room.guild.channel("voice", "voice"), room.guild.thread(room.general)):
-        assert await venue(room, where) == Venue(here, "all")
+    for where in (room.general, room.guild.channel("voice", "voice")):
+        assert await venue(room, where) == Venue(here, "all", f"discord:{where.id}")
+    thread = room.guild.thread(room.general)
+    assert await venue(room, thread) == Venue(here, "all", f"discord:{room.general.id}"), "it counts to that"
 
 
 async def test_what_not_everyone_sees_is_read_by_some(room: Room) -> None:
@@ -67,7 +70,8 @@ async def test_what_not_everyone_sees_is_read_by_some(room: Room) -> None:
     invited = [room.mo, room.discord.bot]
     private = room.guild.thread(room.general, private=True, members=invited)
     for where in (den, closed(room, "voice"), room.guild.thread(den), private):
-        assert await venue(room, where) == Venue(here, "some")
+        found = await venue(room, where)
+        assert (found.guild, found.audience) == (here, "some")
 
 
 async def test_a_channel_in_a_hidden_category_goes_by_its_own_overwrites(room: Room) -> None:
@@ -212,5 +216,5 @@ async def test_a_channel_of_which_nothing_is_known_gives_nobody_rights(room: Roo
     channel, _ = await room.asked()
     room.house.obey(admins=(room.mo.id,))
     channel.target = channel._shared.client.get_partial_messageable(1)
-    assert channel.venue == Venue("", "some")
+    assert channel.venue == Venue("", "some", "discord:1")
     assert await channel.rights(str(room.mo.id)) == NOBODY

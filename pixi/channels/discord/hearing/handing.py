@@ -27,7 +27,7 @@ from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import asked, where
 from pixi.channels.discord.rules import Rules
 from pixi.channels.discord.wording import NO_WORDS
-from pixi.core.errors import ChannelError
+from pixi.core.errors import ChannelError, StoreError
 from pixi.core.message import Author, Image, Message, Quoted
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ class Speaking(Protocol):
 
     def channel(self, target: "MessageableChannel", persona: str, /) -> Channel:
         """The place where this persona acts."""
+        ...
+
+    def excuse(self, target: "MessageableChannel", persona: str, /) -> None:
+        """Tell people there that what was said to this persona cannot be answered now."""
         ...
 
     def persona_behind(self, message: discord.Message, /) -> str | None:
@@ -105,8 +109,6 @@ class Handing:
             shown: tuple[Image, ...] = ()
             if not images and not answers_known:
                 quoted, shown = await self._with_pictures(message, quoted, rules)
-            channel = self._speaking.channel(message.channel, persona)
-            await self._tell_of_others(message, persona, quoted, channel)
             handed = Message(
                 id=str(message.id),
                 conversation=self.conversation(message.channel.id, persona),
@@ -118,8 +120,18 @@ class Handing:
                 group=group,
                 quoted=quoted,
             )
-            await self._house.receive(handed, channel)
+            await self._give(handed, message, persona)
             self._recent.tell(message.channel.id, persona, message.id)
+
+    async def _give(self, handed: Message, message: discord.Message, persona: str) -> None:
+        """Let the house have it, after what others said before it. People are told where it cannot."""
+        channel = self._speaking.channel(message.channel, persona)
+        try:
+            await self._tell_of_others(message, persona, handed.quoted, channel)
+            await self._house.receive(handed, channel)
+        except StoreError:
+            self._speaking.excuse(message.channel, persona)
+            raise
 
     async def told(self, message: discord.Message, rules: Rules) -> tuple[str, tuple[Image, ...]]:
         """The text of a message with what it carries, and its pictures where they can be seen."""

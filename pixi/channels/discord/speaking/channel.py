@@ -23,7 +23,7 @@ from pixi.channels.discord.speaking.standing import venue_of
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Performed, Reacted, Sent, Shown, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent
 from pixi.core.venue import Rights, Venue
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pixi.discord")
 
 NOTICE = "-# Something went wrong; please try again in a minute."
-"""What people see where a reply broke before anything of it was seen."""
+"""What people see where a reply broke before anything of it was seen, and the persona has no words for it."""
 
-_NOTICE_SECONDS = 60.0  # between two notices in a channel
 _NONCE_SECONDS = 120.0  # Discord remembers a nonce for some minutes
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
@@ -50,7 +49,6 @@ class DiscordChannel:
         "__weakref__",
         "_closed",
         "_failed",
-        "_next_notice",
         "_persona",
         "_posted",
         "_seen",
@@ -65,10 +63,9 @@ class DiscordChannel:
         self._persona = persona
         self._posted: list[int] = []  # each counts for one message only
         self._closed: Refused | None = None  # why nothing can be posted in this turn
-        self._seen = False  # people saw something of this turn
+        self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
         self._told = ""  # the last refusal, of which the log knows already
-        self._next_notice = 0.0
 
     @property
     def growing(self) -> bool:
@@ -163,6 +160,7 @@ class DiscordChannel:
             self._shared.refused(self.target, what, error)
             raise
         self._shared.accepted(self.target.id, what)
+        self._seen = True
         if not posted:
             return None
         self._remember(posted)
@@ -194,6 +192,7 @@ class DiscordChannel:
             self._shared.refused(target, "reaction", error)
             raise
         self._shared.accepted(target.id, "reaction")
+        self._seen = True
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """The id of our message after that one which is this part.
@@ -218,7 +217,7 @@ class DiscordChannel:
         if earlier is None or self._shared.house.rules.faces == "webhook":
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
-        return age < _NONCE_SECONDS
+        return abs(age) < _NONCE_SECONDS  # by a clock that jumped back it lies ahead
 
     async def typing(self) -> None:
         """Show for ten seconds that the bot is writing.
@@ -231,18 +230,17 @@ class DiscordChannel:
             await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
 
     def show(self, event: TurnEvent) -> None:
-        """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen, and
-        the persona has no words for it."""
+        """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen."""
         match event:
-            case Sent() | Reacted() | Shown() | Performed():
+            case Performed():
                 self._seen = True
             case Failed(text):
                 self._failed = True
                 if text != self._told:
                     _log.warning("%s: %s", where(self.target), " ".join(text.split()))
             case TurnEnded(finish):
-                if finish == "error" and self._failed and not self._seen:
-                    self._give_notice()
+                if finish == "error" and self._failed and not self._seen and self._closed is None:
+                    self.excuse()
                 self._closed, self._seen, self._failed = None, False, False
             case _:
                 pass
@@ -291,21 +289,23 @@ class DiscordChannel:
 
     # Notices.
 
-    def _give_notice(self) -> None:
-        persona = self._shared.house.personas.get(self._persona)
-        now = time.monotonic()
-        if (persona is None or not persona.when_broken) and self._closed is None and now >= self._next_notice:
-            self._next_notice = now + _NOTICE_SECONDS
-            self._shared.beside(self._post_notice())
+    def excuse(self) -> None:
+        """Tell people that what was said to it cannot be answered now; not more often than once a minute.
 
-    async def _post_notice(self) -> None:
-        http, channel_id, nonce = self._shared.client.http, self.target.id, secrets.token_hex(8)
+        It is no act of a turn: nothing of it is on record, since that may be just what cannot be done.
+        """
+        if self._shared.may_excuse(self.target.id):
+            self._shared.beside(self._post_excuse())
+
+    async def _post_excuse(self) -> None:
+        persona = self._shared.house.personas.get(self._persona)
+        words = secrets.choice(persona.when_broken) if persona and persona.when_broken else ""
         nobody = discord.AllowedMentions.none()
-        content = rest.Content(NOTICE)
+        delivery = self._parcel(rest.Content(words or NOTICE), secrets.token_hex(8), nobody)
         try:
-            await asked(lambda: rest.post(http, channel_id, content, nonce=nonce, mentions=nobody), "message")
+            await (delivery.post() if words else delivery.post_as_bot())
         except ChannelError as error:
-            _log.info("no notice in channel %s: %s", channel_id, error)
+            _log.info("no notice in channel %s: %s", self.target.id, error)
 
 
 def _number(written: str | None) -> int | None:

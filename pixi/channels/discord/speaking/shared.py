@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from discord.abc import MessageableChannel
 
 _log = logging.getLogger("pixi.discord")
+
+_EXCUSE_SECONDS = 60.0  # between two excuses in a channel
+_EXCUSED = 1_000  # channels of which it is remembered when
 
 
 class Heard(Protocol):
@@ -74,6 +78,7 @@ class Shared:
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
+    _excused: dict[int, float] = field(default_factory=dict)
 
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""
@@ -99,6 +104,18 @@ class Shared:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def may_excuse(self, channel_id: int) -> bool:
+        """Whether people there were not told lately that something is broken; they are told now."""
+        now = time.monotonic()
+        before = self._excused.get(channel_id)
+        if before is not None and now - before < _EXCUSE_SECONDS:
+            return False
+        self._excused.pop(channel_id, None)
+        self._excused[channel_id] = now
+        if len(self._excused) > _EXCUSED:
+            self._excused.pop(next(iter(self._excused)))  # the oldest
+        return True
 
     def refused(self, channel: "MessageableChannel", what: str, error: Refused) -> None:
         """Tell the operator what Discord refuses; of what holds for the whole channel once."""

@@ -60,6 +60,10 @@ class Speakers:
             channel.target = target  # it may be known better now
         return channel
 
+    def excuse(self, target: "MessageableChannel", persona: str) -> None:
+        """Tell people there that what was said to this persona cannot be answered now."""
+        self.channel(target, persona).excuse()
+
     async def open(self, address: str) -> DiscordChannel | None:
         """The channel of an address; None where it is gone, or is not ours.
 

@@ -13,10 +13,13 @@ from pixi.channels.discord.asking import guild_of, places_of, roles_of
 from pixi.channels.discord.refusals import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
+from pixi.core.spending import Payer
 from pixi.core.venue import Audience, Rights, Venue
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
+
+    from pixi.channels.discord.asking import Place
 
 _log = logging.getLogger("pixi.discord")
 
@@ -28,8 +31,15 @@ _REMEMBERED = 500  # members
 
 def venue_of(channel: "MessageableChannel") -> Venue:
     """Where it is, and who reads it. What Discord did not tell of is taken for neither private nor public."""
+    payer = payer_in(channel, "")
+    return Venue(payer.guild, _audience(channel), payer.channel)
+
+
+def payer_in(channel: "Place", person: str) -> Payer:
+    """On whose account something is used in a channel; a thread counts to the one that it hangs on."""
     guild = guild_of(channel)
-    return Venue(f"{_PLATFORM}:{guild}" if guild is not None else "", _audience(channel))
+    parent = channel.parent_id if isinstance(channel, discord.Thread) else channel.id
+    return Payer(person, f"{_PLATFORM}:{parent}", f"{_PLATFORM}:{guild}" if guild is not None else "")
 
 
 def _audience(channel: "MessageableChannel") -> Audience:

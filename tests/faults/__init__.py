@@ -1,0 +1,1 @@
+"""What can go wrong, and the promise that is kept each time."""
