@@ -5,7 +5,8 @@ VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
-EXTRAS ?= local,speed,docs,embeddings
+MINUTES ?= 60
+EXTRAS ?= local,speed,docs,embeddings,postgres
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -61,6 +62,10 @@ fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for
 .PHONY: kill
 kill: $(READY_TO_DEVELOP) ## kill the bot over and over, and see that nothing is lost or said twice; ROUNDS=100 for fewer
 	@exec $(PY) -m tests.kill --rounds $(ROUNDS) $(ARGS)
+
+.PHONY: soak
+soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less
+	@exec $(PY) -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 .PHONY: clean
 clean: ## remove what can be made again, the environment too

@@ -15,12 +15,14 @@ from uuid import uuid4
 from benchmarks.replies import STAMP_DIGITS
 from pixi.channels.channel import Question, Verdict
 from pixi.core.card import Card
+from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.openai_chat import OpenAIChat
@@ -218,7 +220,7 @@ class Forgetful(SqliteStore):
         self._waiting[message.conversation] = (message,)
         return message
 
-    async def load(self, conversation: str) -> SavedConversation:
+    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
         return SavedConversation(0, (), self._waiting.pop(conversation, ()), ())
 
     async def begin_turn(
@@ -229,6 +231,7 @@ class Forgetful(SqliteStore):
         message_ids: tuple[str, ...],
         *,
         model: str = "",
+        revision: int | None = None,
     ) -> int:
         return 1
 
@@ -249,6 +252,9 @@ class Forgetful(SqliteStore):
         usage: Usage,
         *,
         cost: float | None = None,
+        model: str | None = None,
+        spent: Sequence[Spent] = (),
+        window: Bounds | None = None,
     ) -> bool:
         return True
 

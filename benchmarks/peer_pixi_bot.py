@@ -1,7 +1,8 @@
 """Runs inside pixi-bot's own environment, where `pixi` is pixi-bot: one job a line in, one answer out.
 
 Only the standard library and pixi-bot may be imported here. It is driven where it does its work: the
-characters of a reply through `stream_completion` and the command consumer, or a whole streamed request.
+characters of a reply through `stream_completion` and the command consumer, a whole streamed request, a talk
+that is saved.
 """
 
 import asyncio
@@ -126,6 +127,30 @@ async def latency(base_url: str, streams: int, seconds: float) -> dict[str, Any]
     }
 
 
+def save(messages: int, turns: int) -> dict[str, Any]:
+    """Seconds of processor time for each turn of a talk of so many messages: two more, and all are saved.
+
+    It is done on the loop, which stands still meanwhile.
+    """
+    instance = chatting.AsyncChatbotInstance
+    kept = instance.__new__(instance)  # a whole one reads files that the package leaves out
+    kept.id, kept.prefix, kept.is_notes_visible, kept.bot = "benchmark", "benchmark", False, object()
+    kept.path = instance.get_save_path(id=kept.id, hash_prefix=kept.prefix)
+    said = "well i was thinking about pancakes and then it got really foggy so we stayed in"
+    kept.messages = [
+        chatting.ChatMessageMeta(role=("user", "assistant")[number % 2], content=said)
+        for number in range(messages)
+    ]
+    seconds = []
+    for _ in range(turns):
+        before = time.process_time()
+        kept.messages.append(chatting.ChatMessageMeta(role="user", content=said))
+        kept.messages.append(chatting.ChatMessageMeta(role="assistant", content=f"[SEND: {said}]"))
+        kept.save()
+        seconds.append(time.process_time() - before)
+    return {"seconds": seconds}
+
+
 async def do(job: dict[str, Any]) -> dict[str, Any]:
     """One job by name."""
     match job.pop("do"):
@@ -133,6 +158,8 @@ async def do(job: dict[str, Any]) -> dict[str, Any]:
             return await parse(**job)
         case "latency":
             return await latency(**job)
+        case "save":
+            return save(**job)
         case other:
             raise ValueError(f"unknown job {other!r}")
 

