@@ -8,10 +8,9 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
-from pixi.core.limits import Limits
-from pixi.core.report import Prices
-from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, load
+from pixi.settings import DiscordSettings, LimitSettings, ModelSettings, Secret, Settings, load
 from pixi.settings.check import SECTIONS
 from pixi.settings.ranges import RANGES
 
@@ -50,7 +49,7 @@ def test_without_any_setting_everything_has_its_default(tmp_path: Path) -> None:
     assert settings.persona.folder == tmp_path / "personas"
     assert settings.reply.prose == "auto"
     assert settings.store.url == "sqlite:///pixi.db"
-    assert settings.limits == Limits()
+    assert settings.limits == LimitSettings()
     assert settings.origin is None
     assert settings.sources == {}
 
@@ -83,6 +82,9 @@ folder = "personas"
 prose = "drop"
 pace = "brisk"
 gather_seconds = 1.5
+[history]
+summarize = false
+summary_tokens = 200
 [databases]
 folder = "databases"
 names = ["pancakes"]
@@ -129,12 +131,13 @@ def test_all_sections_are_read(tmp_path: Path) -> None:
         slash=False,
     )
     assert settings.model.prices == Prices(1.25, 10, 0.125)
-    assert settings.limits == Limits(commands=3, seconds=60)
+    assert settings.limits == LimitSettings(commands=3, seconds=60)
     assert (settings.reply.prose, settings.reply.pace, settings.reply.gather_seconds) == (
         "drop",
         "brisk",
         1.5,
     )
+    assert (settings.history.summarize, settings.history.summary_tokens) == (False, 200)
     assert settings.addons == (tmp_path / "waves.py",)
     assert settings.origin == tmp_path / "pixi.toml"
 
@@ -333,6 +336,9 @@ FILE_FAULTS = [
     ),
     ('[reply]\npace = "fast"', 'it must be one of "persona", "off", "brisk", "human".'),
     ("[reply]\ngather_seconds = 61", "it must be a number from 0 to 60."),
+    ("[history]\nsummary_tokens = 99", "it must be a whole number from 100 to 4,000."),
+    ('[history]\nsummarize = "often"', "it must be true or false."),
+    ("[history]\nsummarise = false", "[history] has no key 'summarise'; did you mean 'summarize'?"),
 ]
 
 

@@ -2,6 +2,6 @@
 
 from pixi.app.building import open_engine, open_household
 from pixi.app.cast import find_persona
-from pixi.app.models import runs_here
+from pixi.settings.pricing import runs_here
 
 __all__ = ["find_persona", "open_engine", "open_household", "runs_here"]

@@ -9,20 +9,24 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.models import open_model, runs_here
+from pixi.app.models import open_model
+from pixi.app.upkeep import upkeep
 from pixi.core.errors import ModelError
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.report import TurnReport
+from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.hidden import secrets_in
+from pixi.settings.pricing import runs_here
 
 if TYPE_CHECKING:
     from pixi.app.household import Household
     from pixi.engine.casting import Cast
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
+    from pixi.engine.summarizing import Helper
     from pixi.models.model import Model
     from pixi.store.store import Store
 
@@ -42,6 +46,7 @@ async def open_engine(
     warm_beside: bool = True,
     progress: Tell = _nothing,
     report: Tell = _nothing,
+    remark: Tell = _nothing,
 ) -> AsyncGenerator["Engine", None]:
     """Build everything that answers, and close it again in reverse order, whatever happens.
 
@@ -54,6 +59,7 @@ async def open_engine(
         warm_beside: while the caller goes on already; False: first.
         progress: told what takes long, and "" when nothing does any more.
         report: told what a person should know, in one line: an addon that was left out.
+        remark: told what changes nothing for the talk, in one line: another model answers.
 
     Raises:
         ConfigError: the settings, the persona and the parts do not fit together.
@@ -63,18 +69,20 @@ async def open_engine(
     await import_parts(settings.model)
     from pixi.app.library import Library
     from pixi.engine.stage import Role
-    from pixi.store.sqlite import open_store
+    from pixi.store.opening import open_store
 
     async with AsyncExitStack() as stack:
-        store = await open_store(settings.store.url)
+        store = await open_store(settings.store.url, report)
         stack.push_async_callback(store.close)
-        model = await open_model(settings.model, settings.limits.seconds, progress)
+        breakers = Breakers()
+        model = await open_model(settings.model, settings.limits.seconds, progress, breakers, remark)
         stack.push_async_callback(model.close)
-        library = Library(settings, model, follow=True, progress=progress)
+        library = Library(settings, model, follow=True, progress=progress, breakers=breakers)
         library.check(persona)
         if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
             persona = dataclasses.replace(persona, databases=())
-        engine = _engine(settings, Role(persona, model), store)
+        engine = _engine(settings, Role(persona, model), store, library.helper)
+        library.count = engine.count
         _load_addons(settings, addons, engine, report)
         stack.push_async_callback(library.close)
         if persona.tools:
@@ -82,6 +90,7 @@ async def open_engine(
         await library.want(persona.databases)
         library.register(engine.addon)
         await stack.enter_async_context(engine)
+        await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
@@ -112,15 +121,17 @@ async def open_household(
     from pixi.app.household import Household
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
+    from pixi.app.standstill import telling_of_standstills
     from pixi.app.turn_log import log_turn
     from pixi.engine.stage import Role
-    from pixi.store.sqlite import open_store
+    from pixi.store.opening import open_store
 
     cast = await asyncio.to_thread(read_cast, settings)
     async with AsyncExitStack() as stack:
-        store = await open_store(settings.store.url)
+        store = await open_store(settings.store.url, report)
         stack.push_async_callback(store.close)
-        models = ModelPool(chosen_models(settings), settings.limits.seconds, progress)
+        breakers = Breakers()
+        models = ModelPool(chosen_models(settings), settings.limits.seconds, progress, breakers)
         stack.push_async_callback(models.close)
         await models.open_default()
 
@@ -130,10 +141,19 @@ async def open_household(
         # The house comes after: who can answer follows from the commands and tools of the engine.
         default = Role(cast.personas[cast.default], models.default)
         finish_seconds = settings.discord.catch_up_minutes * 60
-        engine = _engine(settings, default, store, cast=role, on_turn=log_turn, finish_seconds=finish_seconds)
+        library = Library(settings, models.default, follow=True, progress=progress, breakers=breakers)
+        engine = _engine(
+            settings,
+            default,
+            store,
+            library.helper,
+            cast=role,
+            on_turn=log_turn,
+            finish_seconds=finish_seconds,
+        )
+        library.count = engine.count
         _load_addons(settings, addons, engine, report)
         await _load_memory(store, engine)
-        library = Library(settings, models.default, follow=True, progress=progress)
         stack.push_async_callback(library.close)
         house = Household(
             settings,
@@ -149,8 +169,10 @@ async def open_household(
         for fault in house.cast.faults:
             report(fault)
         await stack.enter_async_context(engine)
+        await stack.enter_async_context(upkeep(engine, store, lambda: house.settings.store.keep_days))
         progress("")
         gc.freeze()
+        stack.enter_context(telling_of_standstills())
         yield house
 
 
@@ -158,6 +180,7 @@ def _engine(
     settings: Settings,
     default: "Role",
     store: "Store",
+    helper: "Helper",
     *,
     cast: "Cast | None" = None,
     on_turn: "Callable[[TurnReport], None] | None" = None,
@@ -170,13 +193,17 @@ def _engine(
         persona=default.persona,
         store=store,
         limits=settings.limits,
+        budgets=settings.limits.budgets,
         prose=settings.reply.prose,
         pace=settings.reply.pace,
         gather_seconds=settings.reply.gather_seconds,
         finish_seconds=finish_seconds,
         cast=cast,
         on_turn=on_turn,
+        helper=helper,
     )
+    engine.conduct.summarize = settings.history.summarize
+    engine.conduct.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))
     return engine
 
@@ -198,8 +225,10 @@ async def _load_memory(store: "Store", engine: "Engine") -> None:
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:
+    from pixi.models.fallback import FallbackModel
     from pixi.models.llama import LocalModel
 
+    model = model.first if isinstance(model, FallbackModel) else model
     if isinstance(model, LocalModel):
         # Whatever is wrong with the model is told with the first message.
         with suppress(ModelError):

@@ -14,6 +14,7 @@ from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Payer
 from pixi.engine.engine import Engine
 from pixi.engine.stage import Role
 from pixi.settings import Settings
@@ -136,9 +137,11 @@ class Household:
         self._settings, self.cast = settings, cast
         self.engine.tools.mask.learn(secrets_in(settings))
         conduct = self.engine.conduct
-        conduct.limits = settings.limits
+        conduct.limits, conduct.budgets = settings.limits, settings.limits.budgets
         conduct.prose, conduct.pace = settings.reply.prose, settings.reply.pace
         conduct.gather_seconds = settings.reply.gather_seconds
+        conduct.summarize = settings.history.summarize
+        conduct.summary_tokens = settings.history.summary_tokens
         conduct.finish_seconds = settings.discord.catch_up_minutes * 60
 
     # Talking.
@@ -208,11 +211,20 @@ class Household:
         """All that is kept of a person, as plain data."""
         return await self._store.export(person)
 
-    async def status(self) -> Status:
-        """How the program is doing."""
+    async def status(self, payer: Payer) -> Status:
+        """How the program is doing, and what is left for whoever asks."""
         today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
         up = time.monotonic() - self._began
-        return Status(self._version, up_seconds=up, talking=self.engine.talking, today=today)
+        bill = await self.engine.bill()
+        return Status(
+            self._version,
+            up_seconds=up,
+            talking=self.engine.talking,
+            today=today,
+            month=bill.month,
+            month_dollars=bill.month_dollars,
+            shares=await self.engine.shares(payer),
+        )
 
     async def watermarks(self) -> dict[str, int]:
         """The last message that was taken note of, by channel."""

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from pixi.app.model_pool import ModelPool
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
+from pixi.core.spending import Count
 from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database
+from pixi.models.breaker import Breakers
 from pixi.settings import EmbeddingSettings, Settings
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ class Library:
         follow: whether changes of the files are followed.
         reads: whether there is to be an agent once a database is open.
         progress: told what takes long.
+        breakers: those of the servers that this program asks; None: nobody else asks any.
+
+    Attributes:
+        count: told what the model of meanings uses; None: nobody keeps books.
     """
 
     def __init__(
@@ -48,12 +54,15 @@ class Library:
         follow: bool = False,
         reads: bool = True,
         progress: Tell,
+        breakers: Breakers | None = None,
     ) -> None:
         self._settings = settings
         self._main = main
         self._follow = follow
         self._reads = reads
         self._progress = progress
+        self._breakers = breakers or Breakers()
+        self.count: Count | None = None
         self._open: dict[str, DirectoryDatabase] = {}
         self._shelved: dict[str, Shelved] = {}
         self._registered: set[str] = set()
@@ -131,6 +140,15 @@ class Library:
                 knowledge_of(database, self.agent, self._shelved[name].tool)(addon)
                 self._registered.add(name)
 
+    async def helper(self) -> "Model":
+        """The model that reads what is too long for the one that answers; opened when it is first wanted.
+
+        Raises:
+            PixiError: it cannot be opened.
+        """
+        async with self._opening:
+            return await self._reader(self._settings, self._main)
+
     async def change(self, settings: Settings, main: "Model") -> None:
         """Go by new settings: what is asked from now on goes to the model that they name for it.
 
@@ -168,7 +186,7 @@ class Library:
         from pixi.knowledge.database import DirectoryDatabase
 
         if self._embedder is None and self._settings.embedding_model is not None:
-            self._embedder = open_embedder(self._settings.embedding_model)
+            self._embedder = open_embedder(self._settings.embedding_model, self._breakers, self.count)
         self._open[shelved.name] = await DirectoryDatabase.open(
             shelved.folder,
             name=shelved.name,
@@ -193,7 +211,7 @@ class Library:
             return main
         chosen = {_HELPER: settings.helper_model}
         if self._helper is None:
-            helper = ModelPool(chosen, settings.limits.seconds, self._progress)
+            helper = ModelPool(chosen, settings.limits.seconds, self._progress, self._breakers)
             await helper.open_default()
             self._helper = helper
         else:
@@ -210,6 +228,7 @@ async def open_library(
     reads: bool = True,
     follow: bool = False,
     progress: Tell = lambda _: None,
+    count: Count | None = None,
 ) -> AsyncGenerator[Library, None]:
     """Open databases, and close them again whatever happens.
 
@@ -220,11 +239,13 @@ async def open_library(
         reads: whether the agent is opened, too: it needs a model.
         follow: see `Library`.
         progress: told what takes long, and "" when nothing does any more.
+        count: told what the model of meanings uses.
 
     Raises:
         ConfigError: one of `names` is not there, or a part cannot be opened.
     """
     library = Library(settings, main, follow=follow, reads=reads, progress=progress)
+    library.count = count
     try:
         if names is None:
             names = [each.name for each in await asyncio.to_thread(shelved_databases, settings)]
@@ -254,7 +275,9 @@ def folders_of(settings: Settings) -> tuple[Path, ...]:
     return database_folders(settings.databases.folder, must_exist="databases.folder" in settings.sources)
 
 
-def open_embedder(chosen: EmbeddingSettings) -> "OpenAIEmbeddings":
+def open_embedder(
+    chosen: EmbeddingSettings, breakers: Breakers | None = None, count: Count | None = None
+) -> "OpenAIEmbeddings":
     """The model of meanings that the settings name; nothing is asked of it yet.
 
     Raises:
@@ -267,6 +290,9 @@ def open_embedder(chosen: EmbeddingSettings) -> "OpenAIEmbeddings":
         base_url=chosen.base_url,
         api_key=chosen.api_key.reveal() if chosen.api_key else None,
         extra_body=chosen.extra_body,
+        breakers=breakers,
+        prices=chosen.prices,
+        count=count,
     )
 
 

@@ -24,7 +24,7 @@ def _line(report: TurnReport) -> str:
         f"to {report.person} in {report.conversation}",
         f"{report.steps} {'step' if report.steps == 1 else 'steps'}",
         f"{usage.prompt_tokens:,}{cached} + {usage.completion_tokens:,} tokens",
-        "" if report.cost is None else f"${report.cost:.5f}",
+        f"${report.cost:.5f}" if report.cost else "",
         "nothing visible"
         if report.first_visible is None
         else f"first visible after {report.first_visible:.1f} s",

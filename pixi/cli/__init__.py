@@ -13,8 +13,8 @@ def main() -> int:
     try:
         from pixi.cli.frame import prepare, run
 
-        prepare(debug="--debug" in sys.argv)
-        return _flushed(run(sys.argv[1:]))
+        mask = prepare(debug="--debug" in sys.argv)
+        return _flushed(run(sys.argv[1:], mask))
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:

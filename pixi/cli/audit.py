@@ -1,6 +1,7 @@
 """`pixi-persona audit`: what tools changed in the world, for whom, and what came of it."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -42,12 +43,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(url: str, limit: int, *, as_json: bool) -> int:
-    from pixi.store.sqlite import SqliteStore, file_of
+    from pixi.store.opening import open_existing
 
-    path = file_of(url)
+    store = await open_existing(url, lambda line: print(f"pixi-persona: {line}", file=sys.stderr))
     records: Sequence[AuditRecord] = ()
-    if path is not None and path.exists():  # to look is no reason to make a file
-        store = await SqliteStore.open(path)
+    if store is not None:
         try:
             records = await store.audit(limit)
         finally:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pixi.settings import Settings
 
 Tell = Callable[[str], None]
-Opened = Callable[[Tell, Tell], "AbstractAsyncContextManager[Answering]"]
+Opened = Callable[[Tell, Tell, Tell], "AbstractAsyncContextManager[Answering]"]
 
 HELP = "talk in the terminal"
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     place = seat(persona.name, arguments.user or _login())
     live = _somebody_sits_here(arguments)
 
-    def opened(progress: Tell, report: Tell) -> "AbstractAsyncContextManager[Answering]":
+    def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
         return open_engine(
             settings,
             persona,
@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             warm_beside=live,  # while the person reads the greeting
             progress=progress,
             report=report,
+            remark=remark,
         )
 
     if live:
@@ -94,11 +95,13 @@ def _complain(problem: str) -> None:
 async def _live(
     arguments: argparse.Namespace, settings: "Settings", persona: "Persona", place: "Seat", opened: Opened
 ) -> int:
-    from pixi.channels.terminal_live import LiveTerminal, history_in
+    from pixi.channels.terminal_live import LiveTerminal
+    from pixi.channels.terminal_own import history_in
+    from pixi.cli.state import state_folder
 
     about = f" · {persona.about}" if persona.about else ""
     greeting = f"{persona.name}{about} · on {_model(settings)} · /help"
-    history = history_in(_state_folder())
+    history = history_in(state_folder())
     terminal = LiveTerminal(place, persona.name, greeting, history, notes=arguments.notes)
     await terminal.run(opened)
     return FINE
@@ -114,7 +117,7 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened) -
     channel = LinesChannel(sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes)
     with spinner() as progress:
         async with (
-            opened(progress, _complain) as answering,
+            opened(progress, _complain, _complain) as answering,
             aclosing(read_lines(sys.stdin.fileno())) as lines,
         ):
             await talk(_prompted(lines) if sys.stdin.isatty() else lines, place, answering, channel)
@@ -157,13 +160,3 @@ def _login() -> str:
         return getpass.getuser()
     except (OSError, KeyError):  # an account without a name, as in some containers
         return "friend"
-
-
-def _state_folder() -> Path:
-    """Where the system wants programs to keep what is no setting and no document."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "pixi-persona"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "pixi-persona"
-    named = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(named) if named.startswith("/") else Path.home() / ".local" / "state") / "pixi-persona"

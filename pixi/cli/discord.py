@@ -101,6 +101,7 @@ async def _stay(
 ) -> int:
     from pixi.app import open_household
     from pixi.app.reload import reloading
+    from pixi.cli.vitals import vitals_on_signal
 
     chosen = _shards(shards)
     async with (
@@ -116,7 +117,8 @@ async def _stay(
             shards=chosen,
             tell=lambda line: _log.info("%s", line),
         )
-        await bot.run()
+        with vitals_on_signal(house.engine):
+            await bot.run()
     return FINE
 
 

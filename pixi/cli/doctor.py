@@ -1,23 +1,19 @@
 """`pixi-persona doctor`: looks at everything that a start needs, and says what is fine and what to mend."""
 
 import argparse
-import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError, PixiError
+from pixi.core.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from pixi.cli.inspecting import Inspected
     from pixi.settings import ModelSettings, Settings
 
 HELP = "check settings, key, model, personas, databases, store and Discord; say what to mend"
-LISTING_SECONDS = 10.0
-"""How long a server may take to list its models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +82,9 @@ async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the model is there to be asked."""
-    yield await _model_found("model", settings.model)
+    """Whether the model is there to be asked, and each that stands by it."""
+    async for finding in _models_found("model", settings.model):
+        yield finding
 
 
 async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
@@ -97,7 +94,8 @@ async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
     }
     for subject, model in others.items():
         if model != settings.model:
-            yield await _model_found(subject, model)
+            async for finding in _models_found(subject, model):
+                yield finding
 
 
 async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
@@ -105,6 +103,7 @@ async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
     import asyncio
 
     from pixi.app.library import open_embedder
+    from pixi.cli.doctor_models import LISTING_SECONDS
     from pixi.knowledge.vectors import require_numpy
 
     chosen = settings.embedding_model
@@ -126,63 +125,18 @@ async def check_embedding_model(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "embedding_model", f"{chosen.name}: vectors of {len(vector):,} dimensions")
 
 
+async def _models_found(subject: str, model: "ModelSettings") -> AsyncIterator[Finding]:
+    """A model, then those that are asked in its place, by their numbers."""
+    yield await _model_found(subject, model)
+    for number, stand_in in enumerate(model.fallback, start=1):
+        yield await _model_found(f"{subject}.fallback {number}", stand_in)
+
+
 async def _model_found(subject: str, model: "ModelSettings") -> Finding:
-    from pixi.app import runs_here
+    from pixi.cli.doctor_models import look_at_model
 
-    try:
-        if runs_here(model):
-            return Finding(True, subject, _found_on_this_machine(model.name))
-        return Finding(True, subject, await _found_at_server(model))
-    except (ModelError, ConfigError) as error:
-        return Finding(False, subject, str(error))
-
-
-def _found_on_this_machine(name: str) -> str:
-    from pixi.models import weights
-
-    if find_spec("xllamacpp") is None:
-        raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
-    if name != "local":
-        return str(weights.checked(Path(name)))
-    path = weights.installed() or weights.cached()
-    if path is None:
-        return f"the bundled one; its {weights.SMOLLM2.megabytes} MB are fetched at the first start"
-    return f"the bundled one, {path.name}"
-
-
-async def _found_at_server(model: "ModelSettings") -> str:
-    from pixi.models.deadlines import Deadlines
-    from pixi.models.openai_chat import OpenAIChat
-
-    door = OpenAIChat(
-        model.name,
-        base_url=model.base_url,
-        api_key=model.api_key.reveal() if model.api_key else None,
-        deadlines=Deadlines(first=LISTING_SECONDS),
-    )
-    try:
-        listed = await door.models()
-    finally:
-        await door.close()
-    host = urlsplit(model.base_url).netloc.rpartition("@")[2]
-    if model.name in listed:
-        return f"{model.name} at {host}"
-    if not model.name and len(listed) == 1:
-        return f"{listed[0]} at {host}, the only one there"
-    raise ConfigError(_not_listed(model.name, listed, host))
-
-
-def _not_listed(name: str, listed: list[str], host: str) -> str:
-    from rapidfuzz import fuzz, process
-
-    some = ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")
-    if not listed:
-        return f"{host} lists no model: load one there, or set model.base_url to another server."
-    if not name:
-        return f"{host} has several models: set model.name to one of {some}."
-    nearest = process.extractOne(name, listed, scorer=fuzz.ratio, score_cutoff=60)
-    mend = f"do you mean {nearest[0]}?" if nearest else f"set model.name to one of {some}."
-    return f"{host} does not list {name}: {mend}"
+    fine, text = await look_at_model(model)
+    return Finding(fine, subject, text)
 
 
 async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
@@ -261,31 +215,18 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
 
 async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether the store can be opened and is whole. A missing file is not made."""
-    from pixi.store.sqlite import SqliteStore, file_of
+    from pixi.cli.doctor_store import look_at_store
 
-    try:
-        path = file_of(settings.store.url)
-        if path is None:
-            yield Finding(True, "store", "in memory: talks are forgotten at the end")
-        elif not path.exists():
-            yield _store_to_be_made(path)
-        else:
-            store = await SqliteStore.open(path)
-            try:
-                await store.check()
-            finally:
-                await store.close()
-            yield Finding(True, "store", f"{path} is whole")
-    except PixiError as error:
-        yield Finding(False, "store", str(error))
+    async for fine, text in look_at_store(settings.store.url):
+        yield Finding(fine, "store", text)
 
 
-def _store_to_be_made(path: Path) -> Finding:
-    if not path.parent.is_dir():
-        return Finding(False, "store", f"there is no folder {path.parent}; make it.")
-    if not os.access(path.parent, os.W_OK):
-        return Finding(False, "store", f"the folder {path.parent} may not be written; mend its permissions.")
-    return Finding(True, "store", f"{path} will be made at the first talk")
+async def check_limits(settings: "Settings") -> AsyncIterator[Finding]:
+    """What may be used, and how much of the month's dollars is gone."""
+    from pixi.cli.doctor_limits import look_at_limits
+
+    for fine, text in await look_at_limits(settings):
+        yield Finding(fine, "limits", text)
 
 
 async def check_discord(settings: "Settings") -> AsyncIterator[Finding]:
@@ -306,6 +247,7 @@ CHECKS: tuple[Check, ...] = (
     check_databases,
     check_addons,
     check_store,
+    check_limits,
     check_discord,
 )
 """In the order of the report. Each gives any number of findings, and raises nothing."""

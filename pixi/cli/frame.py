@@ -5,11 +5,15 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from logging import Formatter, LogRecord
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -24,6 +28,9 @@ SUBCOMMANDS = (
     "databases",
     "personas",
     "audit",
+    "usage",
+    "forget",
+    "export",
     "parse",
     "init",
     "doctor",
@@ -57,28 +64,41 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"{self.prog}: {message}\n`{self.prog} --help` shows how it is used.\n")
 
 
-def prepare(*, debug: bool) -> None:
-    """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log."""
+def prepare(*, debug: bool) -> Mask:
+    """Settle for this process what is shown of errors: a line, or with `debug` a traceback and the log.
+
+    Gives what hides secrets in both, to be told of them.
+    """
     import logging
 
     _open_closed_streams()
+    mask = Mask()
     if debug:
-        logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr)
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Discreet(mask))
+        sys.excepthook = partial(_traceback, mask)
     else:
         # Without any handler Python would print warnings of libraries amid the talk.
         logging.getLogger().addHandler(logging.NullHandler())
-        sys.excepthook = _one_line
+        sys.excepthook = partial(_one_line, mask)
+    return mask
 
 
-def run(words: Sequence[str]) -> int:
+def run(words: Sequence[str], mask: Mask | None = None) -> int:
     """Run the command line `words` (without the program's name); gives the exit code.
 
     0 fine, 1 it failed while running, 2 usage or settings, 130 Ctrl-C, 141 the output's reader went away.
+
+    Args:
+        words: of the command line.
+        mask: is told of the secrets in the settings before anything is shown that may hold one.
     """
     _speak_utf8()
+    mask = mask or Mask()
     arguments = argparse.Namespace(debug=False, config=None)
     try:
-        return _dispatch(words, arguments)
+        return _dispatch(words, arguments, mask)
     except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
         return done.code if isinstance(done.code, int) else FINE
     except KeyboardInterrupt:
@@ -86,10 +106,26 @@ def run(words: Sequence[str]) -> int:
     except BrokenPipeError:
         return PIPE_CLOSED
     except (PixiError, OSError) as error:
+        _teach(mask, arguments)
         if arguments.debug:
             raise
-        print(f"{PROGRAM}: {_said(error)}", file=sys.stderr)
+        print(f"{PROGRAM}: {mask.hide(_said(error))}", file=sys.stderr)
         return USAGE if isinstance(error, ConfigError) else FAILED
+    except BaseException:
+        _teach(mask, arguments)
+        raise
+
+
+def _teach(mask: Mask, arguments: argparse.Namespace) -> None:
+    """Tell of the secrets that the settings hold, as far as they can be read."""
+    from pathlib import Path
+
+    from pixi.settings import load as load_settings
+    from pixi.settings.hidden import secrets_in
+
+    mask.learn(secrets_in(getattr(arguments, "base_url", None)))
+    with suppress(ConfigError):
+        mask.learn(secrets_in(load_settings(Path(arguments.config) if arguments.config else None)))
 
 
 def _said(error: PixiError | OSError) -> str:
@@ -98,7 +134,7 @@ def _said(error: PixiError | OSError) -> str:
     return f"{error.strerror}: {error.filename}" if error.filename else f"{error.strerror}."
 
 
-def _dispatch(words: Sequence[str], arguments: argparse.Namespace) -> int:
+def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
     parser = _main_parser(with_list=_asks_for_list(words))
     parser.parse_args(words, namespace=arguments)
     if not arguments.words:
@@ -112,6 +148,8 @@ def _dispatch(words: Sequence[str], arguments: argparse.Namespace) -> int:
     subcommand.configure(own)
     _add_common(own, default=argparse.SUPPRESS)
     own.parse_args(rest, namespace=arguments)
+    if arguments.debug:  # then the log is shown
+        _teach(mask, arguments)
     return subcommand.run(arguments)
 
 
@@ -210,9 +248,31 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8", errors="replace")
 
 
-def _one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+class _Discreet(Formatter):
+    """Lines of the log, and tracebacks below them, without secrets."""
+
+    def __init__(self, mask: Mask) -> None:
+        super().__init__("%(name)s: %(message)s")
+        self._mask = mask
+
+    def format(self, record: LogRecord) -> str:
+        return self._mask.hide(super().format(record))
+
+
+def _traceback(
+    mask: Mask, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """What a person sees of an error who wants to see all."""
+    from traceback import format_exception
+
+    sys.stderr.write(mask.hide("".join(format_exception(kind, error, trace))))
+
+
+def _one_line(
+    mask: Mask, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """What a person sees of an error that nobody foresaw."""
-    text = " ".join(str(error).split())[:300]
+    text = mask.hide(" ".join(str(error).split()))[:300]
     said = f"{kind.__name__}: {text}" if text else kind.__name__
     print(
         f"{PROGRAM}: this should not have happened: {said} (--debug shows where)",

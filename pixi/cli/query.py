@@ -51,17 +51,21 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     """
     from pixi.addons.knowledge import query_result
     from pixi.app.library import open_library
+    from pixi.cli.entering import on_the_books
     from pixi.cli.search import embedded
     from pixi.cli.spinner import spinner
 
     with spinner() as progress:
-        async with open_library(settings, names=[name], progress=progress) as library:
+        async with (
+            on_the_books(settings) as count,
+            open_library(settings, names=[name], progress=progress, count=count) as library,
+        ):
             (database,) = library.databases.values()
             await database.ready()
             untold = "" if ids else await embedded(database)
             progress("reading what it says of that")
             try:
-                result = await query_result(database, library.agent, question, ids)
+                result = await query_result(database, library.agent, question, ids, count)
             except ToolError as error:
                 raise ConfigError(str(error)) from None
             progress("")

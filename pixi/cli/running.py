@@ -10,8 +10,11 @@ from contextlib import contextmanager
 
 from pixi.cli.exits import SIGNALLED
 
-_SWITCH_SECONDS = 0.0005
-"""How long the store's thread waits for a busy loop to let it go on; a tenth of Python's default."""
+_SWITCH_SECONDS = 0.00005
+"""How long the store's thread and the loop wait for each other to let go of the interpreter.
+
+A hundredth of Python's default. So long, and no longer, the loop stands still while a conversation is read.
+"""
 
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has them all
 

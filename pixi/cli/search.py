@@ -46,10 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
 async def _search(settings: "Settings", name: str, query: str, limit: int | None, *, as_json: bool) -> int:
     from pixi.addons.knowledge import RESULTS, search_result
     from pixi.app.library import open_library
+    from pixi.cli.entering import on_the_books
     from pixi.cli.spinner import spinner
 
     with spinner() as progress:
-        async with open_library(settings, names=[name], reads=False, progress=progress) as library:
+        async with (
+            on_the_books(settings, asks=settings.embedding_model is not None) as count,
+            open_library(settings, names=[name], reads=False, progress=progress, count=count) as library,
+        ):
             (database,) = library.databases.values()
             await database.ready()
             untold = await embedded(database)

@@ -5,13 +5,14 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.core.limits import Limits
-from pixi.settings.given import MODELS, Given
+from pixi.settings.given import MODELS, PRICES, Given
 from pixi.settings.sections import (
     DEFAULT_MODEL,
     DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
+    HistorySettings,
+    LimitSettings,
     ModelSettings,
     PersonaSettings,
     ReplySettings,
@@ -24,12 +25,13 @@ SECTIONS: Mapping[str, type] = {
     "embedding_model": EmbeddingSettings,
     "persona": PersonaSettings,
     "reply": ReplySettings,
+    "history": HistorySettings,
     "databases": DatabaseSettings,
     "store": StoreSettings,
     "discord": DiscordSettings,
-    "limits": Limits,
+    "limits": LimitSettings,
 }
-"""All but `[models.NAME]`, of which there can be any number."""
+"""All but `[models.NAME]`, of which there can be any number, and `[prices]`, whose keys are models' names."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
@@ -40,14 +42,15 @@ def known_keys() -> dict[str, list[str]]:
 
 
 def usual_key(key: str) -> str:
-    """The key that another follows: `model.name` for `models.fast.name`, and any other for itself."""
+    """The key that another follows: `model.name` for `models.fast.name` and for `model.fallback.name`."""
     section, _, name = key.partition(".")
-    return f"model.{name.partition('.')[2]}" if section == MODELS else key
+    usual = f"model.{name.partition('.')[2]}" if section == MODELS else key
+    return usual.replace(".fallback.", ".", 1)
 
 
 def is_section(key: str) -> bool:
     """Whether it names a section rather than a value."""
-    return key in (*SECTIONS, MODELS) or (key.startswith(f"{MODELS}.") and key.count(".") == 1)
+    return key in (*SECTIONS, MODELS, PRICES) or (key.startswith(f"{MODELS}.") and key.count(".") == 1)
 
 
 def check_key(given: Given) -> None:
@@ -61,20 +64,31 @@ def check_key(given: Given) -> None:
         _check_top_level(given)
     elif section == MODELS:
         _check_named_model(given, *key.partition("."))
+    elif section == PRICES:
+        pass  # any name is a model's
     elif section not in SECTIONS:
         raise ConfigError(
-            f"{given.place}: there is no section [{section}]{nearest(section, (*SECTIONS, MODELS))}"
+            f"{given.place}: there is no section [{section}]{nearest(section, (*SECTIONS, MODELS, PRICES))}"
         )
     else:
         _check_in(section, section, key, given)
 
 
 def _check_in(section: str, title: str, key: str, given: Given) -> None:
+    check_in(section, f"[{title}]", key, given.place)
+
+
+def check_in(section: str, title: str, key: str, place: str) -> None:
+    """See that a section has a key. `title`: what the section is called there.
+
+    Raises:
+        ConfigError: it has none; the text names the nearest, or the section where it belongs.
+    """
     keys = known_keys()
     if key not in keys[section]:
         homes = [f"[{name}]" for name in keys if key in keys[name]]
         mend = f"; it belongs in {homes[0]}." if homes else nearest(key, keys[section])
-        raise ConfigError(f"{given.place}: [{title}] has no key {key!r}{mend}")
+        raise ConfigError(f"{place}: {title} has no key {key!r}{mend}")
 
 
 def _check_named_model(given: Given, name: str, dot: str, key: str) -> None:
@@ -104,13 +118,14 @@ def _check_name(given: Given, name: str) -> None:
 def _check_top_level(given: Given) -> None:
     if given.key == "addons":
         return
-    if given.key in SECTIONS or given.key == MODELS:
+    if given.key in (*SECTIONS, MODELS, PRICES):
         if given.value != {}:
             title = f"{MODELS}.NAME" if given.key == MODELS else given.key
             raise ConfigError(f"{given.place}: {given.key} is a section; write [{title}] and its keys below.")
         return
     homes = [f"[{name}]" for name, keys in known_keys().items() if given.key in keys]
-    mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, ["addons", *SECTIONS, MODELS])
+    known = ["addons", *SECTIONS, MODELS, PRICES]
+    mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, known)
     raise ConfigError(f"{given.place}: there is no setting {given.key!r}{mend}")
 
 

@@ -2,8 +2,9 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
@@ -11,6 +12,9 @@ from pixi.core.errors import ConfigError
 FILE_NAME = "pixi.toml"
 MODELS = "models"
 """The one section whose keys are sections again: `[models.NAME]`."""
+
+PRICES = "prices"
+"""The section whose keys are names of models, whatever they are."""
 
 WELL_KNOWN: Mapping[str, str] = {
     "OPENAI_API_KEY": "model.api_key",
@@ -20,7 +24,8 @@ WELL_KNOWN: Mapping[str, str] = {
 """Variables that other programs read too. They count where nothing of Pixi's own says otherwise."""
 
 _HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
-_ASSIGNMENT = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
+_LISTED = re.compile(r"\s*\[\[\s*([\w.-]+)\s*\]\]")
+_ASSIGNMENT = re.compile(r"\s*(?:\"([^\"]+)\"|'([^']+)'|([\w-]+))\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Given:
         source: where it stands, short: `pixi.toml`, `PIXI_MODEL__NAME`.
         place: the same for an error text, with the line where there is one.
         text: the value is text that stands for another type, as in the environment.
+        inner: where the tables of a list and their keys stand, by number and key: `0`, `0.name`.
     """
 
     key: str
@@ -38,6 +44,7 @@ class Given:
     source: str
     place: str
     text: bool = False
+    inner: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +100,14 @@ def from_file(path: Path) -> Iterator[Given]:
         raise ConfigError(f"{path} is not valid TOML: lists within lists without end.") from None
     except ValueError as error:  # TOMLDecodeError with line and column, or a number of thousands of digits
         raise ConfigError(f"{path} is not valid TOML: {error}.") from None
-    lines = _line_numbers(text)
+    places = {key: f"{path}, line {line}" for key, line in _line_numbers(text).items()}
 
     def given(key: str, value: object) -> Given:
-        place = f"{path}, line {lines[key]}" if key in lines else str(path)
-        return Given(key, value, source=str(path), place=place)
+        within = f"{key}."
+        inner = {
+            name.removeprefix(within): place for name, place in places.items() if name.startswith(within)
+        }
+        return Given(key, value, source=str(path), place=places.get(key, str(path)), inner=inner)
 
     for name, table in tables.items():
         for key, value in _opened(name, table, depth=2 if name == MODELS else 1):
@@ -114,15 +124,25 @@ def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """Where each key and section first stands. A guess by eye, for error texts alone."""
+    """Where each key and section first stands. A guess by eye, for error texts alone.
+
+    The tables of a list are numbered: `model.fallback.0`.
+    """
     lines: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := _HEADER.match(line):
+        if listed := _LISTED.match(line):
+            lines.setdefault(listed[1], number)
+            section = f"{listed[1]}.{counts[listed[1]]}"
+            counts[listed[1]] += 1
+            lines[section] = number
+        elif header := _HEADER.match(line):
             section = header[1]
             lines.setdefault(section, number)
         elif assignment := _ASSIGNMENT.match(line):
-            lines.setdefault(f"{section}.{assignment[1]}" if section else assignment[1], number)
+            key = next(filter(None, assignment.groups()))
+            lines.setdefault(f"{section}.{key}" if section else key, number)
     return lines
 
 

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.errors import ConfigError
-from pixi.core.limits import Limits
 from pixi.settings import given as sources
 from pixi.settings.check import check_key, is_section, known_keys
+from pixi.settings.fallback import address_for, is_list_of_models, tables_of, with_fallback
 from pixi.settings.given import MODELS, Given
+from pixi.settings.pricing import priced
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
+    HistorySettings,
+    LimitSettings,
     ModelSettings,
     PersonaSettings,
     ReplySettings,
@@ -43,6 +46,8 @@ def load(
     `[helper_model]` without `name` and `base_url` of its own is `[model]` with its other keys on top;
     with one of them it takes only address and key from `[model]`, and the key only where the address is
     the same. Each `[models.NAME]` does as `[helper_model]`. `[embedding_model]` takes address and key alike.
+    So does each table of `[[model.fallback]]`, `[[models.NAME.fallback]]` and `[[helper_model.fallback]]`
+    from the section that it stands by.
 
     Args:
         config: the settings file; None: `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
@@ -65,7 +70,11 @@ def load(
     for given in layers:
         check_key(given)
     winners = ambient | {given.key: given for given in layers}
-    values = {key: value_of(given, folder) for key, given in winners.items() if not is_section(key)}
+    values = {
+        key: tables_of(given, folder) if is_list_of_models(key) else value_of(given, folder)
+        for key, given in winners.items()
+        if not is_section(key)
+    }
     key = ambient.get("model.api_key")
     return _built(values, winners, path, folder, None if key is None else value_of(key, folder))
 
@@ -85,10 +94,11 @@ def _built(
     address = origins.get("model.base_url")
     if "name" not in model and address is not None and address.source not in sources.WELL_KNOWN:
         model["name"] = ""
-    main = ModelSettings(**model)
+    fallback = model.pop("fallback", None)
+    main = with_fallback(ModelSettings(**model), fallback, ambient_key)
     persona = {"folder": folder / PersonaSettings().folder, **section("persona")}
     databases = {"folder": folder / DatabaseSettings().folder, **section("databases")}
-    return Settings(
+    settings = Settings(
         model=main,
         models={
             name: _helper(section(f"{MODELS}.{name}"), main, ambient_key)
@@ -98,20 +108,27 @@ def _built(
         embedding_model=_embedding(section("embedding_model"), main, ambient_key, origins),
         persona=PersonaSettings(**persona),
         reply=ReplySettings(**section("reply")),
+        history=HistorySettings(**section("history")),
         databases=DatabaseSettings(**databases),
         store=StoreSettings(**section("store")),
         discord=DiscordSettings(**section("discord")),
-        limits=Limits(**section("limits")),
+        limits=LimitSettings(**section("limits")),
+        prices=section(sources.PRICES),
         addons=values.get("addons", ()),
         origin=path,
         sources={key: origins[key].source for key in values},
     )
+    stop = origins.get("limits.month_dollars")
+    return priced(settings, None if stop is None else stop.place)
 
 
 def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
+    fallback = own.pop("fallback", None)
     if "name" not in own and "base_url" not in own:
-        return dataclasses.replace(main, **own)
-    return ModelSettings(**{"name": "", **_address(own, main, ambient_key), **own})
+        helper = dataclasses.replace(main, **own)
+    else:
+        helper = ModelSettings(**{"name": "", **address_for(own, main, ambient_key), **own})
+    return with_fallback(helper, fallback, ambient_key)
 
 
 def _embedding(
@@ -122,12 +139,4 @@ def _embedding(
     if "name" not in own:
         place = next(given.place for key, given in origins.items() if key.startswith("embedding_model."))
         raise ConfigError(f"{place}: [embedding_model] needs a name; add it, or remove the section.")
-    return EmbeddingSettings(**{**_address(own, main, ambient_key), **own})
-
-
-def _address(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> dict[str, Any]:
-    """Server and key of a section that says little of them. One server's key is never sent to another."""
-    base_url = own.get("base_url", main.base_url)
-    if base_url == main.base_url:
-        return {"base_url": base_url, "api_key": main.api_key}
-    return {"base_url": base_url, "api_key": ambient_key if base_url == ModelSettings().base_url else None}
+    return EmbeddingSettings(**{**address_for(own, main, ambient_key), **own})

@@ -11,19 +11,27 @@ _MODEL: Mapping[str, Bounds] = {
     "first_seconds": (0.01, 3_600),
     "gap_seconds": (0.01, 3_600),
 }
-_LIMITS: Mapping[str, Bounds] = {
-    "commands": (1, 1_000),
-    "messages": (1, 1_000),
-    "reactions": (0, 1_000),
-    "argument_characters": (1, 1_000_000),
-    "reply_characters": (1, 10_000_000),
-    "tool_steps": (0, 1_000),
-    "tool_calls": (1, 1_000),
-    "tool_seconds": (0.01, 3_600),
-    "tool_result_bytes": (64, 100_000_000),
-    "seconds": (0.1, 86_400),
-    "restarts": (0, 100),
-}
+_LIMITS: Mapping[str, Bounds] = (
+    {
+        "commands": (1, 1_000),
+        "messages": (1, 1_000),
+        "reactions": (0, 1_000),
+        "argument_characters": (1, 1_000_000),
+        "reply_characters": (1, 10_000_000),
+        "tool_steps": (0, 1_000),
+        "tool_calls": (1, 1_000),
+        "tool_seconds": (0.01, 3_600),
+        "tool_result_bytes": (64, 100_000_000),
+        "seconds": (0.1, 86_400),
+        "restarts": (0, 100),
+    }
+    | {
+        f"{whose}_{what}": (0, most)
+        for whose in ("person", "channel", "guild")
+        for what, most in (("messages", 1_000_000), ("tokens", 1_000_000_000_000), ("writes", 1_000_000))
+    }
+    | {"month_dollars": (0.01, 1_000_000)}
+)
 _DISCORD: Mapping[str, Bounds] = {
     "bot_turns": (0, 100),
     "overhear": (0, 100),
@@ -41,6 +49,8 @@ RANGES: Mapping[str, Bounds] = {
         "model": _MODEL,
         "helper_model": _MODEL,
         "reply": {"gather_seconds": (0, 60)},
+        "history": {"summary_tokens": (100, 4_000)},
+        "store": {"keep_days": (1, 36_500)},  # a hundred years
         "limits": _LIMITS,
         "discord": _DISCORD,
     }.items()

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pixi.channels.discord.rules import Rules
+from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
-from pixi.core.report import Prices
+from pixi.core.spending import Allowance, Budgets
+from pixi.settings.hidden import Discreet
 from pixi.settings.secret import Secret
 
 ToolForm = Literal["auto", "native", "text", "off"]
@@ -19,9 +21,9 @@ DEFAULT_MODEL = "default"
 """The name by which `[model]` stands beside those of `[models.NAME]`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """`[model]`, `[helper_model]` and each `[models.NAME]`: a model that writes.
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelSettings(Discreet):
+    """`[model]`, `[helper_model]`, each `[models.NAME]` and `[[….fallback]]` of these: a model that writes.
 
     Attributes:
         name: `local` (the bundled model), a path to a .gguf file, or a model's id at `base_url`. Empty
@@ -37,6 +39,7 @@ class ModelSettings:
         first_seconds: how long to wait for the first piece of a reply.
         gap_seconds: how long to wait between two pieces of it.
         prices: what it costs; None: not known.
+        fallback: the models that are asked in its place, in turn, while it cannot answer.
     """
 
     name: str = "local"
@@ -52,16 +55,18 @@ class ModelSettings:
     first_seconds: float = 30.0
     gap_seconds: float = 20.0
     prices: Prices | None = None
+    fallback: tuple["ModelSettings", ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingSettings:
-    """`[embedding_model]`: a model that turns text into vectors."""
+@dataclass(frozen=True, slots=True, repr=False)
+class EmbeddingSettings(Discreet):
+    """`[embedding_model]`: a model that turns text into vectors. `prices`: what it costs; None: not known."""
 
     name: str
     base_url: str = "https://api.openai.com/v1"
     api_key: Secret | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,19 @@ class ReplySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """`[history]`: what becomes of a talk that is too long for the model.
+
+    Attributes:
+        summarize: what falls out is written down by the helper model, unless that is the bundled one.
+        summary_tokens: how long that may be.
+    """
+
+    summarize: bool = True
+    summary_tokens: int = 500
+
+
+@dataclass(frozen=True, slots=True)
 class DatabaseSettings:
     """`[databases]`: the folder whose folders are databases; `names`: only these, None: all."""
 
@@ -97,11 +115,49 @@ class DatabaseSettings:
     names: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreSettings:
-    """`[store]`: where everything is kept that must outlive the process."""
+@dataclass(frozen=True, slots=True, repr=False)
+class StoreSettings(Discreet):
+    """`[store]`: where everything is kept that must outlive the process.
+
+    Attributes:
+        keep_days: what was said longer ago is forgotten; None: nothing is.
+    """
 
     url: str = "sqlite:///pixi.db"
+    keep_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSettings(Limits):
+    """`[limits]`: how much one turn may do, and how much may be used in a day and a month.
+
+    Attributes:
+        person_messages, person_tokens, person_writes: for each person, in a day; None: any number.
+        channel_messages, channel_tokens, channel_writes: for each channel.
+        guild_messages, guild_tokens, guild_writes: for each guild.
+        month_dollars: for everybody together, in a month; None: whatever it costs.
+    """
+
+    person_messages: int | None = None
+    person_tokens: int | None = None
+    person_writes: int | None = None
+    channel_messages: int | None = None
+    channel_tokens: int | None = None
+    channel_writes: int | None = None
+    guild_messages: int | None = None
+    guild_tokens: int | None = None
+    guild_writes: int | None = None
+    month_dollars: float | None = None
+
+    @property
+    def budgets(self) -> Budgets:
+        """What may be used in a day and a month."""
+        return Budgets(
+            Allowance(self.person_messages, self.person_tokens, self.person_writes),
+            Allowance(self.channel_messages, self.channel_tokens, self.channel_writes),
+            Allowance(self.guild_messages, self.guild_tokens, self.guild_writes),
+            self.month_dollars,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +178,7 @@ class Settings:
 
     Attributes:
         models: further models that may be chosen, by the names of their sections.
+        prices: what models cost, by their names. Each model of the settings has its own by now.
         helper_model: the cheap model; what it does not set comes from `model`, see `load`.
         addons: files of addons, besides the installed ones.
         origin: the settings file; None where there was none.
@@ -134,10 +191,12 @@ class Settings:
     embedding_model: EmbeddingSettings | None = None
     persona: PersonaSettings = field(default_factory=PersonaSettings)
     reply: ReplySettings = field(default_factory=ReplySettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
     databases: DatabaseSettings = field(default_factory=DatabaseSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     discord: DiscordSettings = field(default_factory=DiscordSettings)
-    limits: Limits = field(default_factory=Limits)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    prices: Mapping[str, Prices] = field(default_factory=dict)
     addons: tuple[Path, ...] = ()
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)

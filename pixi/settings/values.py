@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
-from pixi.core.report import Prices
 from pixi.settings.check import SECTIONS, nearest, usual_key
-from pixi.settings.given import Given
+from pixi.settings.given import PRICES, Given
 from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
 from pixi.settings.secret import Secret
 
@@ -47,6 +47,8 @@ def value_of(given: Given, folder: Path) -> Any:
 
 def _kind_of(key: str) -> Any:
     section, dot, name = usual_key(key).partition(".")
+    if section == PRICES:
+        return Prices
     return get_type_hints(SECTIONS[section])[name] if dot else tuple[Path, ...]
 
 
@@ -87,7 +89,10 @@ def _prices(given: Given, value: object, kind: Any) -> Prices:
     """A table of dollars; a cached token costs as much as any other where nothing else is said."""
     if not isinstance(value, dict):
         raise _wrong(given, kind)
-    for name in value:
+    for name, each in value.items():
+        if given.key.startswith(f"{PRICES}.") and isinstance(each, dict):  # TOML takes its dot for a section
+            whole = f"{given.key.removeprefix(f'{PRICES}.')}.{name}"
+            raise ConfigError(f'{given.place}: put the name of the model in quotes: "{whole}" = {{ … }}')
         if name not in _PRICE_NAMES:
             raise ConfigError(f"{given.place}: {given.key} has no key {name!r}{nearest(name, _PRICE_NAMES)}")
     try:
@@ -95,9 +100,10 @@ def _prices(given: Given, value: object, kind: Any) -> Prices:
     except msgspec.ValidationError:
         raise _wrong(given, kind) from None
     low, high = DOLLARS
-    if not {"prompt", "completion"} <= told.keys() or not all(low <= each <= high for each in told.values()):
+    needed = {"prompt"} if given.key == "embedding_model.prices" else {"prompt", "completion"}
+    if not needed <= told.keys() or not all(low <= each <= high for each in told.values()):
         raise _wrong(given, kind)
-    return Prices(told["prompt"], told["completion"], told.get("cached", told["prompt"]))
+    return Prices(told["prompt"], told.get("completion", 0.0), told.get("cached", told["prompt"]))
 
 
 def _check_value(given: Given, kind: Any, value: Any) -> None:
@@ -174,7 +180,8 @@ def _words_for(key: str, kind: Any) -> str:
         tuple[int, ...]: "a list of ids such as [123456789012345678]",
         tuple[str, ...]: "a list of texts",
         tuple[Path, ...]: "a list of paths",
-        Prices: "dollars for a million tokens, such as { prompt = 1.25, completion = 10, cached = 0.125 }",
+        Prices: "dollars for a million tokens, such as {{ prompt = 1.25, completion = 10, cached = 0.125 }}, "
+        "each from {:,} to {:,}".format(*DOLLARS),
     }.get(kind, "a table")
     if key in RANGES:
         low, high = RANGES[key]

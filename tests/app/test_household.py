@@ -9,6 +9,7 @@ import pytest
 from pixi.channels.channel import Channel
 from pixi.channels.discord.house import House
 from pixi.core.errors import ConfigError
+from pixi.core.spending import Payer, Share
 from pixi.store.store import Place
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, address, hello, house_in, message, persona_file, settings_file
@@ -27,7 +28,7 @@ async def test_it_is_a_house(tmp_path: Path) -> None:
             assert house.default_persona == "pixi"
             assert set(house.personas) >= {"pixi", "edda", "laoqin"}
             assert house.models == ("default",)
-            status = await house.status()
+            status = await house.status(Payer())
             assert (status.talking, status.today.turns) == (0, 0)
             assert 0 <= status.up_seconds < 60
             assert status.version
@@ -105,7 +106,7 @@ async def test_the_records_of_a_turn(tmp_path: Path, caplog: pytest.LogCaptureFi
             if posted is not None:
                 assert await house.why(posted) == record
             assert await house.why("404") is None
-            assert (await house.status()).today.turns == 1
+            assert (await house.status(Payer())).today.turns == 1
             assert "a very private word" in str(await house.export("5"))
             assert await house.forget("5") == 1
             assert "a very private word" not in str(await house.export("5"))
@@ -177,3 +178,21 @@ async def test_a_persona_that_names_a_command_that_is_not_there_is_told_and_left
                 pass
     assert len(told) == 1
     assert "no command 'dance'" in told[0]
+
+
+async def test_limits_hold_in_a_house_and_what_it_used_is_told(tmp_path: Path) -> None:
+    persona_file(tmp_path, "pixi")
+    async with ScriptedOpenAI(choose=hello) as server:
+        limits = "[limits]\nperson_messages = 1\nmonth_dollars = 5\n"
+        settings_file(tmp_path, server, f"{limits}[prices]\nfirst = {{ prompt = 1, completion = 1 }}\n")
+        async with house_in(tmp_path) as house:
+            channel = RecordingChannel(address())
+            for number in (1, 2, 3):
+                await house.receive(message(number), channel)
+                await house.engine.settled()
+            assert [text[:11] for text in channel.sent] == ["first", "That is all"]
+            status = await house.status(Payer("5", address()))
+            assert status.shares == (Share("person", "messages", 1, 1),)
+            assert status.month.messages == 1
+            assert status.month.cost > 0
+            assert status.month_dollars == 5

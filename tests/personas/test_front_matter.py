@@ -27,6 +27,7 @@ silence: no
 when_broken:
   - "hang on: ink"
   - gone
+when_tired: tomorrow, then
 in_short: >
   You are Pixi.
   You draw.
@@ -44,6 +45,7 @@ in_short: >
         pace="human",
         silence=False,
         when_broken=("hang on: ink", "gone"),
+        when_tired=("tomorrow, then",),
         in_short="You are Pixi. You draw.",
         lines={
             "name": 2,
@@ -58,7 +60,8 @@ in_short: >
             "pace": 13,
             "silence": 14,
             "when_broken": 15,
-            "in_short": 18,
+            "when_tired": 18,
+            "in_short": 19,
         },
     )
 

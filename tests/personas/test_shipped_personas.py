@@ -43,6 +43,7 @@ def test_the_front_matter_is_whole(persona: Persona) -> None:
     assert persona.likes
     assert persona.commands in (None, ("send", "note", "react"))
     assert persona.when_broken
+    assert persona.when_tired
     assert Path(persona.avatar).is_file()
     assert Path(persona.avatar).stem == Path(persona.origin).stem
     assert persona.in_short.count(".") + persona.in_short.count("。") == 2

@@ -4,9 +4,11 @@ from contextlib import aclosing
 from functools import cache
 from importlib import resources
 
-from pixi.core.deltas import Request, Text
+from pixi.core.deltas import Finished, Request, Text
+from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
+from pixi.core.spending import Count, counted
 from pixi.knowledge.retrieval.replies import LONGEST_REPLY
 from pixi.models.model import Model
 
@@ -44,8 +46,10 @@ def prompt(name: str) -> str:
     return fill(text.strip(), {"facts": str(MOST_FACTS)})
 
 
-async def ask(model: Model, instruction: str, told: str, schema: dict[str, object]) -> str:
-    """What the helper answers, as far as anybody would read it.
+async def ask(
+    model: Model, instruction: str, told: str, schema: dict[str, object], count: Count | None = None
+) -> str:
+    """What the helper answers, as far as anybody would read it. `count` is told what it used.
 
     Raises:
         ModelError: it could not be asked, or broke off.
@@ -53,11 +57,23 @@ async def ask(model: Model, instruction: str, told: str, schema: dict[str, objec
     pieces: list[str] = []
     length = 0
     request = Request((SystemLine(instruction), UserLine(told)), schema=schema)
-    async with aclosing(model.stream(request)) as deltas:
-        async for delta in deltas:
-            if isinstance(delta, Text):
-                pieces.append(delta.text)
-                length += len(delta.text)
-                if length > LONGEST_REPLY:
-                    break
+    finished, failed = Finished(), False
+    try:
+        async with aclosing(model.stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Finished):
+                    finished = delta
+                elif isinstance(delta, Text):
+                    pieces.append(delta.text)
+                    length += len(delta.text)
+                    if length > LONGEST_REPLY:
+                        break
+    except ModelError:
+        failed = True
+        raise
+    finally:
+        if count is not None:
+            used = counted(finished, request, length, failed=failed)
+            prices = used.prices if used.model else model.traits.prices
+            count(used.model or model.name, used.usage, prices)
     return "".join(pieces)

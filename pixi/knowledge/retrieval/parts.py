@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pixi.core.conversation import estimate
 from pixi.core.lines import UserLine
 from pixi.core.strangers import harmless
+from pixi.core.tokens import estimate
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import Place
 from pixi.knowledge.retrieval.sentences import sentences

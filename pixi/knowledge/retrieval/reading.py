@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pixi.core.errors import ModelError
+from pixi.core.spending import Count
 from pixi.core.strangers import harmless
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.answers import Answer
@@ -53,6 +54,7 @@ class Reading:
 
     Args:
         at_once: requests that may be open side by side.
+        count: told what each request used.
         seconds: for all of it; what is not read by then is answered with its best passages.
 
     Attributes:
@@ -60,7 +62,14 @@ class Reading:
     """
 
     def __init__(
-        self, model: Model, question: str, entries: Sequence[Entry], *, at_once: int, seconds: float
+        self,
+        model: Model,
+        question: str,
+        entries: Sequence[Entry],
+        *,
+        at_once: int,
+        seconds: float,
+        count: Count | None = None,
     ) -> None:
         self._model = model
         self._question = question
@@ -68,6 +77,7 @@ class Reading:
         self._room = asyncio.Semaphore(at_once)
         self._checking = asyncio.Lock()  # grounds are for one thread at a time
         self._seconds = seconds
+        self._count = count
         self._ends = asyncio.get_running_loop().time() + seconds
         self.trouble = ""
         self._refusal: ModelError | None = None
@@ -147,7 +157,7 @@ class Reading:
             if self._refusal:
                 raise self._refusal  # it would be the same for this part
             try:
-                reply = await ask(self._model, prompt("read"), told, READ_SCHEMA)
+                reply = await ask(self._model, prompt("read"), told, READ_SCHEMA, self._count)
             except ModelError as error:
                 self._refusal = error if error.permanent else None
                 raise
@@ -242,7 +252,7 @@ class Reading:
         otherwise = group[: max(1, min(MOST_FACTS, len(group) // 2))]
         try:
             async with asyncio.timeout(self._left()):
-                reply = await ask(self._model, prompt("choose"), told, CHOOSE_SCHEMA)
+                reply = await ask(self._model, prompt("choose"), told, CHOOSE_SCHEMA, self._count)
         except (ModelError, TimeoutError):
             return otherwise
         numbers = numbers_in(reply)

@@ -3,11 +3,12 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pixi.core.deltas import Request
+from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
 from pixi.knowledge.entry import Section
@@ -17,6 +18,7 @@ from pixi.knowledge.retrieval.findings import NOT_THERE
 from pixi.knowledge.retrieval.reading import NEAREST
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
+from pixi.testing.scripted_model import Step
 from tests.knowledge.retrieval.scene import (
     BRIDGE_ENTRY,
     LARGE,
@@ -365,3 +367,66 @@ async def test_no_question_and_no_entries() -> None:
     assert (await agent.query(WHO, [entry(1, "Empty"), entry(2, "Blank", "", " \n ")])).note == NOT_THERE
     long = await agent.query(f"{WHO} {'bla ' * 30_000}", [BRIDGE_ENTRY])
     assert len(long.to_json()["relevant"]) <= MOST_FACTS
+
+
+class Counter:
+    """Takes what the helper used."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, Usage, Prices | None]] = []
+
+    def __call__(self, model: str, usage: Usage, prices: Prices | None) -> None:
+        self.told.append((model, usage, prices))
+
+
+async def query(agent: RetrievalAgent, count: Counter) -> Findings:
+    return await agent.query(WHO, [BRIDGE_ENTRY, TEA_ENTRY], count)
+
+
+async def test_what_the_helper_used_is_told_and_what_is_known_costs_nothing(tmp_path: Path) -> None:
+    prices, count = Prices(1.0, 2.0, 0.5), Counter()
+    used = Finished(usage=Usage(100, 50, 10))
+    model = ScriptedModel([reply(BUILT), used], traits=replace(LARGE, prices=prices))
+    agent = RetrievalAgent(model, cache=tmp_path / "answers.db")
+    for _ in range(2):
+        await query(agent, count)
+    await agent.close()
+    assert count.told == [("scripted", Usage(100, 50, 10), prices)]
+
+
+async def test_who_asks_first_pays_and_who_asks_along_does_not() -> None:
+    hold = asyncio.Event()
+    model = ScriptedModel([hold, reply(BUILT), Finished(usage=Usage(7))], traits=LARGE)
+    agent, first, second = RetrievalAgent(model), Counter(), Counter()
+    one = asyncio.create_task(query(agent, first))
+    await streaming(model)
+    two = asyncio.create_task(query(agent, second))
+    hold.set()
+    await asyncio.gather(one, two)
+    await agent.close()
+    assert ([usage for _, usage, _ in first.told], second.told) == ([Usage(7)], [])
+
+
+async def test_a_helper_that_does_not_count_or_breaks_off_is_estimated_and_one_that_refuses_is_free() -> None:
+    replies: list[tuple[list[Step], bool]] = [
+        ([reply(BUILT)], True),
+        (["{", ModelError("It broke.")], True),
+        ([ModelError("No.", permanent=True)], False),
+    ]
+    for steps, used in replies:
+        count = Counter()
+        agent = RetrievalAgent(ScriptedModel(steps, traits=LARGE))
+        await query(agent, count)
+        await agent.close()
+        (told,) = count.told
+        assert (told[1].prompt_tokens > 50) == used
+        assert (told[1].completion_tokens > 0) == used
+
+
+async def test_a_helper_that_another_stood_in_for_is_told_by_its_name() -> None:
+    spare, count = Prices(9.0, 9.0, 9.0), Counter()
+    steps: list[Step] = [reply(BUILT), Finished(usage=Usage(1), model="spare", prices=spare)]
+    agent = RetrievalAgent(ScriptedModel(steps, traits=LARGE))
+    await query(agent, count)
+    await agent.close()
+    assert count.told == [("spare", Usage(1), spare)]
