@@ -26,8 +26,9 @@ from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.openai_chat import OpenAIChat
+from pixi.store.kept import Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Outcome, SavedConversation, Store
+from pixi.store.store import Store
 from pixi.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from pixi.engine.engine import Engine
 from pixi.engine.stage import Role
 from pixi.settings import Settings
 from pixi.settings.hidden import secrets_in
-from pixi.store.store import Place, Store, TurnRecord
+from pixi.store.kept import Place, TurnRecord
+from pixi.store.store import Store
 
 _EVERYWHERE = "discord:"
 _DAY = 86_400.0

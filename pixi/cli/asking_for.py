@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from pixi.core.errors import PixiError
 
 if TYPE_CHECKING:
-    from pixi.store.store import Known, Store
+    from pixi.store.kept import Known
+    from pixi.store.store import Store
 
 
 async def find_person(store: "Store", name: str) -> "Known":

@@ -11,7 +11,7 @@ from pixi.channels.terminal_text import json_line
 from pixi.cli.harmless import on_one_line
 
 if TYPE_CHECKING:
-    from pixi.store.store import AuditRecord
+    from pixi.store.kept import AuditRecord
 
 HELP = "list what tools changed: when, for whom, with whose yes, and what came of it"
 

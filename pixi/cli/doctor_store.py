@@ -29,7 +29,7 @@ async def look_at_store(url: str) -> AsyncIterator[Found]:
             if not told:
                 yield not trouble, trouble or f"{name} is whole"
         elif is_postgres(url):
-            from pixi.store.postgres_address import read_address
+            from pixi.store.postgres.address import read_address
 
             yield True, f"{read_address(url)}: its tables will be made at the first talk"
         elif (path := file_of(url)) is None:
@@ -57,8 +57,8 @@ async def _trouble(store: "SqlStore") -> str:
 
 def _beside_the_store(url: str) -> Iterator[Found]:
     """Files that were set aside, and a file that others may read."""
-    from pixi.store.damage import set_aside_before
     from pixi.store.opening import file_of, is_postgres
+    from pixi.store.sqlite.damage import set_aside_before
 
     try:
         path = None if is_postgres(url) else file_of(url)

@@ -9,7 +9,7 @@ from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
-    from pixi.store.store import Known
+    from pixi.store.kept import Known
 
 HELP = "forget a person: words, memories, summaries, and all that was answered to them alone"
 
@@ -94,8 +94,8 @@ def _forget_beside(settings: "Settings", person: str) -> None:
     """What does not stand in the store: lines typed at this terminal, and files that were set aside."""
     from pixi.channels.terminal import sits_at_terminal
     from pixi.cli.state import forget_typed
-    from pixi.store.damage import set_aside_before
     from pixi.store.opening import file_of, is_postgres
+    from pixi.store.sqlite.damage import set_aside_before
 
     if sits_at_terminal(person):
         forget_typed()

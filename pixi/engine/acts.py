@@ -18,7 +18,8 @@ from pixi.core.venue import Venue
 from pixi.engine.account import Account
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
-from pixi.store.store import Outcome, Store
+from pixi.store.kept import Outcome
+from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked
 
 _MOST_PARTS = 10  # of one message

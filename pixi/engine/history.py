@@ -8,7 +8,7 @@ from pixi.core.message import Message
 from pixi.core.tokens import estimate_all, estimate_tools
 from pixi.engine.recovery import Recovery
 from pixi.engine.stage import Stage
-from pixi.store.store import SavedConversation
+from pixi.store.kept import SavedConversation
 
 
 class History:

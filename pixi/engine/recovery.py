@@ -14,7 +14,14 @@ from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE, written
 from pixi.engine.acts import nonce_of
-from pixi.store.store import AuditRecord, Effect, Outcome, SavedConversation, Store, UnfinishedTurn
+from pixi.store.kept import (
+    AuditRecord,
+    Effect,
+    Outcome,
+    SavedConversation,
+    UnfinishedTurn,
+)
+from pixi.store.store import Store
 from pixi.toolbox.foreign import ForeignError, foreign
 
 _log = logging.getLogger("pixi.engine")

@@ -15,7 +15,7 @@ from pixi.core.summary import as_summary, portions, question, told
 from pixi.core.tokens import estimate_all, estimate_text
 from pixi.engine.templates import summary_template
 from pixi.models.model import Model
-from pixi.store.store import Fold
+from pixi.store.kept import Fold
 from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")

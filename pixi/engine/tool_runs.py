@@ -15,7 +15,7 @@ from pixi.engine.bench import Bench
 from pixi.engine.bounded import within
 from pixi.engine.tool_context import ToolContext
 from pixi.engine.tool_guards import Denied, Guards
-from pixi.store.store import AuditOutcome, Deed
+from pixi.store.kept import AuditOutcome, Deed
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.results import Part, as_json, parts_of, with_pictures_checked
 from pixi.toolbox.tools import Bound, Tool

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import ConfigError
-from pixi.store.damage import Tell
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import MEMORY, SqliteStore
+from pixi.store.sqlite.damage import Tell
 
 if TYPE_CHECKING:
-    from pixi.store.postgres import PostgresStore
+    from pixi.store.postgres.store import PostgresStore
 
 
 async def open_store(url: str, tell: Tell = lambda _: None) -> SqlStore:
@@ -46,7 +46,7 @@ def is_postgres(url: str) -> bool:
 
 def _postgres() -> "type[PostgresStore]":
     try:
-        from pixi.store.postgres import PostgresStore
+        from pixi.store.postgres.store import PostgresStore
     except ImportError:
         raise ConfigError(
             "[store] url names a PostgreSQL server, for which psycopg is missing: "

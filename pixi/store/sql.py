@@ -10,23 +10,8 @@ from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
-from pixi.store import (
-    auditing,
-    chosen,
-    forgotten,
-    inbox,
-    journal,
-    memories,
-    people,
-    records,
-    retention,
-    told,
-    windows,
-)
-from pixi.store import usage as books
 from pixi.store.database import Database
-from pixi.store.journal import Intent, Settlement, record
-from pixi.store.store import (
+from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Deed,
@@ -39,6 +24,21 @@ from pixi.store.store import (
     Tally,
     TurnRecord,
 )
+from pixi.store.statements import (
+    auditing,
+    chosen,
+    forgotten,
+    inbox,
+    journal,
+    memories,
+    people,
+    records,
+    retention,
+    told,
+    windows,
+)
+from pixi.store.statements import usage as books
+from pixi.store.statements.journal import Intent, Settlement, record
 from pixi.store.writer import Row, Writer
 
 

@@ -1,227 +1,28 @@
 """The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from pixi.core.conversation import Bounds, PastTurn
+from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
-
-Outcome = Literal["done", "refused", "unknown"]
-AuditOutcome = Literal["done", "failed", "denied", "unknown"]
-"""What came of a deed; `denied`: a person who was asked did not say yes, `unknown`: it may have happened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """An outward act under its key (turn, sequence). `kind` is e.g. `send`; `payload` what was to be done.
-
-    `outcome` is None while only the intent is recorded: whether it happened is not known. `target` is the
-    number of the earlier message that it is about; 0: none was named.
-    """
-
-    turn: int
-    sequence: int
-    kind: str
-    payload: str
-    outcome: Outcome | None = None
-    platform_id: str | None = None
-    target: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class UnfinishedTurn:
-    """A turn that the last process did not end: the messages it answered, and what is on record of it.
-
-    Attributes:
-        effects: its acts.
-        deeds: what its tools changed, or may have.
-    """
-
-    id: int
-    messages: tuple[Message, ...]
-    effects: tuple[Effect, ...]
-    deeds: "tuple[AuditRecord, ...]" = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SavedConversation:
-    """What is known of a conversation.
-
-    Attributes:
-        generation: counts resets; writes of an older generation are dropped.
-        turns: the history, or what of it was asked for, oldest first, frozen to the byte.
-        waiting: messages received and not yet part of a turn, oldest first (overheard ones too).
-        unfinished: turns begun and not ended, oldest first. One that `reset` or `forget` overtook has
-            neither messages nor acts here: nothing is left of it but to end it.
-        bounds: where the window stands.
-        summary: what is remembered of the turns before; "" for nothing.
-        revision: counts how often words were taken out of what the store holds, see `Store.begin_turn`.
-    """
-
-    generation: int
-    turns: tuple[PastTurn, ...]
-    waiting: tuple[Message, ...]
-    unfinished: tuple[UnfinishedTurn, ...]
-    bounds: Bounds = field(default=Bounds(0))
-    summary: str = ""
-    revision: int = field(default=0, compare=False)
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """Those of its turns."""
-        return tuple(line for turn in self.turns for line in turn.lines)
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """What is to be folded into a summary.
-
-    Attributes:
-        generation: that of the conversation.
-        version: that of what is remembered.
-        summary: what is remembered until now.
-        turns: what was said since, oldest first, the pictures without what they show.
-    """
-
-    generation: int
-    version: int
-    summary: str
-    turns: tuple[PastTurn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Forgotten:
-    """What was taken out of the store since it was last asked.
-
-    Attributes:
-        revision: to be given the next time.
-        conversations: addresses of those that lost words.
-        turns: ids of turns under way that answer somebody who was forgotten, or tell of them.
-    """
-
-    revision: int
-    conversations: tuple[str, ...] = ()
-    turns: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A person of whom something is kept.
-
-    Attributes:
-        id: of the author.
-        names: under which they wrote last; empty where none is known.
-        messages: how many of theirs are kept.
-        conversations: in how many they are.
-        memories: how many facts about them.
-        deeds: how often a tool changed something on their behalf.
-    """
-
-    id: str
-    names: tuple[str, ...] = ()
-    messages: int = 0
-    conversations: int = 0
-    memories: int = 0
-    deeds: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
-    """A turn as it is told of later.
-
-    Attributes:
-        began: seconds since the epoch.
-        finish: None while it is under way.
-        cost: in dollars; None where it is not known.
-        people: ids of the authors of the messages that it answered.
-        lines: what it left in the history; empty where that was forgotten.
-    """
-
-    id: int
-    conversation: str
-    persona: str
-    model: str
-    began: float
-    finish: Finish | None
-    steps: int
-    usage: Usage
-    cost: float | None
-    people: tuple[str, ...]
-    lines: tuple[Line, ...]
-    effects: tuple[Effect, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What people chose for one channel of a platform.
-
-    Attributes:
-        personas: names of those who live there, the first speaks unless another is named; empty: the default.
-        model: the name of the model that writes; empty: the default.
-        home: whether every message there is meant for the first persona.
-    """
-
-    personas: tuple[str, ...] = ()
-    model: str = ""
-    home: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """What turns came to, those included that were begun again, which `turns` does not count.
-
-    `cost` holds those whose price is known.
-    """
-
-    turns: int
-    usage: Usage
-    cost: float
-
-
-@dataclass(frozen=True, slots=True)
-class Deed:
-    """What a tool is about to change in the world.
-
-    Attributes:
-        guild: the community that the conversation belongs to; "" for none.
-        turn: in which it is done.
-        persona: who does it.
-        person: id of the author on whose behalf; "" where they were forgotten.
-        arguments: as JSON.
-        approved_by: id of the person who was asked and said yes; "" where nobody was.
-    """
-
-    conversation: str
-    guild: str
-    turn: int
-    persona: str
-    person: str
-    tool: str
-    arguments: str
-    approved_by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """A deed on record.
-
-    Attributes:
-        began: seconds since the epoch.
-        seconds: how long it took; None where that is not known.
-        outcome: None while it is under way, and for good where the process ended in its midst.
-    """
-
-    id: int
-    began: float
-    seconds: float | None
-    outcome: AuditOutcome | None
-    deed: Deed
+from pixi.store.kept import (
+    AuditOutcome,
+    AuditRecord,
+    Deed,
+    Fold,
+    Forgotten,
+    Known,
+    Outcome,
+    Place,
+    SavedConversation,
+    Tally,
+    TurnRecord,
+)
 
 
 class Store(Protocol):

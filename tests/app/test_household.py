@@ -10,7 +10,7 @@ from pixi.channels.channel import Channel
 from pixi.channels.discord.house import House
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, address, hello, house_in, message, persona_file, settings_file
 from tests.servers.scripted_openai import ScriptedOpenAI

@@ -10,7 +10,7 @@ import pytest
 from pixi.app import watching
 from pixi.app.household import Household
 from pixi.app.reload import Reloading, reloading
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer

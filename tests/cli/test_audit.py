@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from pixi.store.kept import Deed
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Deed
 
 ROOT = Path(__file__).parents[2]
 DEED = Deed("discord:1:7:pixi", "discord:1", 3, "Pixi", "11", "ban", '{"who": "[red]mo\x1b[2J"}', "11")

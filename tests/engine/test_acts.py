@@ -3,8 +3,8 @@
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent
 from pixi.core.limits import Limits
+from pixi.store.kept import Effect
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Effect
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
 from tests.engine.scene import Scene, scene

@@ -12,8 +12,8 @@ from pixi.core.errors import ModelError, StoreError
 from pixi.core.events import Failed, TurnEvent
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Message
+from pixi.store.kept import Outcome
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Outcome
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, scene, until

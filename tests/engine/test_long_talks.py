@@ -18,8 +18,8 @@ from pixi.core.message import Author
 from pixi.core.spending import Budgets
 from pixi.engine.conversation import LiveConversation
 from pixi.models.model import Model, Traits
+from pixi.store.kept import Fold, SavedConversation
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Fold, SavedConversation
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted

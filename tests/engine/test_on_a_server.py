@@ -8,8 +8,8 @@ import pytest
 from pixi.core.errors import StoreError
 from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine
-from pixi.store import postgres_connection
-from pixi.store.postgres import PostgresStore
+from pixi.store.postgres import connection as postgres_connection
+from pixi.store.postgres.store import PostgresStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import scene, until
 from tests.servers.postgres import Postgres

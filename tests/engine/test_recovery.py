@@ -13,8 +13,8 @@ from pixi.core.events import Reacted, Sent
 from pixi.core.lines import AssistantLine, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.engine.acts import nonce_of
+from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import AuditOutcome, Deed, Effect
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from tests.engine.scene import Scene, scene, until

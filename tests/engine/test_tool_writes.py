@@ -16,8 +16,8 @@ from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.core.spending import Spent
 from pixi.core.venue import Venue
+from pixi.store.kept import Deed
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Deed
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon

@@ -13,8 +13,8 @@ from pixi.core.errors import StoreOutdated
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
+from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
-from pixi.store.store import Deed
 from tests.store.kinds import in_a_file
 
 ROOM = "discord:1:7:pixi"

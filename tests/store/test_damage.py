@@ -20,10 +20,9 @@ from pixi.core.errors import ConfigError, StoreError
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message
-from pixi.store import damage, schema
-from pixi.store.damage import set_aside_before, suspect
-from pixi.store.salvage import carry_over
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sqlite import SqliteStore, damage, schema
+from pixi.store.sqlite.damage import set_aside_before, suspect
+from pixi.store.sqlite.salvage import carry_over
 
 MO, ROOM = Author("11", "mo"), "discord:1:7:pixi"
 PAGE = 4096
@@ -189,7 +188,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from pixi.core.message import Author, Message
-from pixi.store.salvage import carry_over
+from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():
@@ -272,7 +271,7 @@ async def test_a_file_that_another_process_has_open_is_left_alone(tmp_path: Path
 OPENER = """
 import asyncio, sys
 from pathlib import Path
-from pixi.store.salvage import carry_over
+from pixi.store.sqlite.salvage import carry_over
 from pixi.store.sqlite import SqliteStore
 
 async def main():

@@ -8,10 +8,10 @@ from pathlib import Path
 from pixi.core.deltas import Usage
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
+from pixi.store.kept import UnfinishedTurn
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import UnfinishedTurn
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann")

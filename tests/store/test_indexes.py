@@ -9,8 +9,16 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store import chosen, inbox, journal, people, records, schema, told
-from pixi.store.store import Place
+from pixi.store.kept import Place
+from pixi.store.sqlite import schema
+from pixi.store.statements import (
+    chosen,
+    inbox,
+    journal,
+    people,
+    records,
+    told,
+)
 
 TABLES = ("messages", "turns", "lines", "effects", "pictures", "quotes", "watermarks", "conversations")
 

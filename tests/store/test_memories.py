@@ -11,11 +11,11 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.core.venue import Audience
 from pixi.core.written import SILENCE
-from pixi.store import memories, schema
-from pixi.store.memories import MOST
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sqlite import SqliteStore, schema
+from pixi.store.statements import memories
+from pixi.store.statements.memories import MOST
 from tests.store.kinds import in_a_file
 
 MO, ANN = "11", "12"

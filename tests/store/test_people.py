@@ -19,11 +19,11 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.core.stamps import stamp
 from pixi.core.written import SILENCE
-from pixi.store import people, told
 from pixi.store.database import Cursor, Database
+from pixi.store.kept import Known, SavedConversation, UnfinishedTurn
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Known, SavedConversation, UnfinishedTurn
+from pixi.store.statements import people, told
 from tests.store.kinds import in_a_file
 
 ROOM, DM = "discord:1:7:pixi", "discord:1:8:pixi"

@@ -15,8 +15,7 @@ import pytest
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Failed
 from pixi.core.message import Author, Message
-from pixi.store import schema
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sqlite import SqliteStore, schema
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
 

@@ -12,10 +12,11 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
-from pixi.store import postgres_connection, postgres_session
-from pixi.store.postgres import PostgresStore
-from pixi.store.postgres_address import read_address
-from pixi.store.store import Effect
+from pixi.store.kept import Effect
+from pixi.store.postgres import connection as postgres_connection
+from pixi.store.postgres import session as postgres_session
+from pixi.store.postgres.address import read_address
+from pixi.store.postgres.store import PostgresStore
 from tests.engine.scene import until
 from tests.servers.postgres import Postgres
 from tests.servers.postgres_wire import Cut, Wire, wire_to

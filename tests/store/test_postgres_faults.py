@@ -11,10 +11,10 @@ import pytest
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.message import Author, Message
-from pixi.store import postgres_session
 from pixi.store.opening import open_existing, open_store
-from pixi.store.postgres_address import read_address
-from pixi.store.postgres_faults import store_error
+from pixi.store.postgres import session as postgres_session
+from pixi.store.postgres.address import read_address
+from pixi.store.postgres.faults import store_error
 from tests.servers.postgres import Postgres
 
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)

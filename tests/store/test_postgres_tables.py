@@ -13,9 +13,11 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store import postgres_schema, postgres_session, schema
-from pixi.store.postgres import PostgresStore
-from pixi.store.store import Deed, Place
+from pixi.store.kept import Deed, Place
+from pixi.store.postgres import schema as postgres_schema
+from pixi.store.postgres import session as postgres_session
+from pixi.store.postgres.store import PostgresStore
+from pixi.store.sqlite import schema
 from tests.servers.postgres import Postgres
 
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
@@ -209,11 +211,11 @@ async def test_nothing_of_a_forgotten_person_is_left_in_any_row(
     turn = await store.begin_turn("room", 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "a canary!")
     await store.settle(turn, 0, "done", "9")
+    await store.audit_begin(Deed("room", "", turn, "pixi", mo.id, "ban", "canary"))
     lines = (UserLine("Mo canary: a canary", (picture,)), AssistantLine("[SEND: a canary!]"))
     assert await store.end_turn(turn, lines, "stop", 1, Usage())
     await store.receive(Message("2", "room", ann, "x", 1.0, quoted=(Quoted("1", mo, "a canary"),)))
     await store.remember(Memory(0, "pixi", mo.id, "", "room", "all", "has a canary", 1.0))
-    await store.audit_begin(Deed("room", "", turn, "pixi", mo.id, "ban", "canary"))
     assert tables_with("canary") == [
         *("audit", "effects", "lines", "memories", "messages", "pictures", "quotes")
     ]

@@ -10,7 +10,8 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store.store import Effect, SavedConversation, Store, UnfinishedTurn
+from pixi.store.kept import Effect, SavedConversation, UnfinishedTurn
+from pixi.store.store import Store
 from tests.store.kinds import everywhere
 
 pytestmark = everywhere

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Image, Message
+from pixi.store.kept import Effect, Place, Tally
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
-from pixi.store.store import Effect, Place, Tally
 
 ROOM = "discord:1:7:pixi"
 LINES: tuple[Line, ...] = (UserLine("> hi", (Image("image/png", b"cat"),)), AssistantLine("[SEND: hello]"))

@@ -8,9 +8,9 @@ from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store import retention
+from pixi.store.kept import Deed, Forgotten
 from pixi.store.sql import SqlStore
-from pixi.store.store import Deed, Forgotten
+from pixi.store.statements import retention
 
 MO, ANN = Author("11", "mo"), Author("12", "ann")
 ROOM, OTHER = "discord:1:7:pixi", "discord:1:8:pixi"

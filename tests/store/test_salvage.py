@@ -11,9 +11,10 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store import inbox, journal, schema
-from pixi.store.rows import pack_line
-from pixi.store.salvage import carry_over
+from pixi.store.sqlite import schema
+from pixi.store.sqlite.salvage import carry_over
+from pixi.store.statements import inbox, journal
+from pixi.store.statements.rows import pack_line
 
 ROOM, MO = "discord:1:7:pixi", Author("11", "mo")
 CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")

@@ -14,8 +14,7 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store import schema
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sqlite import SqliteStore, schema
 
 ROOM = "terminal:pixi:mo"
 

@@ -10,9 +10,8 @@ import pytest
 
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.message import Author, Message
-from pixi.store import schema
 from pixi.store.opening import open_existing, open_store
-from pixi.store.sqlite import SqliteStore
+from pixi.store.sqlite import SqliteStore, schema
 
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
 

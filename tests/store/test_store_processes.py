@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 
 from pixi.core.message import Author, Message
+from pixi.store.kept import Effect
 from pixi.store.opening import open_store
-from pixi.store.store import Effect
 
 KILLED = """
 import asyncio, os, signal, sys

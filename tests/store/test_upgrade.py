@@ -10,9 +10,8 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store import schema
-from pixi.store.sqlite import SqliteStore
-from pixi.store.store import Effect, Place, UnfinishedTurn
+from pixi.store.kept import Effect, Place, UnfinishedTurn
+from pixi.store.sqlite import SqliteStore, schema
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann \ud83d", True)

@@ -8,8 +8,8 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.message import Author, Message
 from pixi.core.spending import Payer, Spent, day_of, first_of_month, next_month, spent_on
+from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
-from pixi.store.store import Deed
 
 DAY = 20_500
 MO = Spent(
@@ -115,12 +115,12 @@ async def test_a_person_is_told_what_they_used(store: SqlStore) -> None:
 async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -> None:
     await store.receive(Message("1", "room", Author("11", "mo"), "hi", 1.0))
     turn = await store.begin_turn("room", 0, "pixi", ("1",))
-    await store.end_turn(turn, (), "cancelled", 1, Usage(), spent=[replace(MO, turn=turn)])
-    await store.end_turn(turn, (), "cancelled", 1, Usage(), spent=[replace(DM, turn=turn)])
-    assert (await store.used(DAY, "person", "11")).messages == 2, "also of a turn that was ended before"
     deed = Deed("room", "", turn, "pixi", "11", "ban", "{}")
     await store.audit_begin(deed, spent=[replace(MO, messages=0, writes=1, usage=Usage())])
     assert (await store.used(DAY, "person", "11")).writes == 1
+    await store.end_turn(turn, (), "cancelled", 1, Usage(), spent=[replace(MO, turn=turn)])
+    await store.end_turn(turn, (), "cancelled", 1, Usage(), spent=[replace(DM, turn=turn)])
+    assert (await store.used(DAY, "person", "11")).messages == 2, "also of a turn that was ended before"
 
 
 async def test_what_is_used_after_somebody_was_forgotten_is_nobodys(store: SqlStore) -> None:

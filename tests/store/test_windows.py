@@ -11,8 +11,9 @@ from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store import inbox, journal, schema, windows
 from pixi.store.database import Database
+from pixi.store.sqlite import schema
+from pixi.store.statements import inbox, journal, windows
 from pixi.store.store import Store
 
 ROOM = "discord:1:7:pixi"

@@ -9,7 +9,7 @@ from pixi.channels.discord.rules import Rules
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
-from pixi.store.store import Place, Tally, TurnRecord
+from pixi.store.kept import Place, Tally, TurnRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.house import House
-from pixi.store.store import Place
+from pixi.store.kept import Place
 
 
 def place_of(house: House, bot: int, where: Sequence[int]) -> Place:

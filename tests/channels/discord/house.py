@@ -11,7 +11,7 @@ from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
-from pixi.store.store import Place, Tally, TurnRecord
+from pixi.store.kept import Place, Tally, TurnRecord
 
 
 @dataclass(slots=True)

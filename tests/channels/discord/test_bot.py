@@ -10,7 +10,7 @@ from discord.http import Route
 from pixi.channels.discord import bot, client
 from pixi.channels.discord.bot import Bot, Shards
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server

@@ -11,7 +11,7 @@ from pixi.channels.discord.hearing.catch_up import CatchingUp, Missed
 from pixi.channels.discord.hearing.watermarks import Watermarks
 from pixi.channels.discord.refusals import own_member
 from pixi.core.deltas import Usage
-from pixi.store.store import TurnRecord
+from pixi.store.kept import TurnRecord
 from tests.channels.discord.ears import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Ears, ears
 
 HOUR = 3_600.0

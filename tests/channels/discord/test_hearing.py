@@ -10,7 +10,7 @@ from pixi.channels.discord.hearing.attachments import AttachmentReader
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
-from pixi.store.store import Place, TurnRecord
+from pixi.store.kept import Place, TurnRecord
 from tests.channels.discord.ears import (
     ANA,
     BOT,

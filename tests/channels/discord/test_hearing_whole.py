@@ -14,7 +14,7 @@ from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot, Shards
 from pixi.core.errors import ConfigError
 from pixi.core.message import Author, Message
-from pixi.store.store import Place as Chosen
+from pixi.store.kept import Place as Chosen
 from tests.channels.discord.ears import PERSONAS
 from tests.channels.discord.house import RecordingHouse
 from tests.servers.loopback_discord import Channel, Intent, LoopbackDiscord, Permission

@@ -1,7 +1,7 @@
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.residents import place_of, residents
 from pixi.core.persona import Persona
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from tests.channels.discord.house import RecordingHouse
 
 BOT, THREAD, CHANNEL, GUILD = 1, 30, 20, 10

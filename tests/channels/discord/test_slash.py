@@ -15,7 +15,7 @@ from pixi.channels.discord.slash.words import Words
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage, until
 from tests.servers.loopback_discord import Permission

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from pixi.core.persona import Persona
-from pixi.store.store import Place
+from pixi.store.kept import Place
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.slashing import Stage, stage, until
 from tests.servers.loopback_discord import Fault

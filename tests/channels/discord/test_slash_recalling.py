@@ -12,7 +12,7 @@ import pytest
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
-from pixi.store.store import Effect, Place, TurnRecord
+from pixi.store.kept import Effect, Place, TurnRecord
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.slashing import PERSONAS, Stage, embed, fields, shown, stage, until
 from tests.servers.loopback_discord import Channel, Interaction, Message

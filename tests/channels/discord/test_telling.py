@@ -14,7 +14,7 @@ from pixi.core.deltas import Usage
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.written import written
-from pixi.store.store import Effect, TurnRecord
+from pixi.store.kept import Effect, TurnRecord
 
 WORDS = Words()
 SAY = WORDS.english.say

@@ -15,7 +15,7 @@ from pixi.channels.discord.slash.inert import clipped, inert_line
 from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.permitting import may_govern
 from pixi.channels.discord.slash.words import Words
-from pixi.store.store import Place
+from pixi.store.kept import Place
 
 NEEDS = {
     "reset": discord.Permissions(manage_messages=True),

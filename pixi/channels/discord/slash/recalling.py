@@ -11,7 +11,7 @@ from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.telling import tell_notes, tell_why
 from pixi.channels.discord.slash.words import Words
 from pixi.core.errors import PixiError
-from pixi.store.store import TurnRecord
+from pixi.store.kept import TurnRecord
 
 _TURNS = 30  # in which the latest thoughts are looked for
 _ID = r"(?P<id>\d{1,20})"

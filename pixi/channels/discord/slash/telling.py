@@ -12,7 +12,7 @@ from pixi.channels.discord.speaking.splitting import units
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.written import read_again
-from pixi.store.store import TurnRecord
+from pixi.store.kept import TurnRecord
 
 # An embed may have 6,000 characters: title 256, text 4,096, each of 25 fields 256 and 1,024.
 # What follows comes to less all together, names of fields included.

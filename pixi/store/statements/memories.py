@@ -8,7 +8,7 @@ from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
 from pixi.core.venue import Audience
 from pixi.store.database import Database
-from pixi.store.rows import OVERTAKEN
+from pixi.store.statements.rows import OVERTAKEN
 
 MOST = 200
 """Facts that a persona keeps of one person."""

@@ -8,13 +8,20 @@ from pixi.core.forgetting import Telltale, telling_words, tells_of, without
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
-from pixi.store import memories, pictures, windows
-from pixi.store.auditing import forget_in_audit, forget_words_in_audit
 from pixi.store.database import Database
-from pixi.store.forgotten import touch
-from pixi.store.many import change_many, marks, portions, select_many
-from pixi.store.rows import OVERTAKEN, pack_line, unpack_line, unpack_message, unpack_text, without_quotes
-from pixi.store.usage import forget_in_usage
+from pixi.store.statements import memories, pictures, windows
+from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit
+from pixi.store.statements.forgotten import touch
+from pixi.store.statements.many import change_many, marks, portions, select_many
+from pixi.store.statements.rows import (
+    OVERTAKEN,
+    pack_line,
+    unpack_line,
+    unpack_message,
+    unpack_text,
+    without_quotes,
+)
+from pixi.store.statements.usage import forget_in_usage
 
 _REMEMBERING = frozenset({"remember", "recall", "forget"})  # tools whose results may tell of anybody
 

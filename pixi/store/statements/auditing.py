@@ -7,9 +7,9 @@ from typing import Any
 
 from pixi.core.errors import StoreOutdated
 from pixi.store.database import Database
-from pixi.store.inbox import under
-from pixi.store.rows import OVERTAKEN
-from pixi.store.store import AuditOutcome, AuditRecord, Deed
+from pixi.store.kept import AuditOutcome, AuditRecord, Deed
+from pixi.store.statements.inbox import under
+from pixi.store.statements.rows import OVERTAKEN
 
 _COLUMNS = (
     "id, began, seconds, outcome, conversation, guild, turn, persona, person, tool, arguments, approved_by"

@@ -4,8 +4,8 @@ import asyncio
 from functools import partial
 from typing import Self
 
-from pixi.store.postgres_address import read_address
-from pixi.store.postgres_connection import PostgresConnection, has_tables
+from pixi.store.postgres.address import read_address
+from pixi.store.postgres.connection import PostgresConnection, has_tables
 from pixi.store.sql import SqlStore
 from pixi.store.writer import Writer
 

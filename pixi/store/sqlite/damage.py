@@ -11,10 +11,10 @@ from datetime import datetime
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store import schema
-from pixi.store.faults import Damaged, opening_error
-from pixi.store.salvage import carry_over
-from pixi.store.schema import APPLICATION, connect
+from pixi.store.sqlite import schema
+from pixi.store.sqlite.faults import Damaged, opening_error
+from pixi.store.sqlite.salvage import carry_over
+from pixi.store.sqlite.schema import APPLICATION, connect
 
 Tell = Callable[[str], None]
 

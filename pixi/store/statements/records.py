@@ -1,12 +1,12 @@
 """What is told of turns later: which of them posted a message, the last ones, and what they came to."""
 
 from pixi.core.deltas import Usage
-from pixi.store import pictures
 from pixi.store.database import Database
-from pixi.store.inbox import under
-from pixi.store.journal import effects_of
-from pixi.store.rows import unpack_line
-from pixi.store.store import Tally, TurnRecord
+from pixi.store.kept import Tally, TurnRecord
+from pixi.store.statements import pictures
+from pixi.store.statements.inbox import under
+from pixi.store.statements.journal import effects_of
+from pixi.store.statements.rows import unpack_line
 
 _ANSWERED = "EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
 """True of a turn, and not of an attempt at one that was begun again or put off."""

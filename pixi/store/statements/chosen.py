@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 
 from pixi.store.database import Database
-from pixi.store.inbox import under
-from pixi.store.store import Place
+from pixi.store.kept import Place
+from pixi.store.statements.inbox import under
 
 
 def places(db: Database) -> dict[str, Place]:

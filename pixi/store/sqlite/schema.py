@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.faults import is_busy, later_version, opening_error
+from pixi.store.sqlite.faults import is_busy, later_version, opening_error
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0

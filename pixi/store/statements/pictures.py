@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
-from pixi.store.rows import Row, digests_in
+from pixi.store.statements.rows import Row, digests_in
 
 
 def keep(db: Database, conversation: str, row: Row) -> None:

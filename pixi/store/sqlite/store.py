@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from pixi.store.damage import Tell
 from pixi.store.sql import SqlStore
-from pixi.store.sqlite_connection import SqliteConnection
+from pixi.store.sqlite.connection import SqliteConnection
+from pixi.store.sqlite.damage import Tell
 from pixi.store.writer import Writer
 
 MEMORY = ":memory:"

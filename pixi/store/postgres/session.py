@@ -14,11 +14,11 @@ from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 
 from pixi.core.errors import ConfigError
-from pixi.store.faults import later_version
-from pixi.store.postgres_address import Address
-from pixi.store.postgres_faults import is_not_ready, opening_error
-from pixi.store.postgres_schema import FIRST_VERSION, MIGRATIONS, TABLES
-from pixi.store.schema import APPLICATION
+from pixi.store.postgres.address import Address
+from pixi.store.postgres.faults import is_not_ready, opening_error
+from pixi.store.postgres.schema import FIRST_VERSION, MIGRATIONS, TABLES
+from pixi.store.sqlite.faults import later_version
+from pixi.store.sqlite.schema import APPLICATION
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any
 from pixi.core.deltas import Usage
 from pixi.core.spending import Part, Scope, Spent, date_of
 from pixi.store.database import Database
-from pixi.store.rows import OVERTAKEN
+from pixi.store.statements.rows import OVERTAKEN
 
 _FIGURES = ("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "unpriced", "cost")
 _KEPT_DAYS = 2  # of notices: a clock that was set back may come to an earlier day again

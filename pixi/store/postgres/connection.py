@@ -10,10 +10,10 @@ from uuid import uuid4
 import psycopg
 
 from pixi.core.errors import StoreError
-from pixi.store.postgres_address import Address
-from pixi.store.postgres_faults import is_locked, is_lost, opening_error, store_error
-from pixi.store.postgres_schema import TABLES
-from pixi.store.postgres_session import (
+from pixi.store.postgres.address import Address
+from pixi.store.postgres.faults import is_locked, is_lost, opening_error, store_error
+from pixi.store.postgres.schema import TABLES
+from pixi.store.postgres.session import (
     Session,
     connect,
     end_session,

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pixi.core.message import Message
-from pixi.store import memories, pictures, windows
-from pixi.store.auditing import told_of_audit
 from pixi.store.database import Database
-from pixi.store.many import select_many
-from pixi.store.rows import unpack_line, unpack_message, unpack_text
-from pixi.store.store import Known
-from pixi.store.usage import told_of_usage
+from pixi.store.kept import Known
+from pixi.store.statements import memories, pictures, windows
+from pixi.store.statements.auditing import told_of_audit
+from pixi.store.statements.many import select_many
+from pixi.store.statements.rows import unpack_line, unpack_message, unpack_text
+from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

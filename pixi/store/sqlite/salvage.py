@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
-from pixi.store.rows import digests_in, unpack_line, unpack_message, without_pictures
-from pixi.store.schema import MIGRATIONS
+from pixi.store.sqlite.schema import MIGRATIONS
+from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, without_pictures
 
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from pixi.core.errors import StoreError
-from pixi.store.damage import Tell, identity, open_whole, suspect
-from pixi.store.faults import is_busy, is_damage, store_error
-from pixi.store.schema import empty_wal
+from pixi.store.sqlite.damage import Tell, identity, open_whole, suspect
+from pixi.store.sqlite.faults import is_busy, is_damage, store_error
+from pixi.store.sqlite.schema import empty_wal
 
 T = TypeVar("T")
 

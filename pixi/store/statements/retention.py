@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 
-from pixi.store import pictures, windows
 from pixi.store.database import Database
-from pixi.store.forgotten import touch
-from pixi.store.many import change_many, select_many
+from pixi.store.statements import pictures, windows
+from pixi.store.statements.forgotten import touch
+from pixi.store.statements.many import change_many, select_many
 
 PORTION = 200
 """Messages, turns and deeds at once: some milliseconds."""

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.lines import Line
 from pixi.store.database import Database
-from pixi.store.rows import Fetch, pack_text, unpack_line, unpack_text
-from pixi.store.store import Fold
+from pixi.store.kept import Fold
+from pixi.store.statements.rows import Fetch, pack_text, unpack_line, unpack_text
 
 MOST_LINES = 600
 """That are read at once to be folded into a summary: the latest ones."""

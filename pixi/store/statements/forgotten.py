@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from pixi.store.database import Database
-from pixi.store.rows import OVERTAKEN
-from pixi.store.store import Forgotten
+from pixi.store.kept import Forgotten
+from pixi.store.statements.rows import OVERTAKEN
 
 
 def touch(db: Database, conversations: Iterable[str]) -> None:

@@ -5,7 +5,7 @@ import re
 import psycopg
 
 from pixi.core.errors import ConfigError, StoreError
-from pixi.store.postgres_address import Address
+from pixi.store.postgres.address import Address
 
 _DENIED = "the server does not accept this user and password; mend them in [store] url"
 _NOBODY = "no server answers there; start it, or mend the host and port in [store] url"

@@ -9,13 +9,13 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish
 from pixi.core.lines import Line
-from pixi.store import pictures, windows
-from pixi.store.auditing import changes_of, forget_arguments
 from pixi.store.database import Database
-from pixi.store.forgotten import revision_of, touch
-from pixi.store.many import marks, portions, select_many
-from pixi.store.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
-from pixi.store.store import Effect, Outcome, SavedConversation, UnfinishedTurn
+from pixi.store.kept import Effect, Outcome, SavedConversation, UnfinishedTurn
+from pixi.store.statements import pictures, windows
+from pixi.store.statements.auditing import changes_of, forget_arguments
+from pixi.store.statements.forgotten import revision_of, touch
+from pixi.store.statements.many import marks, portions, select_many
+from pixi.store.statements.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:

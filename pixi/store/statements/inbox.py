@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pixi.core.message import Message, Quoted
-from pixi.store import pictures
 from pixi.store.database import Database
-from pixi.store.rows import as_overheard, pack_message, with_text
+from pixi.store.statements import pictures
+from pixi.store.statements.rows import as_overheard, pack_message, with_text
 
 
 def receive(db: Database, message: Message) -> Message | None:
