@@ -181,7 +181,7 @@ async def test_a_dead_model_is_told_of_in_character_and_the_operator_learns_why(
 async def test_what_cannot_be_put_on_record_is_not_said_and_the_operator_learns_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.store.schema.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("pixi.store.sqlite.schema.LOCK_SECONDS", 0.1)
     gate = asyncio.Event()
     begun: Script = ["[SEND: one]\n", Until(gate), "[SEND: two]"]
     async with scene(tmp_path, begun, "[SEND: three]") as here, here.bot() as house:

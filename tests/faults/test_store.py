@@ -151,7 +151,7 @@ async def test_a_disk_that_is_full_at_any_write(tmp_path: Path, monkeypatch: pyt
 async def test_what_cannot_be_received_is_told_of_where_it_was_said(
     tmp_path: Path, has_words: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("pixi.store.schema.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("pixi.store.sqlite.schema.LOCK_SECONDS", 0.1)
     personas = {"pixi": PERSONA} if has_words else {"edda": EDDA}
     async with (
         on_discord(tmp_path, "[SEND: hello]", personas=personas) as here,
