@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
@@ -15,7 +16,8 @@ from pixi.store.store import Store
 AT_ONCE = 10
 """Conversations that are talked in side by side, each with the whole history."""
 
-_FILLERS = 10
+CONTEXT = 8_192
+"""Tokens of the model that the talks are for: of a long one it is shown the end."""
 
 SAID = "well i was thinking about pancakes and then it got really foggy so we stayed in"
 
@@ -27,12 +29,24 @@ class Talks:
     store: Store
     history: int
     _count: int = 0
-    names: list[str] = field(default_factory=lambda: [f"benchmark:{number}" for number in range(AT_ONCE)])
+    windows: dict[str, Conversation] = field(
+        default_factory=lambda: {
+            f"benchmark:{number}": Conversation(Bounds(CONTEXT)) for number in range(AT_ONCE)
+        }
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """Of all of them."""
+        return list(self.windows)
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.windows))
 
     async def fill(self) -> None:
-        """Write the history, many turns side by side."""
-        turns = self.history // 2 // _FILLERS
-        await asyncio.gather(*(self._turns(name, turns) for name in self.names for _ in range(_FILLERS)))
+        """Write the history."""
+        await asyncio.gather(*(self._turns(name, self.history // 2) for name in self.names))
 
     async def turn(self, conversation: str) -> None:
         """All that is kept of a turn: a question comes, one message answers it."""
@@ -44,14 +58,16 @@ class Talks:
         await store.intend(turn, 1, "send", SAID)
         await store.settle(turn, 1, "done", number)
         lines = (UserLine(f"Sunday 1 March 2026, 10:00\n> {SAID}"), AssistantLine(f"[SEND: {SAID}]"))
-        await store.end_turn(turn, lines, "stop", 1, Usage(500, 400, 30))
+        window = self.windows[conversation]
+        window.append(PastTurn(turn, lines))
+        await store.end_turn(turn, lines, "stop", 1, Usage(500, 400, 30), window=window.news())
 
     async def alone(self, turns: int) -> float:
         """Microseconds that a turn takes where nobody else talks: the median."""
         seconds = []
         for _ in range(turns):
             before = time.perf_counter()
-            await self.turn(self.names[0])
+            await self.turn(self._first)
             seconds.append(time.perf_counter() - before)
         return statistics.median(seconds) * 1e6
 
@@ -64,13 +80,13 @@ class Talks:
     async def stall_of_turns(self, turns: int) -> float:
         """Milliseconds that the loop stands still at most while turns are kept."""
         async with heartbeat() as gaps:
-            await self._turns(self.names[0], turns)
+            await self._turns(self._first, turns)
         return max(gaps) * 1e3
 
     async def stall_of_loading(self) -> float:
         """The same while a conversation is read, as after a restart."""
         async with heartbeat() as gaps:
-            await self.store.load(self.names[0])
+            await self.store.load(self._first, CONTEXT)
         return max(gaps) * 1e3
 
     async def _turns(self, conversation: str, count: int) -> None:
