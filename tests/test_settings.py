@@ -386,7 +386,7 @@ def test_a_mistake_in_a_flag_is_told(tmp_path: Path) -> None:
 
 def test_a_settings_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").mkdir()
-    with pytest.raises(ConfigError, match=r"pixi\.toml is a folder, and a settings file is wanted there: move it away"):
+    with pytest.raises(ConfigError, match=r"pixi\.toml is a folder, and a settings file is wanted"):
         load(environ={}, folder=tmp_path)
     (tmp_path / "broken.toml").symlink_to("nowhere")
     with pytest.raises(ConfigError, match="there is no such file"):

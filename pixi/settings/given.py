@@ -67,7 +67,7 @@ def read_text(path: Path, what: str) -> str:
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file; name {what} that exists.") from None
     except IsADirectoryError:
-        raise ConfigError(f"{path} is a folder, and {what} is wanted there: move it away or rename it.") from None
+        raise ConfigError(f"{path} is a folder, and {what} is wanted there: move it away.") from None
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start + 1} is not UTF-8; save the file with the encoding UTF-8."
