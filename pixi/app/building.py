@@ -22,7 +22,10 @@ from pixi.settings.hidden import secrets_in
 from pixi.settings.pricing import runs_here
 
 if TYPE_CHECKING:
+    from pixi.app.cast import Cast as Personas
     from pixi.app.household import Household
+    from pixi.app.library import Library
+    from pixi.app.model_pool import ModelPool
     from pixi.engine.casting import Cast
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
@@ -115,10 +118,7 @@ async def open_household(
     """
     progress("starting")
     await import_parts(settings.model)
-    from importlib.metadata import version
-
     from pixi.app.cast import read_cast
-    from pixi.app.household import Household
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
     from pixi.app.standstill import telling_of_standstills
@@ -155,17 +155,7 @@ async def open_household(
         _load_addons(settings, addons, engine, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
-        house = Household(
-            settings,
-            cast,
-            models=models,
-            store=store,
-            places=await store.places(),
-            version=version("pixi-persona"),
-            engine=engine,
-            library=library,
-        )
-        house.cast = await house.admit(cast)
+        house = await _house(settings, cast, models=models, store=store, engine=engine, library=library)
         for fault in house.cast.faults:
             report(fault)
         await stack.enter_async_context(engine)
@@ -174,6 +164,34 @@ async def open_household(
         gc.freeze()
         stack.enter_context(telling_of_standstills())
         yield house
+
+
+async def _house(
+    settings: Settings,
+    cast: "Personas",
+    *,
+    models: "ModelPool",
+    store: "Store",
+    engine: "Engine",
+    library: "Library",
+) -> "Household":
+    """The house, with those of the cast who can answer in it."""
+    from importlib.metadata import version
+
+    from pixi.app.household import Household
+
+    house = Household(
+        settings,
+        cast,
+        models=models,
+        store=store,
+        places=await store.places(),
+        version=version("pixi-persona"),
+        engine=engine,
+        library=library,
+    )
+    house.cast = await house.admit(cast)
+    return house
 
 
 def _engine(

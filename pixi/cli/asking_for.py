@@ -1,5 +1,8 @@
-"""Finds the person whom an operator names, by id or by name."""
+"""The store that an operator asks about a person, and the person whom they name, by id or by name."""
 
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
@@ -7,6 +10,30 @@ from pixi.core.errors import PixiError
 if TYPE_CHECKING:
     from pixi.store.kept import Known
     from pixi.store.store import Store
+
+
+@asynccontextmanager
+async def opened(url: str) -> "AsyncIterator[Store]":
+    """The store of a URL, which is closed at the end.
+
+    Raises:
+        ConfigError: it cannot be opened.
+        PixiError: there is none yet.
+    """
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(url, complain)
+    if store is None:
+        raise PixiError("Nothing is kept of anybody: there is no store yet.")
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def complain(line: str) -> None:
+    """Say on standard error what people should know."""
+    print(f"pixi-persona: {line}", file=sys.stderr)
 
 
 async def find_person(store: "Store", name: str) -> "Known":

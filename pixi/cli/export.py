@@ -38,18 +38,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _export(url: str, user: str, output: Path | None) -> int:
-    from pixi.cli.asking_for import find_person
-    from pixi.core.errors import PixiError
-    from pixi.store.opening import open_existing
+    from pixi.cli.asking_for import find_person, opened
 
-    store = await open_existing(url, lambda line: print(f"pixi-persona: {line}", file=sys.stderr))
-    if store is None:
-        raise PixiError("Nothing is kept of anybody: there is no store yet.")
-    try:
+    async with opened(url) as store:
         person = await find_person(store, user)
         kept = await store.export(person.id)
-    finally:
-        await store.close()
     text = json.dumps(kept, ensure_ascii=output is None, indent=2)
     if output is None:
         print(text)

@@ -44,22 +44,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
-    from pixi.cli.asking_for import counted, find_person
-    from pixi.core.errors import PixiError
-    from pixi.store.opening import open_existing
+    from pixi.cli.asking_for import counted, find_person, opened
 
-    store = await open_existing(settings.store.url, _complain)
-    if store is None:
-        raise PixiError("Nothing is kept of anybody: there is no store yet.")
-    try:
+    async with opened(settings.store.url) as store:
         person = await find_person(store, user)
         print(_told(person))
         if not sure and not _asked():
             print("Nothing was forgotten.")
             return FAILED
         changed = await store.forget(person.id)
-    finally:
-        await store.close()
     print(f"Forgotten. Changed: {counted(len(changed), 'conversation')}.")
     _forget_beside(settings, person.id)
     return FINE
@@ -93,6 +86,7 @@ def _asked() -> bool:
 def _forget_beside(settings: "Settings", person: str) -> None:
     """What does not stand in the store: lines typed at this terminal, and files that were set aside."""
     from pixi.channels.terminal import sits_at_terminal
+    from pixi.cli.asking_for import complain
     from pixi.cli.state import forget_typed
     from pixi.store.opening import file_of, is_postgres
     from pixi.store.sqlite.damage import set_aside_before
@@ -101,8 +95,4 @@ def _forget_beside(settings: "Settings", person: str) -> None:
         forget_typed()
     path = None if is_postgres(settings.store.url) else file_of(settings.store.url)
     for file in () if path is None else set_aside_before(path):
-        _complain(f"{file} was set aside because it is damaged, and may hold words of theirs: delete it.")
-
-
-def _complain(line: str) -> None:
-    print(f"pixi-persona: {line}", file=sys.stderr)
+        complain(f"{file} was set aside because it is damaged, and may hold words of theirs: delete it.")

@@ -163,7 +163,7 @@ class ReadingProcess:
             if await self._receive(deadline) == [Ready()]:
                 return
         except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, _Nonsense):
-            pass
+            pass  # however it failed, the mend is the same
         raise ConfigError(
             "Documents cannot be read: the process that reads them does not start.\n"
             f"Install pixi-persona anew, or free memory: it may use {self._limits.megabytes} MiB."
