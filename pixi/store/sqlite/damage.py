@@ -21,6 +21,9 @@ Tell = Callable[[str], None]
 LOOK_SECONDS = 0.5
 """How long a start may look whether a file is whole that was not closed as it should be."""
 
+IN_USE_SECONDS = 2.0
+"""How long a damaged file is waited for that another process has open: others that start only look."""
+
 _SHARED_LOCK = 0x40000002, 510
 """The bytes that SQLite locks, from where and how many, for as long as somebody has a file open."""
 
@@ -212,24 +215,30 @@ def _exchange(path: Path, new: Path, aside: Path) -> None:
 
 
 def _in_use_by_nobody(path: Path) -> None:
-    """See that no process has the file open.
+    """See that no process has the file open, or wait until it has let go.
 
     Raises:
-        ConfigError: one has.
+        ConfigError: one keeps it open.
     """
     if sys.platform == "win32":
         return  # a file that is open cannot be moved there
     import fcntl
 
+    deadline = time.monotonic() + IN_USE_SECONDS
+    start, length = _SHARED_LOCK
     with path.open("r+b") as file:
-        try:
-            start, length = _SHARED_LOCK
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
-        except OSError:
-            raise ConfigError(
-                f"The store {path} is damaged, and another process has it open: stop that one and start "
-                "again; then it is set aside, and what can be read is carried over."
-            ) from None
+        while True:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise ConfigError(
+                        f"The store {path} is damaged, and another process has it open: stop that one and "
+                        "start again; then it is set aside, and what can be read is carried over."
+                    ) from None
+                time.sleep(0.02)
+            else:
+                return
 
 
 @contextmanager
