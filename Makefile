@@ -6,7 +6,8 @@ ARGS ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
 MINUTES ?= 60
-EXTRAS ?= local,speed,docs,embeddings,postgres
+NPM_SERVERS := @modelcontextprotocol/server-everything
+EXTRAS ?= local,speed,docs,embeddings,postgres,mcp,web
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -101,4 +102,8 @@ $(READY_TO_RUN): | $(PY)
 
 $(READY_TO_DEVELOP): $(READY_TO_RUN)
 	@{ echo 'Installing what development needs ...'; \
-	$(PIP) install --group dev && touch $@; } >&2
+	$(PIP) install --editable '.[anthropic,gemini]' --group dev && \
+	if command -v npm >/dev/null; then \
+		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm $(NPM_SERVERS) || \
+		echo 'npm could not install $(NPM_SERVERS): the tests that need it are left out.'; \
+	fi && touch $@; } >&2

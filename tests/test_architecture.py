@@ -22,6 +22,8 @@ FLOORS = {
     "testing": 3,
     "models": 2,
     "knowledge": 2,
+    "mcp": 2,
+    "web": 2,
     "store": 2,
     "personas": 2,
     "core": 1,

@@ -211,6 +211,38 @@ def test_the_page_about_it_says_what_is_taken(tmp_path: Path) -> None:
     assert told == set(known_keys()["model"])
 
 
+def test_what_a_server_speaks_goes_along_with_its_address(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, MAIN + 'api = "responses"\n' + LIST + OTHERS.partition("[models.same]")[2])
+    assert [each.api for each in settings.model.fallback] == ["responses", "auto", "responses"]
+    fast, far = settings.models["fast"], settings.models["far"]
+    assert (fast.api, far.api, settings.helper_model.api) == ("responses", "auto", "responses")
+    assert [each.api for each in far.fallback] == ["auto", "auto"]
+
+
+@pytest.mark.parametrize(
+    ("toml", "key"),
+    [
+        ('name = "c"\napi = "anthropic"\n', "own-canary-1"),
+        ('name = "c"\nbase_url = "https://api.anthropic.com/v1"\n', "own-canary-1"),
+        ('name = "c"\napi = "anthropic"\napi_key = "set-canary-2"\n', "set-canary-2"),
+        ('name = "c"\napi = "chat"\n', "openai-canary-3"),
+        ('name = "c"\nbase_url = "https://models.example/v1"\n', "openai-canary-3"),
+        ('name = "c"\napi = "gemini"\n', None),
+        ('name = "c"\napi = "gemini"\nbase_url = "https://models.example"\n', "openai-canary-3"),
+    ],
+)
+def test_a_provider_with_a_variable_of_its_own_is_sent_that_key(
+    tmp_path: Path, toml: str, key: str | None
+) -> None:
+    settings = loaded(
+        tmp_path, f"[model]\n{toml}", OPENAI_API_KEY="openai-canary-3", ANTHROPIC_API_KEY="own-canary-1\n"
+    )
+    assert settings.model.api_key == (None if key is None else Secret(key))
+    assert settings.helper_model.api_key == settings.model.api_key
+    if key:
+        assert key in secrets_in(settings)
+
+
 def test_no_mistake_shows_a_key(tmp_path: Path) -> None:
     for toml in ('api_key = "canary canary"', "api_key = 1234567", 'fallback = "canary"', 'nmae = "canary"'):
         told = fault(tmp_path, f'[[model.fallback]]\nname = "b"\n{toml}\n')

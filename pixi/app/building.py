@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixi.app.doors import modules_of, wants_native
 from pixi.app.models import open_model
 from pixi.app.upkeep import upkeep
 from pixi.core.errors import ModelError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pixi.app.household import Household
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool
+    from pixi.app.reach import Reach
     from pixi.engine.casting import Cast
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
@@ -69,8 +71,10 @@ async def open_engine(
         PixiError: a part cannot be opened.
     """
     progress("starting")
-    await import_parts(settings.model)
+    await import_parts(settings.model, native=wants_native(settings))
     from pixi.app.library import Library
+    from pixi.app.reach import Reach
+    from pixi.app.reach.part import Grounds
     from pixi.engine.stage import Role
     from pixi.store.opening import open_store
 
@@ -78,7 +82,8 @@ async def open_engine(
         store = await open_store(settings.store.url, report)
         stack.push_async_callback(store.close)
         breakers = Breakers()
-        model = await open_model(settings.model, settings.limits.seconds, progress, breakers, remark)
+        native, seconds = wants_native(settings), settings.limits.seconds
+        model = await open_model(settings.model, seconds, progress, breakers, remark, native=native)
         stack.push_async_callback(model.close)
         library = Library(settings, model, follow=True, progress=progress, breakers=breakers)
         library.check(persona)
@@ -92,6 +97,9 @@ async def open_engine(
             await _load_memory(store, engine)
         await library.want(persona.databases)
         library.register(engine.addon)
+        reach = Reach(Grounds(engine, library, report))
+        stack.push_async_callback(reach.close)
+        await reach.go_by(settings, tools=not model.traits.small)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days))
         progress("")
@@ -117,10 +125,12 @@ async def open_household(
         PixiError: a part cannot be opened.
     """
     progress("starting")
-    await import_parts(settings.model)
+    await import_parts(settings.model, native=wants_native(settings))
     from pixi.app.cast import read_cast
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
+    from pixi.app.reach import Reach
+    from pixi.app.reach.part import Grounds
     from pixi.app.standstill import telling_of_standstills
     from pixi.app.turn_log import log_turn
     from pixi.engine.stage import Role
@@ -131,7 +141,8 @@ async def open_household(
         store = await open_store(settings.store.url, report)
         stack.push_async_callback(store.close)
         breakers = Breakers()
-        models = ModelPool(chosen_models(settings), settings.limits.seconds, progress, breakers)
+        native, seconds = wants_native(settings), settings.limits.seconds
+        models = ModelPool(chosen_models(settings), seconds, progress, breakers, native=native)
         stack.push_async_callback(models.close)
         await models.open_default()
 
@@ -155,7 +166,12 @@ async def open_household(
         _load_addons(settings, addons, engine, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
-        house = await _house(settings, cast, models=models, store=store, engine=engine, library=library)
+        reach = Reach(Grounds(engine, library, report))
+        stack.push_async_callback(reach.close)
+        await reach.go_by(settings)
+        house = await _house(
+            settings, cast, models=models, store=store, engine=engine, library=library, reach=reach
+        )
         for fault in house.cast.faults:
             report(fault)
         await stack.enter_async_context(engine)
@@ -174,6 +190,7 @@ async def _house(
     store: "Store",
     engine: "Engine",
     library: "Library",
+    reach: "Reach",
 ) -> "Household":
     """The house, with those of the cast who can answer in it."""
     from importlib.metadata import version
@@ -189,6 +206,7 @@ async def _house(
         version=version("pixi-persona"),
         engine=engine,
         library=library,
+        reach=reach,
     )
     house.cast = await house.admit(cast)
     return house
@@ -267,8 +285,8 @@ async def _beside(work: Coroutine[None, None, None], *, first: bool) -> AsyncGen
         await asyncio.wait([task])
 
 
-async def import_parts(model: ModelSettings) -> None:
+async def import_parts(model: ModelSettings, *, native: bool = False) -> None:
     """Import what is heavy in a thread: somebody may be typing already."""
-    door = "pixi.models.llama" if runs_here(model) else "pixi.models.openai_chat"
-    for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door):
+    door = ("pixi.models.llama",) if runs_here(model) else modules_of(model, native=native)
+    for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", *door):
         await asyncio.to_thread(importlib.import_module, part)

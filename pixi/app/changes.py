@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from pixi.core.persona import Persona
-from pixi.settings import EmbeddingSettings, Settings
+from pixi.settings import EmbeddingSettings, GifSettings, Settings
 
 NEED_RESTART = frozenset(
     {
@@ -13,9 +13,11 @@ NEED_RESTART = frozenset(
         "databases.names",
         "discord.api_url",
         "discord.slash",
+        "discord.stickers",
         "discord.token",
         "embedding_model",
         *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
+        *(f"gifs.{field.name}" for field in dataclasses.fields(GifSettings)),
         "store.url",
     },
 )

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pixi.app.cast import Cast, fitting
+from pixi.app.doors import wants_native
 from pixi.app.library import Library
 from pixi.app.model_pool import ModelPool, chosen_models
+from pixi.app.reach import Reach
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import Status
@@ -38,6 +40,7 @@ class Household:
         version: of Pixi.
         engine: answers.
         library: holds the databases that personas name.
+        reach: what they can reach beyond the chat.
 
     Attributes:
         engine: see above.
@@ -55,9 +58,11 @@ class Household:
         version: str,
         engine: Engine,
         library: Library,
+        reach: Reach,
     ) -> None:
         self.engine = engine
         self._library = library
+        self._reach = reach
         self._settings = settings
         self.cast = cast
         self._models = models
@@ -98,8 +103,14 @@ class Household:
     def role(self, conversation: str) -> Role:
         """Who speaks in a conversation, and on which model.
 
-        A persona that is on the shelf no more is stood in for by the default one.
+        A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
+        its name stands last in the address, and the default model speaks.
         """
+        if not conversation.startswith(_EVERYWHERE):
+            name = conversation.split(":", 2)[-1]
+            return Role(
+                self.cast.personas.get(name) or self.cast.personas[self.cast.default], self._models.default
+            )
         address = parse_address(conversation)
         persona = self.cast.personas.get(address.persona) or self.cast.personas[self.cast.default]
         return Role(persona, self._models.get(self._place_of(address).model))
@@ -122,6 +133,15 @@ class Household:
 
         return fitting(cast, check, before)
 
+    async def extend(self, settings: Settings) -> None:
+        """Reach what new settings want reached, so that personas can name it.
+
+        Raises:
+            ConfigError: they cannot hold.
+        """
+        self.engine.tools.mask.learn(secrets_in(settings))
+        await self._reach.go_by(settings)
+
     async def change(self, settings: Settings, cast: Cast) -> None:
         """Go by new settings and personas from now on; turns under way end as they began.
 
@@ -129,11 +149,11 @@ class Household:
             PixiError: a model that is to answer or to read cannot be opened. Then everything stays as it was.
         """
         before = self._settings
-        await self._models.exchange(chosen_models(settings), settings.limits.seconds)
+        await self._exchange_models(settings)
         try:
             await self._library.change(settings, self._models.default)
         except PixiError:
-            await self._models.exchange(chosen_models(before), before.limits.seconds)
+            await self._exchange_models(before)
             raise
         self._settings, self.cast = settings, cast
         self.engine.tools.mask.learn(secrets_in(settings))
@@ -144,6 +164,10 @@ class Household:
         conduct.summarize = settings.history.summarize
         conduct.summary_tokens = settings.history.summary_tokens
         conduct.finish_seconds = settings.discord.catch_up_minutes * 60
+
+    async def _exchange_models(self, settings: Settings) -> None:
+        native = wants_native(settings)
+        await self._models.exchange(chosen_models(settings), settings.limits.seconds, native=native)
 
     # Talking.
 
@@ -225,6 +249,7 @@ class Household:
             month=bill.month,
             month_dollars=bill.month_dollars,
             shares=await self.engine.shares(payer),
+            searches=bill.searches,
         )
 
     async def watermarks(self) -> dict[str, int]:

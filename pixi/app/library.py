@@ -140,6 +140,19 @@ class Library:
                 knowledge_of(database, self.agent, self._shelved[name].tool)(addon)
                 self._registered.add(name)
 
+    async def reader(self) -> "RetrievalAgent":
+        """Who reads out what is too long for the model that answers; opened when it is first wanted.
+
+        Raises:
+            PixiError: the model that is to read cannot be opened.
+        """
+        async with self._opening:
+            if self._agent is None:
+                await asyncio.to_thread(importlib.import_module, "pixi.knowledge.retrieval")
+                await self._open_agent()
+            assert self._agent is not None
+            return self._agent
+
     async def helper(self) -> "Model":
         """The model that reads what is too long for the one that answers; opened when it is first wanted.
 

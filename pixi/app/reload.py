@@ -46,6 +46,8 @@ class Reloading:
             settings = await asyncio.to_thread(self._read)
             if settings.origin is None and house.settings.origin is not None:
                 raise ConfigError(f"{house.settings.origin} is gone; put it back.")
+            if settings != house.settings:
+                await house.extend(settings)
             cast = await asyncio.to_thread(read_cast, settings, house.cast)
             cast = await house.admit(cast, house.cast)
             before, there = house.settings, house.cast

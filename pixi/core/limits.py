@@ -13,6 +13,7 @@ class Limits:
         reactions: reactions put.
         argument_characters: length of one argument.
         reply_characters: length of one raw reply of the model.
+        tools: how many the model is offered; where a persona has more, those that the talk is about.
         tool_steps: rounds in which tools may be called; after them comes one round without tools.
         tool_calls: calls carried out in one such round, side by side; the others are answered with an error.
         tool_seconds: how long one tool may take.
@@ -26,6 +27,7 @@ class Limits:
     reactions: int = 5
     argument_characters: int = 4_000
     reply_characters: int = 40_000
+    tools: int = 40
     tool_steps: int = 6
     tool_calls: int = 16
     tool_seconds: float = 20.0

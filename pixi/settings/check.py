@@ -5,18 +5,23 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.settings.given import MODELS, PRICES, Given
+from pixi.settings.given import MODELS, NAMED, PRICES, Given
 from pixi.settings.sections import (
     DEFAULT_MODEL,
     DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
+    GifSettings,
     HistorySettings,
     LimitSettings,
+    McpSettings,
     ModelSettings,
     PersonaSettings,
     ReplySettings,
     StoreSettings,
+    WebPagesSettings,
+    WebSearchSettings,
+    WikiSettings,
 )
 
 SECTIONS: Mapping[str, type] = {
@@ -30,8 +35,20 @@ SECTIONS: Mapping[str, type] = {
     "store": StoreSettings,
     "discord": DiscordSettings,
     "limits": LimitSettings,
+    "mcp": McpSettings,
+    "web_search": WebSearchSettings,
+    "web_pages": WebPagesSettings,
+    "wiki": WikiSettings,
+    "gifs": GifSettings,
 }
-"""All but `[models.NAME]`, of which there can be any number, and `[prices]`, whose keys are models' names."""
+"""All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
+Those of `NAMED` stand here with the keys that each of them has."""
+
+_ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES)),)
+_EXAMPLES = {MODELS: "each further model", "mcp": "each MCP server", "wiki": "each wiki"}
+
+_FROM_THE_FILE = ("command", "args", "folder")
+"""Of `[mcp.NAME]`: who can set a variable must not choose what is run."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
@@ -44,13 +61,18 @@ def known_keys() -> dict[str, list[str]]:
 def usual_key(key: str) -> str:
     """The key that another follows: `model.name` for `models.fast.name` and for `model.fallback.name`."""
     section, _, name = key.partition(".")
-    usual = f"model.{name.partition('.')[2]}" if section == MODELS else key
+    usual = f"{_kind(section)}.{name.partition('.')[2]}" if section in NAMED else key
     return usual.replace(".fallback.", ".", 1)
 
 
 def is_section(key: str) -> bool:
     """Whether it names a section rather than a value."""
-    return key in (*SECTIONS, MODELS, PRICES) or (key.startswith(f"{MODELS}.") and key.count(".") == 1)
+    return key in _ALL or (key.partition(".")[0] in NAMED and key.count(".") == 1)
+
+
+def _kind(named: str) -> str:
+    """The section whose keys one of `NAMED` has."""
+    return "model" if named == MODELS else named
 
 
 def check_key(given: Given) -> None:
@@ -62,14 +84,12 @@ def check_key(given: Given) -> None:
     section, dot, key = given.key.partition(".")
     if not dot:
         _check_top_level(given)
-    elif section == MODELS:
-        _check_named_model(given, *key.partition("."))
+    elif section in NAMED:
+        _check_named(given, section, *key.partition("."))
     elif section == PRICES:
         pass  # any name is a model's
     elif section not in SECTIONS:
-        raise ConfigError(
-            f"{given.place}: there is no section [{section}]{nearest(section, (*SECTIONS, MODELS, PRICES))}"
-        )
+        raise ConfigError(f"{given.place}: there is no section [{section}]{nearest(section, _ALL)}")
     else:
         _check_in(section, section, key, given)
 
@@ -86,30 +106,39 @@ def check_in(section: str, title: str, key: str, place: str) -> None:
     """
     keys = known_keys()
     if key not in keys[section]:
-        homes = [f"[{name}]" for name in keys if key in keys[name]]
+        homes = [_title(name) for name in keys if key in keys[name]]
         mend = f"; it belongs in {homes[0]}." if homes else nearest(key, keys[section])
         raise ConfigError(f"{place}: {title} has no key {key!r}{mend}")
 
 
-def _check_named_model(given: Given, name: str, dot: str, key: str) -> None:
+def _title(section: str) -> str:
+    return f"[{section}.NAME]" if section in NAMED else f"[{section}]"
+
+
+def _check_named(given: Given, section: str, name: str, dot: str, key: str) -> None:
     if not dot:
-        if given.value == {}:  # a section without keys: the same as [model]
-            _check_name(given, name)
+        if given.value == {}:  # a section without keys: the same as [model], or all defaults
+            _check_name(given, section, name)
             return
         raise ConfigError(
-            f"{given.place}: each further model is a section: write [models.NAME] and its keys."
+            f"{given.place}: {_EXAMPLES[section]} is a section: write [{section}.NAME] and its keys."
         )
-    _check_name(given, name)
-    _check_in("model", f"{MODELS}.{name}", key, given)
+    _check_name(given, section, name)
+    _check_in(_kind(section), f"{section}.{name}", key, given)
+    if section == "mcp" and key in _FROM_THE_FILE and given.text:
+        raise ConfigError(
+            f"{given.place}: what a server runs is taken from the settings file alone; write {key} there, "
+            f"under [mcp.{name}]."
+        )
 
 
-def _check_name(given: Given, name: str) -> None:
+def _check_name(given: Given, section: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{given.place}: [{MODELS}.{name[:40]}] cannot be chosen by that name; "
+            f"{given.place}: [{section}.{name[:40]}] cannot be chosen by that name; "
             "it must be small letters, digits, - and _."
         )
-    if name == DEFAULT_MODEL:
+    if section == MODELS and name == DEFAULT_MODEL:
         raise ConfigError(
             f"{given.place}: the model called {name!r} is [model] itself; name this one otherwise."
         )
@@ -118,13 +147,13 @@ def _check_name(given: Given, name: str) -> None:
 def _check_top_level(given: Given) -> None:
     if given.key == "addons":
         return
-    if given.key in (*SECTIONS, MODELS, PRICES):
+    if given.key in _ALL:
         if given.value != {}:
-            title = f"{MODELS}.NAME" if given.key == MODELS else given.key
-            raise ConfigError(f"{given.place}: {given.key} is a section; write [{title}] and its keys below.")
+            title = _title(given.key)
+            raise ConfigError(f"{given.place}: {given.key} is a section; write {title} and its keys below.")
         return
-    homes = [f"[{name}]" for name, keys in known_keys().items() if given.key in keys]
-    known = ["addons", *SECTIONS, MODELS, PRICES]
+    homes = [_title(name) for name, keys in known_keys().items() if given.key in keys]
+    known = ["addons", *_ALL]
     mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, known)
     raise ConfigError(f"{given.place}: there is no setting {given.key!r}{mend}")
 

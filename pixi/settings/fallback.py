@@ -9,6 +9,7 @@ from typing import Any
 from pixi.core.errors import ConfigError
 from pixi.settings.check import check_in, usual_key
 from pixi.settings.given import Given
+from pixi.settings.own_keys import server_of
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings
 from pixi.settings.values import value_of
@@ -60,17 +61,29 @@ def with_fallback(
     )
 
 
-def address_for(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> dict[str, Any]:
-    """Server and key of a section that says little of them. One server's key is never sent to another."""
+def address_for(
+    own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None, api: str = "auto"
+) -> dict[str, Any]:
+    """Server and key of a section that says little of them, and speaks `api`.
+
+    One server's key is never sent to another.
+    """
     base_url = own.get("base_url", main.base_url)
-    if base_url == main.base_url:
+    if server_of(base_url, api) == server_of(main.base_url, main.api):
         return {"base_url": base_url, "api_key": main.api_key}
     return {"base_url": base_url, "api_key": ambient_key if base_url == ModelSettings().base_url else None}
 
 
+def server_for(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> dict[str, Any]:
+    """Server, key and what that server speaks, of a model that says little of them."""
+    stays = own.get("base_url", main.base_url) == main.base_url
+    api = own.get("api", main.api if stays else ModelSettings().api)
+    return {**address_for(own, main, ambient_key, api), "api": api}
+
+
 def _stand_in(own: Mapping[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
     patience = {key: getattr(main, key) for key in _PATIENCE}
-    return ModelSettings(**{"name": "", **address_for(own, main, ambient_key), **patience, **own})
+    return ModelSettings(**{"name": "", **server_for(own, main, ambient_key), **patience, **own})
 
 
 def _unpacked(given: Given) -> object:

@@ -13,6 +13,9 @@ FILE_NAME = "pixi.toml"
 MODELS = "models"
 """The one section whose keys are sections again: `[models.NAME]`."""
 
+NAMED = (MODELS, "mcp", "wiki")
+"""Sections of which there can be any number, each with a name of its own: `[mcp.NAME]`."""
+
 PRICES = "prices"
 """The section whose keys are names of models, whatever they are."""
 
@@ -110,7 +113,7 @@ def from_file(path: Path) -> Iterator[Given]:
         return Given(key, value, source=str(path), place=places.get(key, str(path)), inner=inner)
 
     for name, table in tables.items():
-        for key, value in _opened(name, table, depth=2 if name == MODELS else 1):
+        for key, value in _opened(name, table, depth=2 if name in NAMED else 1):
             yield given(key, value)
 
 
@@ -185,7 +188,8 @@ def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
 
 
 def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[str]]) -> Iterator[Given]:
-    """The settings under `PIXI_SECTION__KEY` and `PIXI_MODELS__NAME__KEY`, and `PIXI_ADDONS`.
+    """The settings under `PIXI_SECTION__KEY`, `PIXI_MODELS__NAME__KEY` (and as that for all of `NAMED`), and
+    `PIXI_ADDONS`.
 
     Args:
         variables: those that are set.
@@ -205,7 +209,7 @@ def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[s
             raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
         if name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
             key = name.removeprefix("PIXI_").lower()
-            key = key.replace("__", ".", 2 if key.startswith(f"{MODELS}__") else 1)
+            key = key.replace("__", ".", 2 if key.partition("__")[0] in NAMED else 1)
             yield Given(key, variable.value, source=name, place=variable.place, text=True)
 
 

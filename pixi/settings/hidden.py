@@ -17,6 +17,9 @@ _PARAMETER = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
 _TELLS = re.compile(r"pass(word|wd)?|secret|token|api.?key|authorization|credential", re.IGNORECASE)
 """Names of fields and parameters whose values are nobody's business."""
 
+_SCHEME = re.compile(r"(?:basic|bearer|token) +(?=\S)", re.IGNORECASE)
+"""What stands before the secret itself in a header that lets somebody in."""
+
 _NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
 
 
@@ -42,6 +45,8 @@ def secrets_in(settings: object) -> frozenset[str]:
 def _walk(value: object) -> Iterator[str]:
     if isinstance(value, Secret):
         yield value.reveal()
+        if scheme := _SCHEME.match(value.reveal()):
+            yield value.reveal()[scheme.end() :]
     elif isinstance(value, str):
         yield from _passwords(value)
     elif isinstance(value, Mapping):

@@ -9,21 +9,28 @@ from typing import Any
 from pixi.core.errors import ConfigError
 from pixi.settings import given as sources
 from pixi.settings.check import check_key, is_section, known_keys
-from pixi.settings.fallback import address_for, is_list_of_models, tables_of, with_fallback
+from pixi.settings.fallback import address_for, is_list_of_models, server_for, tables_of, with_fallback
 from pixi.settings.given import MODELS, Given
+from pixi.settings.own_keys import with_own_keys
 from pixi.settings.pricing import priced
+from pixi.settings.searching import check_search
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
     DatabaseSettings,
     DiscordSettings,
     EmbeddingSettings,
+    GifSettings,
     HistorySettings,
     LimitSettings,
+    McpSettings,
     ModelSettings,
     PersonaSettings,
     ReplySettings,
     Settings,
     StoreSettings,
+    WebPagesSettings,
+    WebSearchSettings,
+    WikiSettings,
 )
 from pixi.settings.values import value_of
 
@@ -47,7 +54,8 @@ def load(
     with one of them it takes only address and key from `[model]`, and the key only where the address is
     the same. Each `[models.NAME]` does as `[helper_model]`. `[embedding_model]` takes address and key alike.
     So does each table of `[[model.fallback]]`, `[[models.NAME.fallback]]` and `[[helper_model.fallback]]`
-    from the section that it stands by.
+    from the section that it stands by. `api` goes along with the address. Anthropic and Gemini have keys of
+    their own, `ANTHROPIC_API_KEY` and `GEMINI_API_KEY`.
 
     Args:
         config: the settings file; None: `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
@@ -76,7 +84,9 @@ def load(
         if not is_section(key)
     }
     key = ambient.get("model.api_key")
-    return _built(values, winners, path, folder, None if key is None else value_of(key, folder))
+    ambient_key = None if key is None else value_of(key, folder)
+    settings = _built(values, winners, path, folder, ambient_key)
+    return with_own_keys(settings, variables, ambient_key)
 
 
 def _built(
@@ -90,6 +100,12 @@ def _built(
         prefix = f"{name}."
         return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
 
+    def names(kind: str) -> list[str]:
+        return list(dict.fromkeys(key.split(".")[1] for key in values if key.startswith(f"{kind}.")))
+
+    def titles(kind: str) -> list[str]:  # those without keys too
+        return list(dict.fromkeys(key.split(".")[1] for key in origins if key.startswith(f"{kind}.")))
+
     model = section("model")
     address = origins.get("model.base_url")
     if "name" not in model and address is not None and address.source not in sources.WELL_KNOWN:
@@ -100,10 +116,7 @@ def _built(
     databases = {"folder": folder / DatabaseSettings().folder, **section("databases")}
     settings = Settings(
         model=main,
-        models={
-            name: _helper(section(f"{MODELS}.{name}"), main, ambient_key)
-            for name in dict.fromkeys(key.split(".")[1] for key in values if key.startswith(f"{MODELS}."))
-        },
+        models={name: _helper(section(f"{MODELS}.{name}"), main, ambient_key) for name in names(MODELS)},
         helper_model=_helper(section("helper_model"), main, ambient_key),
         embedding_model=_embedding(section("embedding_model"), main, ambient_key, origins),
         persona=PersonaSettings(**persona),
@@ -114,10 +127,16 @@ def _built(
         discord=DiscordSettings(**section("discord")),
         limits=LimitSettings(**section("limits")),
         prices=section(sources.PRICES),
+        mcp={name: McpSettings(**section(f"mcp.{name}")) for name in titles("mcp")},
+        web_search=WebSearchSettings(**section("web_search")),
+        web_pages=WebPagesSettings(**section("web_pages")),
+        wiki={name: WikiSettings(**section(f"wiki.{name}")) for name in titles("wiki")},
+        gifs=GifSettings(**{"folder": folder / GifSettings().folder, **section("gifs")}),
         addons=values.get("addons", ()),
         origin=path,
         sources={key: origins[key].source for key in values},
     )
+    check_search(settings, origins)
     stop = origins.get("limits.month_dollars")
     return priced(settings, None if stop is None else stop.place)
 
@@ -125,9 +144,9 @@ def _built(
 def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
     fallback = own.pop("fallback", None)
     if "name" not in own and "base_url" not in own:
-        helper = dataclasses.replace(main, **own)
+        helper = dataclasses.replace(main, **{**server_for(own, main, ambient_key), **own})
     else:
-        helper = ModelSettings(**{"name": "", **address_for(own, main, ambient_key), **own})
+        helper = ModelSettings(**{"name": "", **server_for(own, main, ambient_key), **own})
     return with_fallback(helper, fallback, ambient_key)
 
 

@@ -18,6 +18,7 @@ _LIMITS: Mapping[str, Bounds] = (
         "reactions": (0, 1_000),
         "argument_characters": (1, 1_000_000),
         "reply_characters": (1, 10_000_000),
+        "tools": (1, 1_000),
         "tool_steps": (0, 1_000),
         "tool_calls": (1, 1_000),
         "tool_seconds": (0.01, 3_600),
@@ -53,6 +54,9 @@ RANGES: Mapping[str, Bounds] = {
         "store": {"keep_days": (1, 36_500)},  # a hundred years
         "limits": _LIMITS,
         "discord": _DISCORD,
+        "mcp": {"seconds": (0.1, 3_600)},
+        "web_search": {"results": (1, 20), "price": (0, 100)},
+        "web_pages": {"megabytes": (0.1, 100), "characters": (500, 1_000_000), "seconds": (0.5, 600)},
     }.items()
     for key, bounds in numbers.items()
 }

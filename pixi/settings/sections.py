@@ -14,6 +14,7 @@ from pixi.settings.secret import Secret
 
 ToolForm = Literal["auto", "native", "text", "off"]
 GrammarForm = Literal["auto", "off", "llama.cpp", "vllm"]
+ApiForm = Literal["auto", "chat", "responses", "anthropic", "gemini"]
 ProsePolicy = Literal["auto", "send", "drop"]
 PaceSetting = Literal["persona", "off", "brisk", "human"]
 
@@ -28,7 +29,10 @@ class ModelSettings(Discreet):
     Attributes:
         name: `local` (the bundled model), a path to a .gguf file, or a model's id at `base_url`. Empty
             where a `base_url` was set without a name: then the one model which that server lists is meant.
-        base_url: of an OpenAI-compatible server.
+        base_url: of the server.
+        api: what its server speaks: OpenAI's chat completions, OpenAI's Responses, Anthropic's Messages or
+            Gemini; `auto`: chat completions, unless the native web search is wanted and the server has it
+            elsewhere.
         api_key: None: a server of one's own, to which any key may be sent.
         temperature, max_tokens: None: the model's own.
         context_tokens: prompt and reply together; None: what the model's door knows, or a safe guess.
@@ -44,6 +48,7 @@ class ModelSettings(Discreet):
 
     name: str = "local"
     base_url: str = "https://api.openai.com/v1"
+    api: ApiForm = "auto"
     api_key: Secret | None = None
     temperature: float | None = None
     max_tokens: int | None = None
@@ -172,6 +177,117 @@ class DiscordSettings(Rules):
     api_url: str = ""
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class McpSettings(Discreet):
+    """Each `[mcp.NAME]`: an MCP server whose tools personas may use. It has a `command` or a `url`.
+
+    Attributes:
+        command: the program of a server that runs here and is spoken to over its standard input and output.
+        args: its arguments.
+        env: what its environment has besides the little that every program needs.
+        folder: where it runs; None: where Pixi does.
+        url: of a server on the network.
+        type: how that is spoken to: streamable HTTP, or the older SSE.
+        headers: sent along with each request.
+        tools: those of its tools that may be used, by its own names; None: all.
+        reads: those that change nothing; None: those of which the server says so. `*` stands for all.
+        approval: which of them the person who asks must say yes to, each time.
+        seconds: how long one call may take.
+        personas: who may use it; None: everybody.
+    """
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, Secret] = field(default_factory=dict)
+    folder: Path | None = None
+    url: str = ""
+    type: Literal["http", "sse"] = "http"
+    headers: Mapping[str, Secret] = field(default_factory=dict)
+    tools: tuple[str, ...] | None = None
+    reads: tuple[str, ...] | None = None
+    approval: Literal["writes", "always", "never"] = "writes"
+    seconds: float = 20.0
+    personas: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WebSearchSettings(Discreet):
+    """`[web_search]`: how a persona searches the web.
+
+    Attributes:
+        engine: the model's provider searches by itself within its reply (`native`), a tool of an MCP server
+            does, or Pixi does at DuckDuckGo or a SearXNG server.
+        url: of the SearXNG server.
+        tool: the tool of an MCP server, as `SERVER.TOOL`.
+        results: how many a search gives.
+        price: dollars for one search; None: not known.
+        personas: who may search; None: everybody.
+    """
+
+    engine: Literal["off", "native", "mcp", "duckduckgo", "searxng"] = "off"
+    url: str = ""
+    tool: str = ""
+    results: int = 5
+    price: float | None = None
+    personas: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebPagesSettings:
+    """`[web_pages]`: whether a persona may read pages of the web, by their addresses.
+
+    Attributes:
+        read: it may.
+        robots: what a site's robots.txt forbids is not read.
+        megabytes: how large a page may be, as it comes and unpacked.
+        characters: how much of its text is given at once.
+        seconds: how long it may take.
+        personas: who may; None: everybody.
+        contact: a mail address or a web page of the operator, told to every server that is asked for a page,
+            a wiki or a picture; empty: none.
+    """
+
+    read: bool = False
+    robots: bool = True
+    megabytes: float = 5.0
+    characters: int = 20_000
+    seconds: float = 15.0
+    personas: tuple[str, ...] | None = None
+    contact: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WikiSettings(Discreet):
+    """Each `[wiki.NAME]`: a wiki that runs MediaWiki.
+
+    Attributes:
+        url: of any of its pages; empty: Wikipedia, in the persona's language.
+        about: what there is to be found, for the model.
+        personas: who may read it; None: everybody.
+    """
+
+    url: str = ""
+    about: str = ""
+    personas: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GifSettings(Discreet):
+    """`[gifs]`: where the moving pictures of `[GIF: …]` come from.
+
+    Attributes:
+        engine: a service, by its key, or a folder of pictures.
+        api_key: of the service.
+        folder: its pictures are described by their names: `excited cat.gif`.
+        rating: the strongest that a service may give.
+    """
+
+    engine: Literal["off", "klipy", "giphy", "folder"] = "off"
+    api_key: Secret | None = None
+    folder: Path = Path("gifs")
+    rating: Literal["g", "pg", "pg-13", "r"] = "pg"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set.
@@ -179,6 +295,8 @@ class Settings:
     Attributes:
         models: further models that may be chosen, by the names of their sections.
         prices: what models cost, by their names. Each model of the settings has its own by now.
+        mcp: MCP servers, by the names of their sections.
+        wiki: wikis, by the names of their sections.
         helper_model: the cheap model; what it does not set comes from `model`, see `load`.
         addons: files of addons, besides the installed ones.
         origin: the settings file; None where there was none.
@@ -197,6 +315,11 @@ class Settings:
     discord: DiscordSettings = field(default_factory=DiscordSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     prices: Mapping[str, Prices] = field(default_factory=dict)
+    mcp: Mapping[str, McpSettings] = field(default_factory=dict)
+    web_search: WebSearchSettings = field(default_factory=WebSearchSettings)
+    web_pages: WebPagesSettings = field(default_factory=WebPagesSettings)
+    wiki: Mapping[str, WikiSettings] = field(default_factory=dict)
+    gifs: GifSettings = field(default_factory=GifSettings)
     addons: tuple[Path, ...] = ()
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)

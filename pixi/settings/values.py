@@ -16,8 +16,19 @@ from pixi.settings.given import PRICES, Given
 from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
 from pixi.settings.secret import Secret
 
-_URLS = {"model.base_url", "helper_model.base_url", "embedding_model.base_url", "discord.api_url"}
-_MAY_BE_EMPTY = {"discord.api_url"}
+_URLS = {
+    "model.base_url": "https://api.openai.com/v1",
+    "helper_model.base_url": "https://api.openai.com/v1",
+    "embedding_model.base_url": "https://api.openai.com/v1",
+    "discord.api_url": "https://discord.com/api/v10",
+    "mcp.url": "https://mcp.example.org/mcp",
+    "web_search.url": "http://localhost:8080",
+    "wiki.url": "https://minecraft.wiki",
+}
+"""What must be an address, and one of its kind."""
+
+_CONTACT = "web_pages.contact"
+_MAY_BE_EMPTY = {"discord.api_url", "mcp.url", "web_search.url", "wiki.url", "wiki.about", _CONTACT}
 _PRICE_NAMES = ("prompt", "completion", "cached")
 
 
@@ -119,15 +130,18 @@ def _check_value(given: Given, kind: Any, value: Any) -> None:
     elif value == "" and usual not in _MAY_BE_EMPTY:
         raise ConfigError(f"{given.place}: {given.key} is empty; give it a value or remove the line.")
     elif usual in _URLS and value and not _is_url(value):
-        raise _wrong(given, _address_like(usual))
+        raise _wrong(given, f"an address such as {_URLS[usual]}")
+    elif usual == _CONTACT and value and not _is_contact(value):
+        raise _wrong(given, "a mail address or that of a web page, such as https://example.org/about-our-bot")
     elif isinstance(value, Secret) and not _is_header_text(value.reveal()):
         what = "token" if usual == "discord.token" else "key"
         raise ConfigError(
             f"{given.place}: {given.key} is not a {what}; copy it again, without spaces or quotes."
         )
     elif isinstance(value, Mapping):
+        plain = {key: each.reveal() if isinstance(each, Secret) else each for key, each in value.items()}
         try:
-            json.dumps(value, allow_nan=False)
+            json.dumps(plain, allow_nan=False)
         except (TypeError, ValueError):
             raise _wrong(given, "a table of what JSON can say: texts, numbers, lists, tables") from None
 
@@ -145,6 +159,13 @@ def _is_header_text(text: str) -> bool:
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
 
 
+def _is_contact(text: str) -> bool:
+    """Whether people can be reached there, and a header can say so in parentheses."""
+    name, at, host = text.partition("@")
+    is_mail = bool(name and at) and "." in host and not set(text) & set('/:,;"<>')
+    return _is_header_text(text) and not set(text) & set("()\\") and (is_mail or _is_url(text))
+
+
 def _wrong(given: Given, wanted: Any) -> ConfigError:
     words = wanted if isinstance(wanted, str) else _words_for(usual_key(given.key), wanted)
     return ConfigError(f"{given.place}: {given.key}{_shown(given)}; it must be {words}.")
@@ -153,14 +174,9 @@ def _wrong(given: Given, wanted: Any) -> ConfigError:
 def _shown(given: Given) -> str:
     """What was given, unless it may hold a secret."""
     text = json.dumps(given.value, ensure_ascii=False, default=str)
-    if _without_none(_kind_of(given.key)) is Secret or "@" in text:
+    if "Secret" in str(_kind_of(given.key)) or "@" in text:
         return " is wrong"
     return f" is {text if len(text) <= 60 else text[:57] + '…'}"
-
-
-def _address_like(key: str) -> str:
-    home = "https://discord.com/api/v10" if key == "discord.api_url" else "https://api.openai.com/v1"
-    return f"an address such as {home}"
 
 
 def _words_for(key: str, kind: Any) -> str:

@@ -94,11 +94,21 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
     settings = load(environ={}, folder=tmp_path)
 
     written = tomllib.loads(path.read_text())
-    sections = ("model", "persona", "reply", "history", "databases", "store", "discord", "limits")
+    sections: tuple[str, ...] = (
+        "model",
+        "persona",
+        "reply",
+        "history",
+        "databases",
+        "store",
+        "discord",
+        "limits",
+    )
+    sections += ("web_search", "web_pages", "gifs")
     working = {f"{name}.{key}" for name in sections for key in known_keys()[name]} | {"addons"}
-    secrets = {"model.api_key", "discord.token"}
-    tables = {"model.fallback"}  # of tables there is an example, and no default
-    assert set(settings.sources) == working - secrets - tables, "they belong in .env"
+    secrets = {"model.api_key", "discord.token", "gifs.api_key"}
+    examples = {"model.fallback", "web_search.url", "web_search.tool"}  # of these there is no default
+    assert set(settings.sources) == working - secrets - examples, "they belong in .env"
     assert set(written) == {*sections, "addons"}
 
     default = Settings()

@@ -30,6 +30,9 @@ class Rules:
         text_files: how many of a message's text files are read.
         text_characters: how much is read of a message and of each text file.
         slash: whether the slash commands are offered.
+        read_history: whether personas may search what was written in the server, as far as those who ask
+            and all who read along may read it.
+        stickers: whether personas may send the server's stickers.
     """
 
     allowed_users: tuple[int, ...] = ()
@@ -56,3 +59,5 @@ class Rules:
     text_files: int = 3
     text_characters: int = 20_000
     slash: bool = True
+    read_history: bool = False
+    stickers: bool = False
