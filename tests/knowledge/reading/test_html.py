@@ -73,6 +73,15 @@ def test_xhtml_with_elements_that_close_themselves(tmp_path: Path) -> None:
     assert sections(read(write(tmp_path / "a.xhtml", page)))[0].text == "Text\nmore"
 
 
+def test_an_element_of_many_attributes_is_set_aside(tmp_path: Path) -> None:
+    many = " ".join(f"a{number}=1" for number in range(200_000))
+    with pytest.raises(SetAside, match="more than 10,000 attributes"):
+        read(write(tmp_path / "page.html", f"<p {many}>words</p>"))
+    picture = f"<p>words <img src='data:image/png;base64,{'A' * 200_000}'></p>"
+    (section,) = sections(read(write(tmp_path / "page.html", picture)))
+    assert section.text == "words"
+
+
 def test_a_tower_of_elements_is_set_aside(tmp_path: Path) -> None:
     with pytest.raises(SetAside, match="deep"):
         read(write(tmp_path / "a.html", "<div>" * 100_000))

@@ -12,9 +12,9 @@ from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.findings import NOT_THERE
 from pixi.knowledge.retrieval.reading import NEAREST
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
-from pixi.models.openai_chat import OpenAIChat
 from pixi.testing import ScriptedModel
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry, reply, texts
 from tests.servers.scripted_openai import (

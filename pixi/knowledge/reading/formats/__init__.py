@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 
 from pixi.knowledge.entry import Document
-from pixi.knowledge.reading import suffixes
+from pixi.knowledge.reading import labels, suffixes
 from pixi.knowledge.reading.opening import Original
 from pixi.knowledge.reading.outcome import SetAside
 
@@ -30,6 +30,7 @@ _MODULES = {
     "zst": suffixes.ZST,
 }
 _MODULE_OF = {suffix: name for name, known in _MODULES.items() for suffix in known}
+_FETCHED = "fetched"
 _SLOW = suffixes.PDF | suffixes.WORD | suffixes.EPUB | suffixes.ZST
 
 
@@ -48,6 +49,8 @@ def read_documents(original: Original, tell: Tell) -> Iterable[Document]:
     Raises:
         SetAside: none can be made; also while they are taken.
     """
+    if original.name.endswith(labels.SUFFIX):
+        return _reader(_FETCHED)(original, tell)
     suffix = suffixes.suffix_of(original.name)
     if not suffix:
         raise SetAside(f"is of no kind that can be read; those are {', '.join(sorted(suffixes.SUFFIXES))}")

@@ -49,15 +49,21 @@ _NESTING = re.compile(
     r"<(/?)(?!(?:p|li|d[td]|t[drh]|option|thead|tbody|tfoot|col)\b)([a-z][\w:.-]*)[^<>]*>", re.I
 )
 _DEEPEST = 5_000  # elements in elements: building the tree takes as long as the square of that
+_LONG_TAG = re.compile(r"<[A-Za-z][^<>]{40000,}")
+_MOST_ATTRIBUTES = 10_000  # of one element: each is compared with all that stand before it
 
 
 def read(original: Original, tell: Tell) -> Iterable[Document]:
     """The page, as one document."""
     del tell
     data = original.all_bytes()
+    return (page_of(decoded(data, charset_in(data))).document(),)
+
+
+def charset_in(data: bytes) -> str:
+    """The encoding that a page names itself; "" where it names none."""
     told = _CHARSET.search(data[:2048])
-    page = page_of(decoded(data, told[1].decode("ascii", "replace") if told else ""))
-    return (page.document(),)
+    return told[1].decode("ascii", "replace") if told else ""
 
 
 @dataclass
@@ -118,8 +124,13 @@ def closed_elements(text: str) -> str:
     XML may close in one what HTML takes for open: a `<title/>` would swallow all that follows it.
 
     Raises:
-        SetAside: its elements are nested too deep.
+        SetAside: its elements are nested too deep, or one has too many attributes.
     """
+    for tag in _LONG_TAG.finditer(text):
+        if len(tag[0].split()) > _MOST_ATTRIBUTES:
+            raise SetAside(
+                f"has an element with more than {_MOST_ATTRIBUTES:,} attributes; save it anew as plain text"
+            )
     text = _EMPTY_ELEMENT.sub(_closed, text)
     _check_depth(text)
     return text
@@ -174,7 +185,7 @@ class _Writer:
         name = node.tag
         if name == "-text":
             self._say(node.text_content or "")
-        elif name is None or name.startswith("-") or name in _LEFT_OUT or _is_hidden(node):
+        elif name is None or name.startswith("-") or name in _LEFT_OUT or is_hidden(node):
             return False
         elif name == "br":
             self._inline.append("\n" if not self._cells else " ")
@@ -267,7 +278,7 @@ class _Writer:
             self.page.headings.append(Heading(level, words, at, at + 1))
 
 
-def _is_hidden(node: "LexborNode") -> bool:
+def is_hidden(node: "LexborNode") -> bool:
     """Whether a browser would not show it: what strangers like to write there is for machines."""
     attributes = node.attributes
     if not attributes:

@@ -34,10 +34,15 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 def read(original: Original, tell: Tell) -> Iterable[Document]:
     """The text, as one document."""
     del tell
-    lines = decoded(original.all_bytes()).split("\n")
+    return (document_of(decoded(original.all_bytes())),)
+
+
+def document_of(text: str) -> Document:
+    """The text as a document."""
+    lines = text.split("\n")
     title, first = _front_matter(lines)
     # What else the front matter says may be asked for too: it stays in the text, as it stands.
-    return (outlined(lines, _headings(lines, first), title, first if _is_bare(lines, first) else 0),)
+    return outlined(lines, _headings(lines, first), title, first if _is_bare(lines, first) else 0)
 
 
 def plain_heading(text: str) -> str:

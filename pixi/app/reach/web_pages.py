@@ -1,0 +1,66 @@
+"""Pages of the web, as `[web_pages]` wants them: the tool that reads them comes and goes with it."""
+
+from importlib.util import find_spec
+
+from pixi.addons.web_pages import SOURCE, Portion, web_pages
+from pixi.app.reach.part import Grounds
+from pixi.core.errors import ConfigError
+from pixi.settings import Settings
+from pixi.web.fetching import Web
+from pixi.web.pages import PageLimits, Pages
+
+
+def part_on(grounds: Grounds) -> "WebPages":
+    """The part, on an engine."""
+    return WebPages(grounds)
+
+
+class WebPages:
+    """The tool `read_page`.
+
+    Args:
+        grounds: what it stands on.
+    """
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._grounds = grounds
+        self._web = Web()
+        self._pages = Pages(self._web, PageLimits())
+        self._portion: Portion | None = None
+
+    async def go_by(self, settings: Settings) -> None:
+        """Register the tool as it is wanted now, or take it away.
+
+        Raises:
+            ConfigError: what reads pages is not installed.
+        """
+        self._web.contact = settings.web_pages.contact
+        wanted = settings.web_pages
+        engine = self._grounds.engine
+        if not wanted.read:
+            engine.tools.remove(SOURCE)
+            self._portion = None
+            return
+        check_installed()
+        self._pages.limits = PageLimits(wanted.robots, round(wanted.megabytes * 1_000_000), wanted.seconds)
+        limits = settings.limits
+        portion = Portion(wanted.characters, limits.tool_result_bytes, limits.tool_seconds, wanted.personas)
+        if portion != self._portion:
+            engine.tools.remove(SOURCE)
+            web_pages(self._pages, self._grounds.library.reader, engine.tools.mask, portion)(engine.addon)
+            self._portion = portion
+
+    async def close(self) -> None:
+        """Give back the connections, and end what reads."""
+        await self._pages.close()
+        await self._web.close()
+
+
+def check_installed() -> None:
+    """See that what reads pages is here.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if any(find_spec(name) is None for name in ("trafilatura", "protego")):
+        raise ConfigError('[web_pages] read = true needs `pip install "pixi-persona[web]"`.')

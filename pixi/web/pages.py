@@ -1,0 +1,244 @@
+"""Pages of the web as text: fetched, read by a process that they cannot harm, and kept for some minutes."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from yarl import URL
+
+from pixi.core.errors import ConfigError
+from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
+from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
+from pixi.knowledge.reading.labels import SUFFIX, Kind, Label, labelled
+from pixi.web.fetching import Check, Fetched, Web, WebError
+from pixi.web.guard.urls import parsed
+from pixi.web.robots import Robots
+from pixi.web.wikis.walls import check_in
+
+_KINDS: dict[str, Kind] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/rss+xml": "feed",
+    "application/atom+xml": "feed",
+    "application/rdf+xml": "feed",
+    "application/xml": "feed",
+    "text/xml": "feed",
+    "text/markdown": "markdown",
+    "text/x-markdown": "markdown",
+    "application/pdf": "pdf",
+    "application/json": "plain",
+    "application/ld+json": "plain",
+    "application/feed+json": "plain",
+    "application/activity+json": "plain",
+    "application/vnd.api+json": "plain",
+    "application/x-ndjson": "plain",
+    "application/yaml": "plain",
+    "application/toml": "plain",
+}
+_TYPES = (*_KINDS, "text/*")
+_ACCEPT = "text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.9, */*;q=0.5"
+
+READING_SECONDS = 8.0
+MEGABYTES = 768  # of memory for the process that reads
+_KEPT_SECONDS = 600.0
+_KEPT = 32
+_KEPT_CHARACTERS = 8_000_000
+_LITTLE = 600  # characters of a page that may be nothing but a wall
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page that was read.
+
+    Attributes:
+        url: where it was in the end, after redirects.
+        title: one line; "" where it tells none.
+        sections: its text, in reading order.
+        text: all of it, with its headings, as Markdown.
+        note: what else a reader should know: that most of it is hidden behind a login.
+    """
+
+    url: str
+    title: str
+    sections: tuple[Section, ...]
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """How pages are fetched.
+
+    Attributes:
+        robots: what a site's robots.txt forbids is not read.
+        most_bytes: of a page, as it comes and unpacked.
+        seconds: for fetching one.
+    """
+
+    robots: bool = True
+    most_bytes: int = 5_000_000
+    seconds: float = 15.0
+
+
+class Pages:
+    """Reads pages. `close` ends what it started; nothing is started before the first page.
+
+    Args:
+        web: fetches them; closed by whoever opened it.
+        limits: may be changed at any time.
+        clock: seconds that only ever grow.
+    """
+
+    def __init__(self, web: Web, limits: PageLimits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self._web = web
+        self._robots = Robots(web, clock)
+        self._clock = clock
+        self._readers: Readers | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        self._laid_down = 0
+        self._kept: OrderedDict[str, tuple[float, Page]] = OrderedDict()
+
+    async def close(self) -> None:
+        """End what reads. Calling it twice does no harm."""
+        if self._readers is not None:
+            await self._readers.close()
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.cleanup)
+
+    async def read(self, url: str) -> Page:
+        """The page at an address that anybody may have written.
+
+        Raises:
+            WebError: it cannot be had or read; words that a model can act on.
+        """
+        wanted = parsed(url)
+        key = str(wanted)
+        if page := self._known(key):
+            return page
+        check = self._robots.check if self.limits.robots else None
+        if check is not None:
+            await check(wanted)
+        fetched = await self._fetched(key, check)
+        page = await self._page(fetched)
+        self._keep(key, page)
+        return page
+
+    async def _fetched(self, url: str, onward: Check | None) -> Fetched:
+        try:
+            return await self._web.get(
+                url,
+                accept=_ACCEPT,
+                most_bytes=self.limits.most_bytes,
+                seconds=self.limits.seconds,
+                types=_TYPES,
+                onward=onward,
+            )
+        except WebError as error:
+            if error.answer is None or not (check := check_in(error.body)):
+                raise
+            host = URL(error.answer.url).host
+            raise WebError(
+                f"{host} lets nobody in without a check that needs a browser ({check}).", answer=error.answer
+            ) from None
+
+    async def _page(self, fetched: Fetched) -> Page:
+        document, note = await self._documents(fetched)
+        text = await asyncio.to_thread(_as_text, document)
+        if not note and len(text) < _LITTLE and (check := check_in(fetched.body)):
+            note = f"this may be nothing but a check that needs a browser ({check})"
+        return Page(fetched.url, document.title, document.sections, text, note)
+
+    async def _documents(self, fetched: Fetched) -> tuple[Document, str]:
+        """The page as a document, and what to tell of it.
+
+        Raises:
+            WebError: it cannot be read.
+        """
+        kind = _kind_of(fetched)
+        if self._readers is None:
+            self._readers = Readers(
+                limits=Limits(
+                    seconds=READING_SECONDS, megabytes=MEGABYTES, characters=20_000_000, records=1_000
+                )
+            )
+        path = self._place()
+        data = labelled(Label(fetched.url, kind, fetched.charset), fetched.body)
+        written = asyncio.ensure_future(asyncio.to_thread(path.write_bytes, data))
+        try:
+            await asyncio.shield(written)
+            found = await self._readers.read(path)
+        except SetAside as error:
+            raise WebError(_unreadable(kind, error.reason)) from None
+        except (ConfigError, OSError):
+            raise WebError("Pages cannot be read just now: this computer is out of memory or disk.") from None
+        finally:
+            if written.done():
+                path.unlink(missing_ok=True)
+            else:  # given up meanwhile: what is being written would be left lying about
+                written.add_done_callback(lambda _: path.unlink(missing_ok=True))
+        note = found.note if isinstance(found, Documents) else ""
+        return (found[0] if found else Document("", "", ())), note
+
+    def _place(self) -> Path:
+        """Where a page is laid down for the process that reads it: in a folder for nobody else's eyes."""
+        if self._folder is None:
+            self._folder = TemporaryDirectory(prefix="pixi-pages-")
+        self._laid_down += 1
+        return Path(self._folder.name) / f"{self._laid_down}{SUFFIX}"
+
+    def _known(self, key: str) -> Page | None:
+        until, page = self._kept.get(key, (0.0, None))
+        if page is not None and until <= self._clock():
+            del self._kept[key]
+            return None
+        return page
+
+    def _keep(self, key: str, page: Page) -> None:
+        self._kept[key] = (self._clock() + _KEPT_SECONDS, page)
+        self._kept.move_to_end(key)
+        size = sum(len(kept.text) for _, kept in self._kept.values())
+        while len(self._kept) > 1 and (len(self._kept) > _KEPT or size > _KEPT_CHARACTERS):
+            size -= len(self._kept.popitem(last=False)[1][1].text)
+
+
+def _kind_of(fetched: Fetched) -> Kind:
+    """What it is: as the server says, and where it says nothing or merely that it is XML, as it begins."""
+    kind = _KINDS.get(fetched.content_type, "plain")
+    if fetched.content_type and kind != "feed":
+        return kind
+    start = fetched.body[:1_024].lstrip().lower()
+    if start.startswith(b"%pdf-"):
+        return "pdf"
+    if b"<html" in start or b"<!doctype html" in start:
+        return "html"
+    return "feed" if kind == "feed" or start.startswith((b"<?xml", b"<rss", b"<feed")) else "plain"
+
+
+def _unreadable(kind: Kind, reason: str) -> str:
+    if kind == "pdf" and "library" in reason:
+        return "It is a PDF file. They are read where pixi-persona[docs] is installed, which it is not here."
+    return f"The page was fetched, but {reason.partition(';')[0]}."
+
+
+def _as_text(document: Document) -> str:
+    """The document as Markdown: each heading once, before what stands below it."""
+    pieces: list[str] = []
+    above: list[str] = []
+    for section in document.sections:
+        path = section.heading.split(BETWEEN_HEADINGS) if section.heading else []
+        same = 0
+        while same < min(len(path), len(above)) and path[same] == above[same]:
+            same += 1
+        if len(path) == same and len(above) > same and path:
+            same -= 1  # back at a heading that was left: it is told again
+        pieces.extend(f"{'#' * min(depth + 2, 6)} {path[depth]}" for depth in range(same, len(path)))
+        above = path
+        if not path or section.text != path[-1]:
+            pieces.append(section.text.strip("\n"))
+    return "\n\n".join(pieces)

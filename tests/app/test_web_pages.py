@@ -1,0 +1,51 @@
+"""The tool that reads pages comes and goes with the settings, while a bot runs."""
+
+from pathlib import Path
+
+import pytest
+
+from pixi.app.reach import web_pages
+from pixi.app.reload import Reloading
+from tests.app.scene import hello, house_in, persona_file, reading, settings_file
+from tests.servers.scripted_openai import ScriptedOpenAI
+
+READ = "[web_pages]\nread = true\n"
+
+
+async def test_it_goes_by_new_settings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    persona_file(tmp_path, "pixi")
+    async with ScriptedOpenAI(choose=hello) as server:
+        settings_file(tmp_path, server)
+        async with house_in(tmp_path) as house:
+            tools, reloading = house.engine.tools, Reloading(house, reading(tmp_path), tmp_path)
+            assert tools.get("read_page") is None
+
+            settings_file(tmp_path, server, READ)
+            await reloading.look()
+            first = tools.get("read_page")
+            assert first is not None
+            assert first.personas == ("*",)
+
+            settings_file(tmp_path, server, f"{READ}robots = false\n")
+            await reloading.look()
+            assert tools.get("read_page") is first  # pages are fetched otherwise; the tool is the same
+
+            settings_file(tmp_path, server, f'{READ}characters = 900\npersonas = ["pixi"]\n')
+            await reloading.look()
+            again = tools.get("read_page")
+            assert again is not None
+            assert again is not first
+            assert again.personas == ("pixi",)
+
+            monkeypatch.setattr(web_pages, "find_spec", lambda name: None)
+            caplog.clear()
+            settings_file(tmp_path, server, READ)
+            await reloading.look()
+            assert 'needs `pip install "pixi-persona[web]"`' in caplog.text
+            assert tools.get("read_page") is again
+
+            settings_file(tmp_path, server)
+            await reloading.look()
+            assert tools.get("read_page") is None
