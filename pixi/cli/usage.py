@@ -94,6 +94,7 @@ def as_json_of(row: Spent, by: Part) -> dict[str, object]:
         "prompt_tokens": row.usage.prompt_tokens,
         "cached_tokens": row.usage.cached_tokens,
         "completion_tokens": row.usage.completion_tokens,
+        "searches": row.usage.searches,
         "unpriced_tokens": row.unpriced,
         "cost": round(row.cost, 9),
     }

@@ -15,6 +15,7 @@ _HEIGHT = 6  # rows of the chart
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST_BAR = 4  # columns, with the gap behind it
 _WIDE = 72  # columns of a terminal in which all columns of the table have room
+_SEARCHED = 24  # more, where the web was searched
 _MOST_ROWS = 40  # of people, channels and the like; the rest is told of in one
 _LONGEST_NAME = 32
 
@@ -40,10 +41,19 @@ def print_usage(
         console.print()
         for line in chart(days, console.width):
             console.print(line)
-    console.print(_table(rows, total, by, wide=console.width >= _WIDE))
+    # Ways to search have long names, and a column of their own.
+    needed = _WIDE + _SEARCHED if total.usage.searches else _WIDE
+    console.print(_table(rows, total, by, wide=console.width >= needed))
     if total.unpriced:
-        note = f"? {short(total.unpriced)} tokens have no known price: see [prices] in pixi.toml."
+        note = f"? {short(total.unpriced)} {_unpriced(total)} in pixi.toml."
         console.print(Text(note, "dim"))
+
+
+def _unpriced(total: Spent) -> str:
+    """Of what the price is not known, and where it would be told."""
+    if not total.usage.searches:
+        return "tokens have no known price: see [prices]"
+    return "tokens or web searches have no known price: see [prices], and `price` of [web_search]"
 
 
 def _style(month: Spent, stop: float | None) -> str:
@@ -98,11 +108,12 @@ def _table(rows: Sequence[Spent], total: Spent, by: Part, *, wide: bool) -> Tabl
     shown, left_out = _sorted(rows, by)
     footer = "all" if not left_out else f"all, and {left_out:,} more"
     table.add_column(by, footer=footer, overflow="fold")
-    for name, of_total in _cells(total, wide=wide):
+    searched = total.usage.searches > 0
+    for name, of_total in _cells(total, wide=wide, searched=searched):
         table.add_column(name, footer=of_total, justify="right", no_wrap=True)
     for row in shown:
         # A name may be a stranger's words: no markup, no control character.
-        cells = [Text(cell) for _, cell in _cells(row, wide=wide)]
+        cells = [Text(cell) for _, cell in _cells(row, wide=wide, searched=searched)]
         table.add_row(Text(_name(row, by, wide=wide)), *cells)
     return table
 
@@ -116,13 +127,16 @@ def _sorted(rows: Sequence[Spent], by: Part) -> tuple[list[Spent], int]:
     return used[:_MOST_ROWS], len(used[_MOST_ROWS:])
 
 
-def _cells(row: Spent, *, wide: bool) -> Iterator[tuple[str, str]]:
+def _cells(row: Spent, *, wide: bool, searched: bool) -> Iterator[tuple[str, str]]:
+    """The columns behind the name, each with its heading; that of searches only where there were some."""
     yield "messages" if wide else "msgs", f"{row.messages:,}"
     if wide:
         yield "changes", f"{row.writes:,}"
     yield "read", short(row.usage.prompt_tokens)
     yield "cached", share(row)
     yield "written", short(row.usage.completion_tokens)
+    if searched:
+        yield "searches" if wide else "srch", f"{row.usage.searches:,}"
     yield "cost", cost_of(row)
 
 

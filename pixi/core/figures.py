@@ -1,16 +1,19 @@
 """What was used, in figures and words that people read at a glance."""
 
+from collections.abc import Sequence
+
 from pixi.core.spending import Spent
 
 
 def summed_up(when: str, spent: Spent) -> str:
     """One sentence of all that was used."""
     usage = spent.usage
+    searches = f"{usage.searches:,} web {_many('search', usage.searches)}, " if usage.searches else ""
     return (
         f"{when}: {spent.messages:,} {_many('message', spent.messages)}, "
         f"{short(usage.prompt_tokens)} tokens read ({share(spent)} cached), "
         f"{short(usage.completion_tokens)} written, "
-        f"{spent.writes:,} {_many('change', spent.writes)} by tools, {cost_of(spent)}."
+        f"{spent.writes:,} {_many('change', spent.writes)} by tools, {searches}{cost_of(spent)}."
     )
 
 
@@ -19,6 +22,11 @@ def of_the_month(month: Spent, stop: float | None) -> str:
     if stop is None:
         return f"This month: {cost_of(month)}, with no limit (month_dollars)."
     return f"This month: {cost_of(month)} of ${stop:,.2f} ({month.cost / stop:.0%})."
+
+
+def of_searches(ways: Sequence[Spent]) -> str:
+    """What each way of searching the web came to in the month, a line each; "" where there was none."""
+    return "\n".join(f"This month: {way.usage.searches:,} × {way.model}, {cost_of(way)}." for way in ways)
 
 
 def short(count: int) -> str:
@@ -50,4 +58,4 @@ def cost_of(row: Spent) -> str:
 
 
 def _many(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
+    return word if count == 1 else f"{word}es" if word.endswith("ch") else f"{word}s"

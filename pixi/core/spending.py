@@ -12,6 +12,9 @@ DAY_SECONDS = 86_400
 CHARACTERS_PER_TOKEN = 3
 """Of a reply that nobody counted."""
 
+SEARCH = "web search"
+"""What the names of the ways to search the web begin with: each is in the books under its own."""
+
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 Count = Callable[[str, Usage, Prices | None], None]
@@ -87,7 +90,7 @@ class Spent:
         turn: the turn in which it was used; 0: in none.
         messages: of the person, that were answered.
         writes: of tools that change something.
-        unpriced: tokens whose price is not known.
+        unpriced: tokens and searches whose price is not known.
         cost: of the others, in dollars.
     """
 
@@ -111,7 +114,7 @@ class Spent:
     @property
     def is_nothing(self) -> bool:
         """Whether nothing was used."""
-        return not (self.messages or self.writes or self.tokens)
+        return not (self.messages or self.writes or self.tokens or self.usage.searches)
 
     def __add__(self, other: "Spent") -> "Spent":
         """Both together, on the account of the first."""
@@ -127,7 +130,7 @@ class Spent:
     def __sub__(self, other: "Spent") -> "Spent":
         """What there is more of than in the other."""
         usage = other.usage
-        less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens)
+        less = Usage(-usage.prompt_tokens, -usage.cached_tokens, -usage.completion_tokens, -usage.searches)
         return self + Spent(
             messages=-other.messages,
             writes=-other.writes,
@@ -202,23 +205,37 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What everybody used today and in this month, and how many dollars a month may cost (None: any)."""
+    """What everybody used today and in this month, and how many dollars a month may cost (None: any).
+
+    `searches`: of the month, each way of searching the web by itself.
+    """
 
     today: Spent
     month: Spent
     month_dollars: float | None
+    searches: tuple[Spent, ...] = ()
+
+
+def way_of_searching(name: str) -> str:
+    """What the searches of one way are called in the books, e.g. `web search (duckduckgo)`."""
+    return f"{SEARCH} ({name})"
+
+
+def search_prices(dollars: float | None) -> Prices | None:
+    """The prices of a way of searching, by those of one search; None: not known."""
+    return None if dollars is None else Prices(0.0, 0.0, 0.0, dollars)
 
 
 def spent_on(payer: Payer, model: str, usage: Usage, prices: Prices | None) -> Spent:
     """What a call of a model comes to, on somebody's account; on which day is left open."""
-    tokens = usage.prompt_tokens + usage.completion_tokens
+    counted = usage.prompt_tokens + usage.completion_tokens + usage.searches
     return Spent(
         person=payer.person,
         channel=payer.channel,
         guild=payer.guild,
         model=model,
         usage=usage,
-        unpriced=tokens if prices is None else 0,
+        unpriced=counted if prices is None else 0,
         cost=0.0 if prices is None else prices.cost(usage),
     )
 

@@ -8,11 +8,14 @@ from pixi.channels.channel import Channel
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.message import Message
-from pixi.core.spending import Kind, Payer, Spent, spent_on
+from pixi.core.spending import Kind, Payer, Spent, search_prices, spent_on, way_of_searching
 from pixi.core.venue import Rights
 from pixi.engine.books import Books
 from pixi.engine.refusing import Over, told_to_model
 from pixi.models.model import Model
+
+NATIVE = way_of_searching("native")
+"""What the searches are called in the books that a model's provider made by itself."""
 
 _LOOK_SECONDS = 5.0  # for what somebody may do in a channel
 
@@ -55,6 +58,7 @@ class Account:
         message: the one that is answered: its author pays.
         answers: how many messages are answered, by the ids of their authors.
         channel: where.
+        search_price: dollars for one search that the model's provider makes by itself; None: not known.
     """
 
     __slots__ = (
@@ -64,6 +68,7 @@ class Account:
         "_day",
         "_model",
         "_payer",
+        "_search_price",
         "_settled",
         "_spent",
         "_turn",
@@ -78,8 +83,10 @@ class Account:
         message: Message,
         answers: Mapping[str, int],
         channel: Channel,
+        search_price: float | None = None,
     ) -> None:
         self._books = books
+        self._search_price = search_price
         self._turn = turn
         self._model = model
         self._channel = channel
@@ -92,10 +99,13 @@ class Account:
 
     def asked(self, finished: Finished) -> None:
         """The model that writes was asked, and used this."""
+        searches = finished.usage.searches
+        usage = replace(finished.usage, searches=0)
         if finished.model:  # another stood in for it
-            self.count(finished.model, finished.usage, finished.prices)
+            self.count(finished.model, usage, finished.prices)
         else:
-            self.count(self._model.name, finished.usage, self._model.traits.prices)
+            self.count(self._model.name, usage, self._model.traits.prices)
+        self.count(NATIVE, Usage(searches=searches), search_prices(self._search_price))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """A model was asked, for whoever is answered, and used this."""

@@ -212,8 +212,10 @@ class Books:
         """
         day = self.today
         (today,) = await self._store.usage(day, day)
-        (month,) = await self._store.usage(first_of_month(day), day)
-        return Bill(today, month, self._budgets().month_dollars)
+        by_model = await self._store.usage(first_of_month(day), day, "model")
+        searches = tuple(spent for spent in by_model if spent.usage.searches)
+        month = sum((replace(spent, model="") for spent in by_model), Spent())
+        return Bill(today, month, self._budgets().month_dollars, searches)
 
     async def shares(self, payer: Payer) -> tuple[Share, ...]:
         """What was used today of all that is limited for somebody where they are.

@@ -111,6 +111,27 @@ async def test_an_upgrade_keeps_everything(
     assert f"written by a later Pixi (version {known + 1} of the tables, this one knows {known})" in told
 
 
+async def test_what_was_used_before_searches_were_counted_is_still_there(
+    postgres: Postgres, name: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "MIGRATIONS", postgres_schema.MIGRATIONS[:1])
+    await (await PostgresStore.open(url)).close()
+    postgres.run_in(name, "INSERT INTO usage VALUES (20000, '11', 'c', 'g', 'm', 3, 1, 100, 40, 9, 0, 0.5)")
+    monkeypatch.undo()
+    store = await PostgresStore.open(url)
+    (used,) = await store.usage(20_000, 20_000, "person", "model")
+    assert (used.person, used.model, used.messages, used.usage, used.cost) == (
+        "11",
+        "m",
+        3,
+        Usage(100, 40, 9),
+        0.5,
+    )
+    await store.spend([replace(used, day=20_000, channel="c", guild="g", usage=Usage(searches=2))])
+    assert (await store.usage(20_000, 20_000))[0].usage == Usage(100, 40, 9, 2)
+    await store.close()
+
+
 async def test_an_upgrade_that_is_broken_off_leaves_what_was(
     postgres: Postgres, name: str, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

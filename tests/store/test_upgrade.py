@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,3 +190,26 @@ def test_the_statements_of_released_versions_are_as_they_were(version: int, begi
     """Files out there were made by them; what changes goes into a version of its own."""
     digest = hashlib.sha256("\n".join(schema.MIGRATIONS[version - 1]).encode()).hexdigest()
     assert digest.startswith(begins)
+
+
+async def test_what_was_used_before_searches_were_counted_is_still_there(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for version, statements in enumerate(schema.MIGRATIONS[:4], 1):
+            for statement in statements:
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version = {version}")
+        db.execute("INSERT INTO usage VALUES (20000, '11', 'c', 'g', 'm', 3, 1, 100, 40, 9, 0, 0.5)")
+    store = await SqliteStore.open(path)
+    (used,) = await store.usage(20_000, 20_000, "person", "model")
+    assert (used.person, used.model, used.messages, used.usage, used.cost) == (
+        "11",
+        "m",
+        3,
+        Usage(100, 40, 9),
+        0.5,
+    )
+    await store.spend([replace(used, day=20_000, channel="c", guild="g", usage=Usage(searches=2))])
+    (used,) = await store.usage(20_000, 20_000)
+    assert used.usage == Usage(100, 40, 9, 2)
+    await store.close()

@@ -7,7 +7,7 @@ import pytest
 
 from pixi.core.deltas import Usage
 from pixi.core.message import Author, Message
-from pixi.core.spending import Payer, Spent, day_of, first_of_month, next_month, spent_on
+from pixi.core.spending import Payer, Spent, day_of, first_of_month, next_month, spent_on, way_of_searching
 from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
 
@@ -16,6 +16,7 @@ MO = Spent(
     DAY, "11", "discord:7", "discord:1", "gpt-5-mini", messages=1, usage=Usage(1_000, 400, 50), cost=0.01
 )
 ANN = replace(MO, person="12", writes=2)
+WAY = way_of_searching("searxng")
 DM = Spent(DAY, "11", "discord:9", "", "gpt-5-mini", messages=1, usage=Usage(10, 0, 5), unpriced=15)
 
 
@@ -80,6 +81,7 @@ async def test_a_notice_is_given_once_a_day(store: SqlStore) -> None:
 
 async def test_who_is_forgotten_leaves_what_was_used_and_no_name(store: SqlStore) -> None:
     await store.spend([MO, ANN, DM, replace(MO, person=""), replace(DM, channel="discord:10")])
+    await store.spend([replace(MO, messages=0, model=WAY, usage=Usage(searches=3), cost=0.03)])
     await store.notice(DAY, "person", "11")
     await store.forget("11")
     rows = await store.usage(DAY, DAY, "person", "channel", "guild")
@@ -89,6 +91,7 @@ async def test_who_is_forgotten_leaves_what_was_used_and_no_name(store: SqlStore
         ("12", "discord:7", "discord:1", 1),
     ]
     assert sum(row.tokens for row in rows) == 3 * 1_050 + 2 * 15
+    assert sum(row.usage.searches for row in rows) == 3
     assert await store.notice(DAY, "person", "11")
     await store.forget("11")
     await store.forget("")
@@ -107,9 +110,13 @@ async def test_a_person_is_told_what_they_used(store: SqlStore) -> None:
         "prompt_tokens": 1_000,
         "cached_tokens": 400,
         "completion_tokens": 50,
+        "searches": 0,
         "cost": 0.01,
     }
     assert [each["channel"] for each in told] == ["discord:7", "discord:9"]
+    await store.spend([replace(MO, model=WAY, usage=Usage(searches=3))])
+    told = (await store.export("11"))["usage"]
+    assert [(each["model"], each["searches"]) for each in told if each["searches"]] == [(WAY, 3)]
 
 
 async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -> None:

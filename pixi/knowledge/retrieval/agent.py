@@ -63,9 +63,17 @@ class RetrievalAgent:
         self._at_once = at_once
         self._asked: dict[str, _Asked] = {}
 
-    async def query(self, question: str, entries: Sequence[Entry], count: Count | None = None) -> Findings:
+    async def query(
+        self,
+        question: str,
+        entries: Sequence[Entry],
+        count: Count | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> Findings:
         """What the entries say to a question. `count` is told what the helper used, if it was asked: where
-        several want to know the same at once, that of the first.
+        several want to know the same at once, that of the first. `seconds`: for this question; None: as for
+        any.
 
         A helper that fails, hangs or talks nonsense is no error: then the best passages come back, and
         `Findings.note` says so.
@@ -78,7 +86,8 @@ class RetrievalAgent:
         if model is None or model.traits.small:
             answer = await asyncio.to_thread(lambda: passages_answer(question, grounds_of(entries)))
         else:
-            answer = await self._shared(model, question, entries, count)
+            allowed = self.seconds if seconds is None else seconds
+            answer = await self._shared(model, question, entries, count, allowed)
         note = "; ".join(filter(None, (answer.note, cut)))
         return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
 
@@ -92,13 +101,20 @@ class RetrievalAgent:
             await asyncio.to_thread(self._answers.close)
 
     async def _shared(
-        self, model: Model, question: str, entries: Sequence[Entry], count: Count | None
+        self,
+        model: Model,
+        question: str,
+        entries: Sequence[Entry],
+        count: Count | None,
+        seconds: float,
     ) -> Answer:
         """The answer, asked for once however many ask for it at the same time."""
         key = _key(model, question, entries)
         asked = self._asked.get(key)
         if asked is None:
-            asked = _Asked(asyncio.create_task(self._answer(key, model, question, entries, count)))
+            asked = _Asked(
+                asyncio.create_task(self._answer(key, model, question, entries, count=count, seconds=seconds))
+            )
             self._asked[key] = asked
         asked.waiting += 1
         try:
@@ -112,13 +128,20 @@ class RetrievalAgent:
                     await asyncio.wait({asked.task})
 
     async def _answer(
-        self, key: str, model: Model, question: str, entries: Sequence[Entry], count: Count | None
+        self,
+        key: str,
+        model: Model,
+        question: str,
+        entries: Sequence[Entry],
+        *,
+        count: Count | None,
+        seconds: float,
     ) -> Answer:
         if self._answers is not None:
             known = await asyncio.to_thread(self._answers.get, key, entries)
             if known is not None:
                 return known
-        reading = Reading(model, question, entries, at_once=self._at_once, seconds=self.seconds, count=count)
+        reading = Reading(model, question, entries, at_once=self._at_once, seconds=seconds, count=count)
         answer, whole = await reading.answer()
         if reading.trouble and reading.trouble != self.trouble:
             _log.warning("the model that reads documents did not: %s", on_one_line(reading.trouble))

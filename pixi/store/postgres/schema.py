@@ -161,6 +161,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX usage_of_a_person ON usage (person)",
         f"CREATE TABLE notices (day BIGINT NOT NULL, whom {_TEXT} NOT NULL, PRIMARY KEY (day, whom))",
     ),
+    ("ALTER TABLE usage ADD COLUMN searches BIGINT NOT NULL DEFAULT 0",),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 

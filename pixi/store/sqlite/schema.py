@@ -204,6 +204,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (day, whom)
         ) WITHOUT ROWID""",
     ),
+    (
+        # How often the web was searched: each way of it has a name of its own in `model`.
+        "ALTER TABLE usage ADD COLUMN searches INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

@@ -23,7 +23,9 @@ from pixi.store.statements.rows import (
 )
 from pixi.store.statements.usage import forget_in_usage
 
-_REMEMBERING = frozenset({"remember", "recall", "forget"})  # tools whose results may tell of anybody
+_REMEMBERING = frozenset(
+    {"remember", "recall", "forget", "search_messages", "search_forum", "read_pins", "read_messages"}
+)  # tools whose results may tell of anybody
 
 
 @dataclass(slots=True)

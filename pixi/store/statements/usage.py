@@ -8,13 +8,16 @@ from pixi.core.spending import Part, Scope, Spent, date_of
 from pixi.store.database import Database
 from pixi.store.statements.rows import OVERTAKEN
 
-_FIGURES = ("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "unpriced", "cost")
+_FIGURES = (
+    *("messages", "writes", "prompt_tokens", "cached_tokens", "completion_tokens", "searches", "unpriced"),
+    "cost",
+)
 _KEPT_DAYS = 2  # of notices: a clock that was set back may come to an earlier day again
 
 _ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
 _ENTER = (
     f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
-    f" VALUES ({', '.join('?' * 12)})"
+    f" VALUES ({', '.join('?' * (5 + len(_FIGURES)))})"
     f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}"
 )
 _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
@@ -44,6 +47,7 @@ def spend(db: Database, spent: Iterable[Spent]) -> None:
                 usage.prompt_tokens,
                 usage.cached_tokens,
                 usage.completion_tokens,
+                usage.searches,
                 each.unpriced,
                 each.cost,
             ),
@@ -115,6 +119,7 @@ def _told(spent: Spent) -> dict[str, object]:
         "prompt_tokens": spent.usage.prompt_tokens,
         "cached_tokens": spent.usage.cached_tokens,
         "completion_tokens": spent.usage.completion_tokens,
+        "searches": spent.usage.searches,
         "cost": spent.cost,
     }
 
@@ -122,12 +127,12 @@ def _told(spent: Spent) -> dict[str, object]:
 def _spent(by: Sequence[Part], row: Sequence[Any]) -> Spent:
     """A row of these parts and all figures. PostgreSQL gives sums of whole numbers as decimals."""
     place = dict(zip(by, row, strict=False))
-    messages, writes, prompt, cached, completion, unpriced, cost = row[len(by) :]
+    messages, writes, prompt, cached, completion, searches, unpriced, cost = row[len(by) :]
     return Spent(
         **place,
         messages=int(messages),
         writes=int(writes),
-        usage=Usage(int(prompt), int(cached), int(completion)),
+        usage=Usage(int(prompt), int(cached), int(completion), int(searches)),
         unpriced=int(unpriced),
         cost=float(cost),
     )

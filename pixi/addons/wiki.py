@@ -1,0 +1,245 @@
+"""Wikis as tools: for each one that searches it, and one that reads its pages out for a question."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pixi.core.errors import ToolError
+from pixi.core.masking import Mask
+from pixi.core.persona import Persona
+from pixi.core.spending import Count
+from pixi.core.strangers import clipped, one_line
+from pixi.knowledge.entry import Entry
+from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
+from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.knowledge.retrieval.words import Analyser
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from pixi.toolbox.rates import Rate
+from pixi.toolbox.tools import EVERYBODY
+from pixi.web.wikis.answers import asked_title
+from pixi.web.wikis.api import WikiError
+from pixi.web.wikis.wiki import MOST_PAGES, Page, Pages, Wiki
+
+RESULTS = 6
+"""How many pages a search gives unless more are asked for."""
+
+_MOST_RESULTS = 20
+_PAGES = 2  # read for a question that names none
+_LOOKED_AT = 4  # of those that a search finds for it
+_NEAREST = 3  # titles told for one that there is not
+_LONGEST_QUESTION = 2_000  # characters
+_LONGEST_ABOUT = 400
+_LEAST_SECONDS = 2.0  # that reading gets, however long fetching took
+_OFTEN = Rate(60, 600.0)
+_READING_SECONDS = 86_400.0  # none of its own: an engine gives a tool less
+_NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
+
+WikiOf = Callable[[Persona], Wiki]
+"""The wiki of a persona: one without an address is Wikipedia, in the language that the persona speaks."""
+
+Reader = Callable[[], Awaitable[RetrievalAgent]]
+"""Gives whoever reads pages out; opened when it is first wanted."""
+
+
+def source_of(wiki: str) -> str:
+    """The source of a wiki's tools."""
+    return f"wiki:{wiki}"
+
+
+def tool_names(wiki: str) -> tuple[str, str]:
+    """What the tools of a wiki are called: the one that searches, and the one that reads."""
+    safe = wiki.replace("-", "_")
+    return f"search_{safe}_wiki", f"query_{safe}_wiki"
+
+
+def wiki_tools(
+    name: str,
+    wiki_of: WikiOf,
+    reader: Reader,
+    mask: Mask,
+    *,
+    about: str,
+    personas: tuple[str, ...] | None,
+) -> Callable[[Addon], None]:
+    """The `setup` that registers the two tools of a wiki.
+
+    Args:
+        name: of its section.
+        wiki_of: gives it for a persona.
+        reader: gives whoever reads pages out.
+        mask: hides secrets in what the wiki is asked.
+        about: what is to be found there, for the model.
+        personas: who has the tools; None: everybody.
+    """
+
+    def setup(addon: Addon) -> None:
+        async def search(
+            context: Context,
+            query: Annotated[str, Field(description="a few words, in the language of the wiki")],
+            limit: Annotated[int, Field(description="how many pages", ge=1, le=_MOST_RESULTS)] = RESULTS,
+        ) -> dict[str, Any]:
+            return await search_result(wiki_of(context.persona), mask.hide(query), limit)
+
+        async def query(
+            context: Context,
+            question: Annotated[str, Field(description="what you want to know, as a whole question")],
+            titles: Annotated[
+                list[str], Field(description=f"titles of pages, {MOST_PAGES} at most; none: the best")
+            ] = [],  # noqa: B006 - pydantic copies it
+        ) -> dict[str, Any]:
+            wiki, titles = wiki_of(context.persona), [mask.hide(title) for title in titles]
+            return await query_result(wiki, reader, mask.hide(question), titles, context.count)
+
+        search.__name__, query.__name__ = tool_names(name)
+        search.__doc__ = (
+            f"Search {clipped(about, _LONGEST_ABOUT)}\n\nGives titles, snippets and links of pages; "
+            f"`{query.__name__}` then reads whole pages for you."
+        )
+        query.__doc__ = (
+            f"Have pages of {clipped(about, _LONGEST_ABOUT)} read, and get back what they say about a "
+            "question, word for word, each with the link to its place. Tell people the link."
+        )
+        source, whose = source_of(name), EVERYBODY if personas is None else personas
+        addon.tool(source=source, personas=whose, per_person=_OFTEN)(search)
+        addon.tool(source=source, personas=whose, per_person=_OFTEN, timeout=_READING_SECONDS)(query)
+
+    return setup
+
+
+async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[str, Any]:
+    """What a model gets from a search.
+
+    Raises:
+        ToolError: there is nothing to search for, or the wiki cannot be asked.
+    """
+    if not query.strip():
+        raise ToolError("The query is empty: give a few words.")
+    try:
+        site, searched = await wiki.site(), await wiki.search(query, limit)
+    except WikiError as error:
+        raise ToolError(str(error)) from error
+    results = [
+        {"title": hit.title}
+        | ({"section": hit.section} if hit.section else {})
+        | {"snippet": hit.snippet, "bytes": hit.bytes, "url": hit.url}
+        for hit in searched.hits
+    ]
+    result: dict[str, Any] = {"wiki": site.name, "results": results}
+    if searched.suggestion:
+        result["did_you_mean"] = searched.suggestion
+    return result if results else result | {"note": _NOTHING_FOUND}
+
+
+async def query_result(
+    wiki: Wiki, reader: Reader, question: str, titles: Sequence[str] = (), count: Count | None = None
+) -> dict[str, Any]:
+    """What a model gets when it has pages read for a question; without titles, the best that a search finds.
+
+    `count` is told what the helper used.
+
+    Raises:
+        ToolError: there is no question, or the wiki cannot be asked.
+    """
+    question = question.strip()[:_LONGEST_QUESTION]
+    if not question:
+        raise ToolError("The question is empty: ask a whole question.")
+    titles = [title for title in dict.fromkeys(map(asked_title, titles)) if title]
+    began = time.monotonic()
+    try:
+        site = await wiki.site()
+        pages = await (wiki.pages(titles) if titles else _best(wiki, question))
+        missing = [await _missing(wiki, title) for title in pages.missing]
+    except WikiError as error:
+        raise ToolError(str(error)) from error
+    result: dict[str, Any] = {"wiki": site.name}
+    read = [page for page in pages.found if not page.meanings]
+    if read:
+        agent = await reader()
+        left = max(_LEAST_SECONDS, agent.seconds - (time.monotonic() - began))
+        entries = await asyncio.to_thread(lambda: [_entry(page) for page in read])
+        findings = await agent.query(question, entries, count, seconds=left)
+        told = findings.to_json()
+        by_id = {page.id: page for page in read}
+        for fact in told["relevant"]:
+            source = fact["source"]
+            page = by_id[source.pop("id")]
+            source["url"] = site.url_of(page.title, source.get("section", "").split(BETWEEN_HEADINGS)[-1])
+        result |= {"read": [page.title for page in read]} | told
+    else:
+        result["relevant"] = []
+    return result | _told_besides(pages, missing, titles)
+
+
+def _told_besides(pages: Pages, missing: list[dict[str, Any]], titles: Sequence[str]) -> dict[str, Any]:
+    """What a model must know of the titles that it named, or of the pages that were found."""
+    told: dict[str, Any] = {}
+    if pages.led:
+        told["redirects"] = dict(pages.led)
+    meanings = [
+        {"title": page.title, "may_mean": list(page.meanings)} for page in pages.found if page.meanings
+    ]
+    if meanings:
+        told["ambiguous"] = meanings
+        told["ask_again"] = "Choose of `may_mean` what fits, and ask again with that title."
+    if missing:
+        told["missing"] = missing
+    if len(titles) > MOST_PAGES:
+        told["not_read"] = list(titles[MOST_PAGES:])
+    if not pages.found and not missing:
+        told["note"] = _NOTHING_FOUND
+    return told
+
+
+async def _missing(wiki: Wiki, title: str) -> dict[str, Any]:
+    """A title of which there is no page, and those that are like it."""
+    near = [hit.title for hit in (await wiki.search(title, _NEAREST)).hits]
+    return {"title": one_line(title)} | ({"nearest": near} if near else {})
+
+
+async def _best(wiki: Wiki, question: str) -> Pages:
+    """The pages that a search finds for a question; one that tells what a word may mean is no answer.
+
+    Most wikis look for pages that hold every word: what only asks is left out, then all but names and
+    numbers.
+    """
+    for query in await asyncio.to_thread(lambda: tuple(dict.fromkeys(_queries(question)))):
+        pages = await wiki.best(query, _LOOKED_AT)
+        if pages.found:
+            chosen = [page for page in pages.found if not page.meanings] or list(pages.found)
+            return Pages(tuple(chosen[:_PAGES]))
+    return Pages()
+
+
+def _queries(question: str) -> Iterator[str]:
+    """What to search for, the nearest to the question first."""
+    tokens = [token for token in Analyser().tokens(question) if token.kind != "mark"]
+    telling = [token for token in tokens if not token.empty]
+    for chosen in (telling, [token for token in telling if token.name or token.kind == "number"]):
+        words = _joined(question, [(token.start, token.end) for token in chosen])
+        if words:
+            yield words
+    yield question
+
+
+def _joined(text: str, places: Sequence[tuple[int, int]]) -> str:
+    """These stretches of a text; what stands together there stays together."""
+    pieces: list[str] = []
+    end = -1
+    for start, upto in places:
+        if start == end:
+            pieces[-1] += text[start:upto]
+        else:
+            pieces.append(text[start:upto])
+        end = upto
+    return " ".join(pieces)
+
+
+def _entry(page: Page) -> Entry:
+    texts = [page.title, *(f"{section.heading}\0{section.text}" for section in page.sections)]
+    digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return Entry(page.id, page.url, "", page.title, page.sections, digest)

@@ -1,0 +1,1 @@
+"""Wikis that run MediaWiki."""

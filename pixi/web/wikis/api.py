@@ -1,0 +1,299 @@
+"""The api.php of a MediaWiki: found from any page of it, and asked politely."""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import unescape
+from typing import Any
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from pixi.core.errors import PixiError
+from pixi.core.strangers import clipped, one_line
+from pixi.web.fetching import Fetched, Web, WebError
+from pixi.web.wikis.walls import check_in, is_page, page_instead, wall_of
+
+Json = dict[str, Any]
+
+_AT_ONCE = 2  # requests to one wiki
+_LAG = 5  # seconds that its databases may be behind: whoever asks leaves a busier wiki alone
+_LONGEST_WAIT = 4.0  # seconds, for a wiki that wants to rest; for more, nobody in a chat waits
+_LONGEST_REST = 600.0
+_SECONDS = 10.0  # for one request
+_MOST_BYTES = 12_000_000
+_LOOK_AGAIN_SECONDS = 30.0  # where no api was found
+_LONGEST_INFO = 200  # characters of what a wiki says
+_LINK = re.compile(rb"<link\b[^<>]{0,500}\brel=[\"']?EditURI\b[^<>]{0,500}>", re.I)
+_HREF = re.compile(rb"\bhref=[\"']?([^\"'\s>]{1,1000})", re.I)
+_NOT_HERE = frozenset({"404", "page"})  # what is told where there is no api, but may be one elsewhere
+_NEEDS_LOGIN = frozenset({"readapidenied", "permissiondenied", "mustbeloggedin", "notloggedin"})
+_LEFT_ALONE = frozenset({429, 503})  # of HTTP: to be asked again later
+_OFF = b"API is not enabled"
+
+
+class WikiError(PixiError):
+    """A wiki could not be asked. The text names it and says why, for a model and an operator alike.
+
+    Attributes:
+        code: as the wiki calls it; "" where it did not come to that.
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a wiki says of itself.
+
+    Attributes:
+        api: the address of its api.php.
+        name: of the wiki; a stranger's word.
+        pages: where its pages are, with `$1` for the title.
+    """
+
+    api: str
+    name: str
+    pages: str
+
+    def url_of(self, title: str, section: str = "") -> str:
+        """Where a page is read, or a section of it."""
+        place = self.pages.replace("$1", quote(title.replace(" ", "_"), safe="/:,()!*'~@"))
+        return f"{place}#{quote(section.replace(' ', '_'), safe='/:,()!*~@')}" if section else place
+
+
+class WikiApi:
+    """Asks one wiki.
+
+    Args:
+        web: fetches.
+        url: of any of its pages, or of its api.php.
+        trusted: the operator wrote that address, so its host may be in the private network.
+    """
+
+    def __init__(self, web: Web, url: str, *, trusted: bool) -> None:
+        self._web = web
+        self._url = url if urlsplit(url).path else f"{url}/"
+        self._host = urlsplit(url).netloc.rpartition("@")[2]
+        self._trusted = trusted
+        self._site: Site | None = None
+        self._failure: tuple[float, WikiError] | None = None
+        self._finding = asyncio.Lock()
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._rests_until = 0.0
+
+    async def site(self) -> Site:
+        """What there is at the address; it is looked for once.
+
+        Raises:
+            WikiError: no wiki that can be asked.
+        """
+        async with self._finding:
+            if self._site is not None:
+                return self._site
+            if self._failure and time.monotonic() - self._failure[0] < _LOOK_AGAIN_SECONDS:
+                raise WikiError(str(self._failure[1]), self._failure[1].code)
+            try:
+                self._site = await self._found()
+            except WikiError as error:
+                self._failure = (time.monotonic(), error)
+                raise
+            return self._site
+
+    async def ask(self, parameters: Mapping[str, str | int]) -> Json:
+        """What the api answers.
+
+        Raises:
+            WikiError: it did not, or it told an error.
+        """
+        return await self._asked((await self.site()).api, parameters)
+
+    # Finding it.
+
+    async def _found(self) -> Site:
+        """The first api that answers."""
+        if urlsplit(self._url).path.endswith("/api.php"):
+            return await self._introduced(self._url.partition("?")[0])
+        named, why = await self._named()
+        for api in dict.fromkeys((*named, *_guesses(self._url))):
+            try:
+                return await self._introduced(api)
+            except WikiError as error:
+                elsewhere = api in named and not self._is_same_host(api)
+                if error.code not in _NOT_HERE and not elsewhere:
+                    raise
+                if api in named:
+                    why = why or error
+        raise why or WikiError(
+            f"{self._host} is no MediaWiki, or hides its api.php; "
+            "give the address of a page of the wiki, or that of its api.php.",
+            "page",
+        )
+
+    async def _named(self) -> tuple[tuple[str, ...], WikiError | None]:
+        """The address that the page itself tells, and what stood in the way of reading that."""
+        try:
+            page = await self._fetched(self._url, "text/html")
+        except WikiError as error:
+            if error.code not in _NOT_HERE:
+                raise
+            return (), None if error.code == "404" else error
+        link = _LINK.search(page.body)
+        href = _HREF.search(link[0]) if link else None
+        if href is not None:
+            told = unescape(href[1].decode("utf-8", "replace"))
+            return (urljoin(page.url, told).partition("?")[0],), None
+        check = check_in(page.body)
+        return (), WikiError(f"{self._host} {page_instead(page)}.", "page") if check else None
+
+    async def _introduced(self, api: str) -> Site:
+        """The wiki that answers at this address."""
+        told = await self._asked(api, {"action": "query", "meta": "siteinfo", "siprop": "general"})
+        query = told.get("query")
+        general = query.get("general", {}) if isinstance(query, dict) else {}
+        if not str(general.get("generator", "")).startswith("MediaWiki"):
+            raise WikiError(f"{self._host} is no MediaWiki; give the address of a page of one.", "page")
+        server = urljoin(api, str(general.get("server") or "/"))
+        pages = urljoin(server, str(general.get("articlepath") or "/index.php?title=$1"))
+        if not pages.startswith(("http://", "https://")):
+            pages = urljoin(api, "index.php?title=$1")
+        return Site(api, one_line(str(general.get("sitename", ""))) or self._host, pages)
+
+    # Asking it.
+
+    async def _asked(self, api: str, parameters: Mapping[str, str | int]) -> Json:
+        fields = {**parameters, "format": "json", "formatversion": 2, "maxlag": _LAG}
+        url = f"{api}?{urlencode(fields)}"
+        async with self._room:
+            for again in (True, False):
+                await self._rested()
+                answer = await self._answer(url, again=again)
+                if answer is None:
+                    continue
+                told = await self._read(answer)
+                error = _error_in(told)
+                if error is None:
+                    return told
+                rest = _rest_of(error, answer)
+                if rest is None:
+                    raise self._refused(error)
+                self._rests_until = time.monotonic() + rest
+                if not again or rest > _LONGEST_WAIT:
+                    raise self._refused(error)
+        raise AssertionError("the second round gives or raises")
+
+    async def _answer(self, url: str, *, again: bool) -> Fetched | None:
+        """What is there; None: it wants to rest for a moment, and may then be asked again."""
+        try:
+            return await self._fetched(url, "application/json")
+        except _Resting as error:
+            self._rests_until = time.monotonic() + error.seconds
+            if again and error.seconds <= _LONGEST_WAIT:
+                return None
+            raise
+
+    async def _fetched(self, url: str, accept: str) -> Fetched:
+        try:
+            return await self._web.get(
+                url,
+                trusted=self._trusted and self._is_same_host(url),
+                accept=accept,
+                most_bytes=_MOST_BYTES,
+                seconds=_SECONDS,
+            )
+        except WebError as error:
+            if not error.status:
+                raise WikiError(str(error), "unreachable") from None
+            text = f"{self._host} {wall_of(error)}."
+            if error.status in _LEFT_ALONE and not check_in(error.body):
+                raise _Resting(text, min(error.retry_after or 1.0, _LONGEST_REST)) from None
+            raise WikiError(text, "404" if error.status in (404, 410) else "page") from None
+
+    async def _read(self, answer: Fetched) -> Json:
+        try:
+            large = len(answer.body) > 500_000
+            told = await asyncio.to_thread(json.loads, answer.body) if large else json.loads(answer.body)
+        except (ValueError, RecursionError):
+            if _OFF in answer.body:
+                raise WikiError(f"{self._host} has its API switched off.", "apidisabled") from None
+            if is_page(answer.body):
+                raise WikiError(f"{self._host} {page_instead(answer)}.", "page") from None
+            raise WikiError(f"{self._host} answers with something that is no JSON.", "page") from None
+        if not isinstance(told, dict):
+            raise WikiError(f"{self._host} answers with something that is not from a MediaWiki.", "page")
+        return told
+
+    def _is_same_host(self, url: str) -> bool:
+        return urlsplit(url).netloc == urlsplit(self._url).netloc
+
+    async def _rested(self) -> None:
+        """Leave the wiki alone as long as it wants that.
+
+        Raises:
+            WikiError: it wants it for too long.
+        """
+        left = self._rests_until - time.monotonic()
+        if left > _LONGEST_WAIT:
+            raise WikiError(f"{self._host} wants to rest for another {left:.0f} s; ask again then.", "rests")
+        if left > 0:
+            await asyncio.sleep(left)
+
+    def _refused(self, error: Json) -> WikiError:
+        code = one_line(str(error.get("code", "")))
+        said = clipped(_visible(str(error.get("info") or error.get("text") or code)), _LONGEST_INFO)
+        if code == "maxlag":
+            text = f"{self._host} is too busy just now; ask again in a minute."
+        elif code in _NEEDS_LOGIN:
+            text = f"{self._host} can be read only by those who are logged in there, which Pixi cannot be."
+        elif code == "ratelimited":
+            text = f"{self._host} was asked too often; ask again in a minute."
+        else:
+            text = f"{self._host} says: {said}"
+        return WikiError(text, code or "unknown")
+
+
+class _Resting(WikiError):
+    """It wants to be left alone for some seconds."""
+
+    def __init__(self, text: str, seconds: float) -> None:
+        super().__init__(text, "rests")
+        self.seconds = seconds
+
+
+def _error_in(told: Json) -> Json | None:
+    """The error that an answer tells, in either of the forms that there are."""
+    error = told.get("error")
+    if isinstance(error, dict):
+        return error
+    errors = told.get("errors")
+    return errors[0] if isinstance(errors, list) and errors and isinstance(errors[0], dict) else None
+
+
+def _visible(text: str) -> str:
+    """On one line, without what a terminal would take for an order."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _rest_of(error: Json, answer: Fetched) -> float | None:
+    """Seconds that a wiki wants to rest for, where that is what an error says."""
+    if error.get("code") not in ("maxlag", "ratelimited"):
+        return None
+    lag = error.get("lag")
+    told = answer.retry_after or (float(lag) if isinstance(lag, int | float) else 1.0)
+    return min(max(told, 0.0), _LONGEST_REST)
+
+
+def _guesses(url: str) -> Iterator[str]:
+    """Where an api.php may be, seen from a page: the likeliest first."""
+    root = urljoin(url, "/")
+    path = urlsplit(url).path
+    for mark in ("/index.php", "/wiki/", "/w/"):
+        before, found, _ = path.partition(mark)
+        if found and before:
+            yield urljoin(root, f"{before}/api.php")
+            yield urljoin(root, f"{before}/w/api.php")
+    for folder in ("w/", "", "wiki/", "mediawiki/"):
+        yield f"{root}{folder}api.php"

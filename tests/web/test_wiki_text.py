@@ -1,0 +1,70 @@
+"""The text of a wiki's page, whoever wrote it, and for whatever reason."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pixi.knowledge.reading.outcome import SetAside
+from pixi.web.wikis.text import Text, text_of_html, text_of_marked, text_of_wikitext
+
+_SECONDS = 3.0  # of processor time; where it grows with the square, each of these takes more than that
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("== Drops ==", "Drops"),
+        ("===Drops===  ", "Drops"),
+        ("== Uneven ===", "Uneven ="),
+        ("== a == b ==", "a == b"),
+        ("====== Deep ======", "Deep"),
+    ],
+)
+def test_headings_stand_between_equals_signs(line: str, heading: str) -> None:
+    (section,) = text_of_marked(f"{line}\nText.", "Page").sections
+    assert section.heading.strip("= ") == heading.strip("= ")
+    assert section.text == "Text."
+
+
+@pytest.mark.parametrize("line", ["=====", "== ==", "= A =", "a == b", "==a", " == A ==", f"=={'a' * 301}=="])
+def test_other_lines_are_none(line: str) -> None:
+    (section,) = text_of_marked(f"{line}\nText.", "Page").sections
+    assert (section.heading, section.text) == ("", f"{line.rstrip()}\nText.")
+
+
+def test_marks_and_what_is_not_read_are_left_out() -> None:
+    text = "A <!-- no\n<!-- more -->'''creeper''' [[Mob|hisses]] [http://a.example so].<ref name=a/> <!-- end"
+    (section,) = text_of_wikitext(text, "Page").sections
+    assert section.text == "A creeper hisses so. <!-- end"
+
+
+def marked(text: str) -> Text:
+    return text_of_marked(text, "Page")
+
+
+def wikitext(text: str) -> Text:
+    return text_of_wikitext(text, "Page")
+
+
+def html(text: str) -> Text:
+    with pytest.raises(SetAside):
+        text_of_html(text, "Page", lists_meanings=False)
+    return Text(())
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        pytest.param(wikitext, "<!--" * 50_000, id="comments that are never closed"),
+        pytest.param(wikitext, "<ref " * 100_000, id="references that are never closed"),
+        pytest.param(wikitext, "[http://a" * 60_000, id="addresses that never end"),
+        pytest.param(marked, f"=={' ' * 20_000}x", id="a heading of blanks"),
+        pytest.param(html, "<div>" * 80_000, id="elements in elements"),
+        pytest.param(html, f"<div {' '.join(f'a{n}=1' for n in range(120_000))}>", id="attributes"),
+    ],
+)
+def test_a_page_that_is_made_to_take_long_does_not(read: Callable[[str], Text], text: str) -> None:
+    began = time.process_time()
+    read(text)
+    assert time.process_time() - began < _SECONDS
