@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
+from pixi.app.doors import searches
 from pixi.app.models import Tell, open_model
 from pixi.core.errors import ConfigError, ModelError, PixiError
 from pixi.models.breaker import Breakers
@@ -26,15 +27,23 @@ class ModelPool:
         turn_seconds: how long a turn may take: so long a model that was exchanged is still in use.
         progress: told what takes long.
         breakers: those of the servers that this program asks.
+        native: their providers are to search the web by themselves, where they can.
     """
 
     def __init__(
-        self, chosen: Mapping[str, ModelSettings], turn_seconds: float, progress: Tell, breakers: Breakers
+        self,
+        chosen: Mapping[str, ModelSettings],
+        turn_seconds: float,
+        progress: Tell,
+        breakers: Breakers,
+        *,
+        native: bool = False,
     ) -> None:
         self._chosen = dict(chosen)
         self._turn_seconds = turn_seconds
         self._progress = progress
         self._breakers = breakers
+        self._native = native
         self._open: dict[str, Model] = {}
         self._failed: dict[str, float] = {}  # when, on the loop's clock
         self._opening = asyncio.Lock()
@@ -79,7 +88,9 @@ class ModelPool:
                 self._failed[name] = now
                 _log.warning("[models.%s] cannot be used, the default model stands in: %s", name, error)
 
-    async def exchange(self, chosen: Mapping[str, ModelSettings], turn_seconds: float) -> None:
+    async def exchange(
+        self, chosen: Mapping[str, ModelSettings], turn_seconds: float, *, native: bool = False
+    ) -> None:
         """Go by new settings: what changed is opened anew, and the old one is closed once no turn can use it.
 
         Raises:
@@ -89,15 +100,16 @@ class ModelPool:
             kept = {
                 name: model
                 for name, model in self._open.items()
-                if self._is_the_same(name, chosen.get(name), turn_seconds)
+                if self._is_the_same(name, chosen.get(name), turn_seconds, native=native)
             }
             default = next(iter(chosen))
             if default not in kept:
                 # Until it is open, turns begin on those that there are.
-                kept[default] = await self._opened(chosen[default], turn_seconds)
+                kept[default] = await self._opened(chosen[default], turn_seconds, native=native)
             retired = [model for name, model in self._open.items() if kept.get(name) is not model]
             in_use = max(self._turn_seconds, turn_seconds)
-            self._chosen, self._open, self._turn_seconds = dict(chosen), kept, turn_seconds
+            self._chosen, self._open = dict(chosen), kept
+            self._turn_seconds, self._native = turn_seconds, native
             self._failed.clear()
             for model in retired:
                 self._retire(model, in_use)
@@ -113,15 +125,19 @@ class ModelPool:
         await asyncio.gather(*self._retired, return_exceptions=True)
 
     async def _open_one(self, name: str) -> None:
-        self._open[name] = await self._opened(self._chosen[name], self._turn_seconds)
+        self._open[name] = await self._opened(self._chosen[name], self._turn_seconds, native=self._native)
 
-    async def _opened(self, chosen: ModelSettings, turn_seconds: float) -> Model:
-        return await open_model(chosen, turn_seconds, self._progress, self._breakers)
+    async def _opened(self, chosen: ModelSettings, turn_seconds: float, *, native: bool) -> Model:
+        return await open_model(chosen, turn_seconds, self._progress, self._breakers, native=native)
 
-    def _is_the_same(self, name: str, chosen: ModelSettings | None, turn_seconds: float) -> bool:
+    def _is_the_same(
+        self, name: str, chosen: ModelSettings | None, turn_seconds: float, *, native: bool
+    ) -> bool:
         """Whether the model that is open under a name does as it is. All but one that runs here by itself
-        count a turn's seconds."""
+        count a turn's seconds; those that can search the web by themselves are told whether to."""
         before = self._chosen[name]
+        if native != self._native and any(map(searches, (before, *before.fallback))):
+            return False
         is_alone_here = runs_here(before) and not before.fallback
         return before == chosen and (is_alone_here or self._turn_seconds == turn_seconds)
 

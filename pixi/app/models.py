@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from pixi.app.doors import door_to, tell_of_missing, traits_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings
 from pixi.settings.pricing import runs_here
 
 if TYPE_CHECKING:
+    from pixi.app.doors import Door
     from pixi.models.model import Model, Traits
-    from pixi.models.openai_chat import OpenAIChat
 
 _log = logging.getLogger("pixi.models")
 
 _LISTED_WAIT = 2.0  # seconds that a server may ask for, before the next model of a list is asked instead
-
-_NO_KEY = """\
-There is no key for the model {!r} at api.openai.com: set OPENAI_API_KEY in the
-environment or in .env. Without --model and model.name the bundled model answers, with no key."""
 
 Tell = Callable[[str], None]
 
@@ -37,6 +34,8 @@ async def open_model(
     progress: Tell,
     breakers: Breakers,
     remark: Tell = _nobody,
+    *,
+    native: bool = False,
 ) -> "Model":
     """Open a model, and what stands by it. Of those only what needs nobody else is opened at once.
 
@@ -46,12 +45,13 @@ async def open_model(
         progress: told what takes long.
         breakers: those of the servers that this program asks.
         remark: told, beside the log, when another model of a list answers than before.
+        native: its provider is to search the web by itself, if it can.
 
     Raises:
         ConfigError: there is no such model, or no key for it.
         ModelError: its server cannot be asked.
     """
-    opening = _Opening(turn_seconds, progress, breakers, remark)
+    opening = _Opening(turn_seconds, progress, breakers, remark, native=native)
     if chosen.fallback:
         return await opening.all_of(replace(chosen, fallback=()), *chosen.fallback)
     return await opening.one(chosen)
@@ -60,11 +60,14 @@ async def open_model(
 class _Opening:
     """How models are opened; see `open_model`."""
 
-    def __init__(self, turn_seconds: float, progress: Tell, breakers: Breakers, remark: Tell) -> None:
+    def __init__(
+        self, turn_seconds: float, progress: Tell, breakers: Breakers, remark: Tell, *, native: bool
+    ) -> None:
         self._turn_seconds = turn_seconds
         self._progress = progress
         self._breakers = breakers
         self._remark = remark
+        self._native = native
 
     async def all_of(self, first: ModelSettings, *others: ModelSettings) -> "Model":
         """The models of a list, as one.
@@ -119,29 +122,30 @@ class _Opening:
             finally:
                 self._progress("")
 
-        return LazyModel(_called(chosen), _expected(chosen), opened)
+        return LazyModel(_called(chosen), self._expected(chosen), opened)
 
-    def _door(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "OpenAIChat":
+    def _door(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "Door":
         from pixi.models.deadlines import Deadlines
         from pixi.models.faults import Retries
-        from pixi.models.openai_chat import OpenAIChat
 
-        if chosen.api_key is None and urlsplit(chosen.base_url).hostname == "api.openai.com":
-            raise ConfigError(_NO_KEY.format(chosen.name))
-        return OpenAIChat(
+        if self._native:
+            tell_of_missing(chosen)
+        return door_to(
+            chosen,
             name,
-            base_url=chosen.base_url,
-            api_key=chosen.api_key.reveal() if chosen.api_key else None,
-            traits=_expected(chosen),
-            temperature=chosen.temperature,
-            max_tokens=chosen.max_tokens,
-            extra_body=chosen.extra_body,
-            tools=chosen.tools,
-            grammar="off" if chosen.grammar == "auto" else chosen.grammar,
+            native=self._native,
             deadlines=Deadlines(chosen.first_seconds, chosen.gap_seconds, self._turn_seconds),
             retries=Retries() if wait is None else Retries(wait=wait),
             breakers=self._breakers,
         )
+
+    def _expected(self, chosen: ModelSettings) -> "Traits":
+        """What is known of a model from its settings alone."""
+        if runs_here(chosen):
+            from pixi.models.llama import expected_traits
+
+            return expected_traits(_file_of(chosen), chosen.context_tokens)
+        return traits_of(chosen, native=self._native)
 
 
 def _file_of(chosen: ModelSettings) -> Path | None:
@@ -152,18 +156,6 @@ def _file_of(chosen: ModelSettings) -> Path | None:
 def _called(chosen: ModelSettings) -> str:
     """What a model is called until it is open."""
     return chosen.name or f"the model at {urlsplit(chosen.base_url).netloc.rpartition('@')[2]}"
-
-
-def _expected(chosen: ModelSettings) -> "Traits":
-    """What is known of a model from its settings alone."""
-    from pixi.models.model import Traits
-
-    if runs_here(chosen):
-        from pixi.models.llama import expected_traits
-
-        return expected_traits(_file_of(chosen), chosen.context_tokens)
-    known = Traits()
-    return Traits(chosen.context_tokens or known.context_tokens, vision=chosen.vision, prices=chosen.prices)
 
 
 def _check_runtime(chosen: tuple[ModelSettings, ...]) -> None:
@@ -178,14 +170,17 @@ def _check_runtime(chosen: tuple[ModelSettings, ...]) -> None:
         check_runtime(_file_of(each))
 
 
-async def _only_model(server: "OpenAIChat") -> str:
-    """The one model that a server lists, where the settings name none.
+async def _only_model(server: "Door") -> str:
+    """The one model that a server lists, where the settings name none. `server` is closed.
 
     Raises:
         ConfigError: it lists none or several.
         ModelError: it cannot be asked.
     """
-    names = await server.models()
+    try:
+        names = await server.models()
+    finally:
+        await server.close()
     if len(names) == 1:
         return names[0]
     known = f"several models: {', '.join(sorted(names)[:10])}" if names else "no model"

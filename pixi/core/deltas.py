@@ -17,34 +17,44 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens as the server counted them; zero where it did not say. `cached` is part of `prompt`."""
+    """Tokens as the server counted them; zero where it did not say. `cached` is part of `prompt`.
+
+    `searches`: how often the server searched the web by itself.
+    """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    searches: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
             self.prompt_tokens + other.prompt_tokens,
             self.cached_tokens + other.cached_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.searches + other.searches,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token."""
+    """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token.
+
+    `search`: dollars for one search of the web.
+    """
 
     prompt: float
     completion: float
     cached: float
+    search: float = 0.0
 
     def cost(self, usage: Usage) -> float:
         """Dollars. A server that counts more cached tokens than those of the prompt is not believed."""
         cached = min(usage.cached_tokens, usage.prompt_tokens)
         fresh = usage.prompt_tokens - cached
         prompt = fresh * self.prompt + cached * self.cached
-        return (prompt + usage.completion_tokens * self.completion) / 1_000_000
+        tokens = prompt + usage.completion_tokens * self.completion
+        return tokens / 1_000_000 + usage.searches * self.search
 
 
 FREE = Prices(0.0, 0.0, 0.0)
@@ -64,7 +74,15 @@ class Finished:
     prices: Prices | None = None
 
 
-Delta = Text | Thought | ToolCall | Finished
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A page of the web from which the server has what it writes: a stranger's address and title."""
+
+    url: str
+    title: str = ""
+
+
+Delta = Text | Thought | ToolCall | Cited | Finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +103,12 @@ class Request:
 
     `schema` is a JSON Schema object that the reply is to follow. It is a wish: where the server does not know
     such a thing it is left out, so what comes is to be read as anything that a model may write.
+
+    `search`: the provider may search the web by itself while it writes, where it can.
     """
 
     lines: tuple[Line, ...]
     tools: tuple[ToolSchema, ...] = ()
     grammar: str | None = None
     schema: Mapping[str, object] | None = None
+    search: bool = False

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
 from pixi.core.card import Card
-from pixi.core.deltas import Usage
+from pixi.core.deltas import Cited, Usage
+from pixi.core.picture import Picture
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
 
@@ -53,6 +54,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
+class Pictured:
+    """A picture was delivered."""
+
+    picture: Picture
+
+
+@dataclass(frozen=True, slots=True)
 class Performed:
     """Any other command was performed."""
 
@@ -80,6 +88,13 @@ class ToolAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class Sourced:
+    """Where the turn has from what it says: pages of the web. Strangers' words, made harmless."""
+
+    sources: tuple[Cited, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """Something went wrong that a person should know. One line."""
 
@@ -102,9 +117,11 @@ TurnEvent = (
     | Sent
     | Reacted
     | Shown
+    | Pictured
     | Performed
     | ToolCalled
     | ToolAnswered
+    | Sourced
     | Failed
     | TurnEnded
 )
@@ -132,15 +149,26 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
                 "link": card.link,
                 "picture": card.picture if isinstance(card.picture, str) else None,
             }
+        case Pictured(picture):
+            return {
+                "event": "picture",
+                "text": picture.words,
+                "link": picture.link,
+                "service": picture.service,
+            }
         case Performed(name, argument):
             return {"event": "command", "name": name, "argument": argument}
         case ToolCalled(id, name, arguments):
             return {"event": "tool_call", "id": id, "name": name, "arguments": arguments}
         case ToolAnswered(id, name, ok, result):
             return {"event": "tool_result", "id": id, "name": name, "ok": ok, "result": result}
+        case Sourced(sources):
+            pages = [{"title": each.title, "url": each.url} for each in sources]
+            return {"event": "sources", "sources": pages}
         case Failed(text):
             return {"event": "error", "text": text}
         case TurnEnded(finish, steps, usage):
+            searched = {"searches": usage.searches} if usage.searches else {}
             return {
                 "event": "turn_end",
                 "finish": finish,
@@ -149,6 +177,7 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
                     "prompt_tokens": usage.prompt_tokens,
                     "cached_tokens": usage.cached_tokens,
                     "completion_tokens": usage.completion_tokens,
+                    **searched,
                 },
             }
         case _:

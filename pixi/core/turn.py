@@ -3,35 +3,18 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, assert_never
 
+from pixi.core.citing import Sources
 from pixi.core.commands import Thought
-from pixi.core.deltas import Delta, Finished, Request, Text, ToolSchema, Usage
+from pixi.core.deltas import Cited, Delta, Finished, Request, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Image
-from pixi.core.reading import Act, CommandEvent, ProsePolicy, Reading
+from pixi.core.reading import CommandEvent, ProsePolicy, Reading
+from pixi.core.rounds import Round
 from pixi.core.spending import counted
-from pixi.core.written import SILENCE, joined, written
+from pixi.core.written import SILENCE
 
-UNANSWERED = "This was stopped before it was done."
-"""The answer to a call whose tool was not waited for: a call never stands without one."""
-
-_BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", "note"})
-
-
-class _Round:
-    """One request to the model and all that came of it."""
-
-    __slots__ = ("answers", "calls", "reading", "refused")
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-        self.calls: list[ToolCall] = []
-        self.answers: list[tuple[str, tuple[Image, ...]] | None] = []
-        self.refused = False  # calls came though no more may be made
-
-    def take_call(self, call: ToolCall) -> None:
-        self.calls.append(call)
-        self.answers.append(None)
+_MOST_CALLS = 64  # in a round that are answered, if only that they are too many; the others are not heard
 
 
 class Turn:
@@ -44,6 +27,7 @@ class Turn:
         names: the commands, with their aliases.
         people: names of those it answers, so that a model which writes their part is stopped.
         tools: what the model may call.
+        search: its provider may search the web, as long as the model may call something.
         limits: how much it may do; over one the turn is `closed`.
         prose: what becomes of text outside commands.
         grammar: what the reply is held to, at a model that is not offered the tools.
@@ -62,6 +46,8 @@ class Turn:
         "_reading",
         "_rounds",
         "_said",
+        "_search",
+        "_sources",
         "_state",
         "_tools",
         "_tools_are_over",
@@ -90,6 +76,7 @@ class Turn:
         names: Mapping[str, Iterable[str]],
         people: Iterable[str] = (),
         tools: Sequence[ToolSchema] = (),
+        search: bool = False,
         limits: Limits | None = None,
         prose: ProsePolicy = "auto",
         grammar: str | None = None,
@@ -100,6 +87,8 @@ class Turn:
         self._names = names
         self._people = tuple(people)
         self._tools = tuple(tools)
+        self._search = search
+        self._sources = Sources()
         self._limits = limits or Limits()
         self._policy = prose
         self._grammar = grammar
@@ -109,7 +98,7 @@ class Turn:
         self.usage = Usage()
         self.ends = []
         self._state: Literal["ask", "read", "calls", "done"] = "ask"
-        self._rounds: list[_Round] = []
+        self._rounds: list[Round] = []
         self._counted = Finished()  # of the last request, by the server
         self._tools_are_over = False
 
@@ -142,16 +131,21 @@ class Turn:
             lines.append(AssistantLine(SILENCE))
         return tuple(lines)
 
+    @property
+    def sources(self) -> tuple[Cited, ...]:
+        """The pages of the web that the model's provider cited, as they may be shown."""
+        return self._sources.all
+
     def request(self) -> Request:
-        """The next question: the one before and a tail. The last round that may be has no tools."""
+        """The next question: the one before and a tail. The last that may be has no tools, and no search."""
         lines = (*self._before, *self._lines())
         self._state = "read"
         self.steps += 1
         self._counted = Finished()
         self._reading = self._new_reading()
-        self._rounds.append(_Round(self._reading))
+        self._rounds.append(Round(self._reading))
         tools = self._tools if self._takes_calls else ()
-        return Request(lines, tools, self._grammar)
+        return Request(lines, tools, self._grammar, search=self._search and self._takes_calls)
 
     def feed(self, delta: Delta) -> list[CommandEvent]:
         """Take what the model yielded; gives the command events to show and to perform, in order."""
@@ -166,6 +160,9 @@ class Turn:
                 self.ends.append(delta)
                 if not self._reading.over:
                     self.finish = reason
+            case Cited():
+                cited = self._sources.take(delta)
+                self._rounds[-1].cited += [cited] if cited else []
             case Text() | Thought():
                 pass  # reasoning is nobody's business
             case _:
@@ -207,7 +204,7 @@ class Turn:
     def refuse(self) -> None:
         """The model is not asked at all; what is to be said in its place follows with `say`."""
         self._reading = self._new_reading()
-        self._rounds.append(_Round(self._reading))
+        self._rounds.append(Round(self._reading))
         self._state = "done"
         self.finish = "limit"
 
@@ -267,6 +264,8 @@ class Turn:
         if not self._takes_calls:  # the round without tools: whatever is called now, an answer must come
             last.refused = True
             return
+        if len(last.calls) >= max(_MOST_CALLS, self._limits.tool_calls):
+            return
         if not call.id or any(call.id == other.id for other in last.calls):
             call = ToolCall(f"call_{self._key}_{self.steps}_{len(last.calls)}", call.name, call.arguments)
         last.take_call(call)
@@ -274,27 +273,5 @@ class Turn:
     def _lines(self) -> list[Line]:
         lines: list[Line] = [self._said]
         for reply in self._rounds:
-            lines += self._lines_of(reply)
+            lines += reply.lines(self._names)
         return lines
-
-    def _lines_of(self, reply: _Round) -> list[Line]:
-        clean = [(act.separator, self._written(act)) for act in reply.reading.acts if _is_history(act)]
-        text = joined(clean)
-        if all(answer is None for answer in reply.answers):  # calls that nobody began are not history
-            return [AssistantLine(text)] if text else []
-        answers = [(UNANSWERED, ()) if answer is None else answer for answer in reply.answers]
-        return [
-            AssistantLine(text, tuple(reply.calls)),
-            *(
-                ToolLine(call.id, call.name, text, images)
-                for call, (text, images) in zip(reply.calls, answers, strict=True)
-            ),
-        ]
-
-    def _written(self, act: Act) -> str:
-        return written(act.name, act.argument, self._names, act.target)
-
-
-def _is_history(act: Act) -> bool:
-    """Whether it was performed, and did something by it."""
-    return act.delivered and (bool(act.argument) or act.name not in _BUILT_IN_THAT_DO_NOTHING_EMPTY)

@@ -313,12 +313,15 @@ class Answer:
         shared.own_turns.discard(number)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
-        """In dollars, each request by the prices of whoever wrote; None where one is not known."""
+        """In dollars, each request by the prices of whoever wrote and searched; None: one is not known."""
         own = self._stage.role.model.traits.prices
         total = None if own is None and not ends else 0.0
         for end in ends:
             prices = end.prices if end.model else own
-            total = None if total is None or prices is None else total + prices.cost(end.usage)
+            search = self._stage.shared.conduct.search_price if end.usage.searches else 0.0
+            if total is None or prices is None or search is None:
+                return None
+            total += prices.cost(end.usage) + end.usage.searches * search
         return total
 
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
-from pixi.core.events import Failed, Finish
+from pixi.core.events import Failed, Finish, Sourced
 from pixi.core.limits import Limits
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
@@ -268,6 +268,9 @@ class Reply:
                 await self._performer.drained()  # until then nobody knows what people have seen
                 self._apologize()
         await self._performer.drained()
+        if self._turn.sources and self._acts.visible:
+            self._performer.show(Sourced(self._turn.sources))
+            await self._performer.drained()
 
     async def _converse(self) -> None:
         turn, performer = self._turn, self._performer
@@ -283,6 +286,7 @@ class Reply:
                 await self._run_tools()
                 # The next question tells what really happened, so it waits until it has.
                 await performer.drained()
+                await self._heed_budget()  # tools have prices, too
 
     async def _listen(self, request: Request) -> None:
         feed, put = self._turn.feed, self._performer.put
@@ -306,6 +310,8 @@ class Reply:
 
         A day's limit leaves one more answer, without tools; the month's dollars leave nothing.
         """
+        if self.halted is not None or not (self._turn.calls or self._turn.wants_model):
+            return
         account = self._acts.account
         await account.record()
         over = await account.over()

@@ -1,4 +1,4 @@
-"""What each door to an OpenAI-compatible server needs: its address, its key, the way there, its refusals."""
+"""What each door to a server needs: its address, its key, the way there, a session, its refusals."""
 
 import ipaddress
 import urllib.request
@@ -11,6 +11,17 @@ from pixi.models.complaint import Complaint, complaint_in
 from pixi.models.faults import Refusal, Server, refusal, retry_after
 
 _LONGEST_ERROR = 64 * 1024
+_CONNECT_SECONDS = 10.0
+
+
+def open_session() -> aiohttp.ClientSession:
+    """A session as the doors want it. One for all models of a process; its owner closes it."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # The deadlines are on content, and are the door's own.
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+    )
 
 
 async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusal:
@@ -27,8 +38,10 @@ async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusa
     return refusal(server, complaint, retry_after(response.headers))
 
 
-def checked_address(base_url: str) -> yarl.URL:
-    """The address, if it can be asked.
+def checked_address(
+    base_url: str, *, key_name: str = "OPENAI_API_KEY", example: str = "https://api.openai.com/v1"
+) -> yarl.URL:
+    """The address, if it can be asked. `key_name`, `example`: where its key comes from, and what it is like.
 
     Raises:
         ConfigError: it cannot.
@@ -41,13 +54,13 @@ def checked_address(base_url: str) -> yarl.URL:
         usable = False
         url = yarl.URL()
     if url.user is not None or url.password is not None:
-        raise ConfigError("base_url holds a user or a password: put the key into OPENAI_API_KEY instead.")
+        raise ConfigError(f"base_url holds a user or a password: put the key into {key_name} instead.")
     if not usable:
-        raise ConfigError(f"base_url is {base_url!r}: write it like https://api.openai.com/v1")
+        raise ConfigError(f"base_url is {base_url!r}: write it like {example}")
     return url
 
 
-def checked_key(api_key: str | None) -> str | None:
+def checked_key(api_key: str | None, *, key_name: str = "OPENAI_API_KEY") -> str | None:
     """The key without the line break that came with copying it; None for none.
 
     Raises:
@@ -55,7 +68,7 @@ def checked_key(api_key: str | None) -> str | None:
     """
     key = (api_key or "").strip()
     if not key.isascii() or not key.isprintable():
-        raise ConfigError("OPENAI_API_KEY holds characters that no key has: copy it again.")
+        raise ConfigError(f"{key_name} holds characters that no key has: copy it again.")
     return key or None
 
 

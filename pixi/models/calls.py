@@ -79,10 +79,7 @@ class CallAssembler:
         for call in sorted(self._calls, key=lambda call: call.order):
             if not call.name and not call.arguments:
                 continue
-            if not call.id or call.id in taken:
-                # Nine letters and digits: the strictest form that a server in use asks for.
-                call.id = secrets.token_hex(5)[:9]
-            taken.add(call.id)
+            call.id = distinct_id(call.id, taken)
             # A call without parameters often comes with nothing at all where `{}` is meant.
             calls.append(ToolCall(call.id, call.name, "".join(call.arguments) or "{}"))
         return calls
@@ -115,3 +112,12 @@ class CallAssembler:
         if call_id:
             self._by_id[call_id] = call
         return call
+
+
+def distinct_id(call_id: str, taken: set[str]) -> str:
+    """The id of a call, or a new one where it has none or another call has it too; now it is taken."""
+    if not call_id or call_id in taken:
+        # Nine letters and digits: the strictest form that a server in use asks for.
+        call_id = secrets.token_hex(5)[:9]
+    taken.add(call_id)
+    return call_id

@@ -1,8 +1,11 @@
 """What a server says when it refuses: the many forms of its error bodies, read into one."""
 
+import re
 from dataclasses import dataclass
 
 import msgspec
+
+_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)s")
 
 
 class ErrorField(msgspec.Struct, gc=False):
@@ -12,6 +15,7 @@ class ErrorField(msgspec.Struct, gc=False):
     type: str | None = None
     code: str | int | None = None
     param: str | None = None
+    details: object = None
 
 
 class _Detail(msgspec.Struct, gc=False):
@@ -39,12 +43,14 @@ class Complaint:
         message: its words, on one line; "" where it had none.
         code: its code and type, with a blank between.
         is_page: the body was a web page: this is no model server, or there is a proxy before it.
+        wait: the seconds that it asks for; None where it does not say.
     """
 
     status: int
     message: str = ""
     code: str = ""
     is_page: bool = False
+    wait: float | None = None
 
 
 # The status that an error's code or type stands for, where it comes inside a stream.
@@ -61,6 +67,11 @@ _STATUS_OF_WORD = {
     "context_length_exceeded": 400,
     "invalid_request_error": 400,
     "BadRequestError": 400,
+    "billing_error": 402,
+    "request_too_large": 413,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
 }
 
 
@@ -76,7 +87,7 @@ def complaint_of(error: ErrorField | str, status: int = 0) -> Complaint:
     message = error.message or ""
     if error.param and error.param not in message:
         message = f"{message} ({error.param})"
-    return Complaint(status, _one_line(message), " ".join(words))
+    return Complaint(status, _one_line(message), " ".join(words), wait=_wait_in(error.details))
 
 
 def complaint_in(body: bytes, status: int) -> Complaint:
@@ -94,6 +105,15 @@ def complaint_in(body: bytes, status: int) -> Complaint:
         return Complaint(status, _one_line(said))
     message = fields.message or fields.detail
     return complaint_of(ErrorField(message, fields.type, fields.code, fields.param), status)
+
+
+def _wait_in(details: object) -> float | None:
+    """The seconds to wait where they are told as Google does: `{"retryDelay": "34s"}` among the details."""
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (told := _SECONDS.fullmatch(delay)):
+            return float(told[1])
+    return None
 
 
 def looks_like_page(body: bytes) -> bool:

@@ -17,10 +17,9 @@ from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
+from pixi.models.asking import checked_address, checked_key, open_session, proxy_for, refusal_in
 from pixi.models.breaker import Asking, Breakers
 from pixi.models.faults import Refusal, Retries, Server
-from pixi.models.openai_chat import open_session
 
 _MOST_TEXTS = 256  # in one request; what servers of one's own often take at most
 _MOST_BYTES = 128 * 1024  # of text in one request, unless it is a single one

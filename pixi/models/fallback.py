@@ -70,7 +70,7 @@ class FallbackModel:
         told: Callable[[str], None] = _nobody,
     ) -> None:
         self._members = [_Member(model) for model in models]
-        self._traits = replace(models[0].traits, context_tokens=context_tokens)
+        self._context_tokens = context_tokens
         self._seconds = seconds
         self._clock = clock
         self._told = told
@@ -88,8 +88,8 @@ class FallbackModel:
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know: the traits of the first, and a context that the others share."""
-        return self._traits
+        """What the prompt must know: the traits of the first by now, and a context that the others share."""
+        return replace(self.first.traits, context_tokens=self._context_tokens)
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Ask one after the other until one answers, and yield its reply; the last delta is `Finished`.
@@ -129,7 +129,7 @@ class FallbackModel:
 
     async def _ask(self, model: Model, request: Request, ends: float) -> AsyncGenerator[Delta, None]:
         """What one of them answers, within the time that is left."""
-        if model.traits.context_tokens < self._traits.context_tokens:
+        if model.traits.context_tokens < self._context_tokens:
             request = fitted(request, model.traits.context_tokens)
         async with aclosing(model.stream(request)) as deltas:
             while True:

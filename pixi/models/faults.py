@@ -66,6 +66,8 @@ class Server:
         model: the model that was asked for.
         api_key: never shown; None where none was set.
         serves: what is asked of it.
+        key_name: where its key comes from.
+        ends_in: what its addresses usually end in; "" where they end in nothing of the kind.
     """
 
     place: str
@@ -73,6 +75,8 @@ class Server:
     model: str
     api_key: str | None = field(default=None, repr=False)
     serves: str = "chat completions"
+    key_name: str = "OPENAI_API_KEY"
+    ends_in: str = "/v1"
 
     @property
     def sent_key(self) -> str:
@@ -111,6 +115,8 @@ class Refusal(ModelError):
 def refusal(server: Server, complaint: Complaint, retry_after: float | None = None) -> Refusal:
     """The error that an answer other than a reply amounts to."""
     complaint = replace(complaint, message=server.without_key(complaint.message))
+    if retry_after is None:
+        retry_after = complaint.wait
     text = _standing_fault(server, complaint)
     if text is not None:
         return Refusal(text, complaint, permanent=True)
@@ -128,16 +134,20 @@ def refusal(server: Server, complaint: Complaint, retry_after: float | None = No
 
 
 _UNKNOWN_MODEL = re.compile(
-    r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model",
+    r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model|_error model:",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
-    r"context_length|context_size|(maximum|available) context|context window", re.IGNORECASE
+    r"context_length|context_size|(maximum|available) context|context window|prompt is too long|"
+    r"input token count",
+    re.IGNORECASE,
 )
 _BAD_KEY = re.compile(
     r"(invalid|incorrect|wrong)[ _]api[ _]key|api[ _]key[ _](is )?(not valid|invalid)", re.IGNORECASE
 )
-_NO_CREDIT = re.compile(r"insufficient[ _](quota|balance|credits?|funds)", re.IGNORECASE)
+_NO_CREDIT = re.compile(
+    r"insufficient[ _](quota|balance|credits?|funds)|credit balance is too low", re.IGNORECASE
+)
 _PASSING = frozenset({408, 409, 425, 429})  # the 4xx that another attempt may cure
 
 
@@ -147,8 +157,8 @@ def _standing_fault(server: Server, complaint: Complaint) -> str | None:
     words = f"{complaint.code} {complaint.message}"
     if status == 401 or _BAD_KEY.search(words):
         if server.api_key is None:
-            return f"{place} wants a key: set OPENAI_API_KEY."
-        return f"{place} refused the key: check OPENAI_API_KEY."
+            return f"{place} wants a key: set {server.key_name}."
+        return f"{place} refused the key: check {server.key_name}."
     if status == 402 or _NO_CREDIT.search(words):
         return f"The account at {place} has no credit left for the model.{_said(complaint)}"
     if complaint.is_page and (status < 300 or _is_refused(status)):
@@ -156,7 +166,8 @@ def _standing_fault(server: Server, complaint: Complaint) -> str | None:
     if status in (400, 404, 422) and _UNKNOWN_MODEL.search(words):
         return f"{place} has no model {server.model!r}: check the model's name.{_said(complaint)}"
     if status == 404:
-        hint = "check base_url" if server.base_url.endswith("/v1") else "base_url usually ends in /v1"
+        usual = server.base_url.endswith(server.ends_in)
+        hint = "check base_url" if usual else f"base_url usually ends in {server.ends_in}"
         return f"{place} has no {server.serves} under {server.base_url}: {hint}.{_said(complaint)}"
     if status == 403:
         return f"{place} does not let this key use the model {server.model!r}.{_said(complaint)}"
@@ -184,6 +195,12 @@ def _said(complaint: Complaint) -> str:
     if len(message) > _LONGEST_QUOTE:
         message = message[: _LONGEST_QUOTE - 1] + "…"
     return f" It said: {message}" if message else ""
+
+
+def declined(server: Server, complaint: Complaint) -> Refusal:
+    """The error of a model that will not answer what it was asked."""
+    text = f"{server.model} at {server.place} declined to answer.{_said(complaint)}"
+    return Refusal(text, complaint, permanent=True, is_about_request=True)
 
 
 def tools_refused(server: Server, fault: ModelError) -> ModelError:

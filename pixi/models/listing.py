@@ -40,6 +40,15 @@ async def listed_models(server: Server, seconds: float) -> list[str]:
         raise faults.overdue(server, Overdue("first", seconds)) from error
     except openai.APIConnectionError as error:
         raise faults.nothing_answers(server, _innermost(error)) from error
+    return ids_in(content, server)
+
+
+def ids_in(content: bytes, server: Server) -> list[str]:
+    """The ids in a listing, as OpenAI and Anthropic write it.
+
+    Raises:
+        ModelError: it is none.
+    """
     try:
         return [model.id for model in msgspec.json.decode(content, type=_Listing).data or ()]
     except (ValueError, RecursionError):

@@ -14,11 +14,11 @@ import aiohttp
 from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import Line, UserLine
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Traits
-from pixi.models.openai_chat import OpenAIChat
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
 # Chosen on the bundled model in talks of ten turns, 30 to 90 turns for each setting. Turns in which a message

@@ -16,12 +16,14 @@ class Traits:
         small: a model of few parameters: wants a short prompt and examples as turns, and the grammar.
         vision: it can be shown pictures.
         prices: what it costs; None: not known.
+        searches: its provider searches the web by itself where a request allows it.
     """
 
     context_tokens: int = 8192
     small: bool = False
     vision: bool = False
     prices: Prices | None = None
+    searches: bool = False
 
 
 class Model(Protocol):

@@ -1,4 +1,4 @@
-"""The lines of a prompt, written as the JSON body of a chat-completions request.
+"""What the bodies of requests have in common, whatever the API: their style, and a prompt's lines for it.
 
 Pure, and the same to the byte for the same lines: each request is the one before plus a tail, so that
 the server's prefix cache hits all of it.
@@ -10,9 +10,9 @@ import functools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Literal, assert_never
+from typing import Literal
 
 import msgspec
 
@@ -32,10 +32,15 @@ class Quirk(enum.Enum):
     NO_USAGE = "it refuses stream_options"
     NO_PARALLEL = "it refuses parallel_tool_calls"
     NO_TOOLS = "it refuses tools"
+    NO_SEARCH = "it does not search the web"
+    NO_TEMPERATURE = "it refuses temperature"
+    NO_REASONING = "it refuses its own reasoning, sealed, as it was handed out"
     NO_PICTURES = "it refuses the pictures of a request"
     COMPLETION_TOKENS = "it calls max_tokens max_completion_tokens"
     NO_SCHEMA = "it refuses response_format"
     ALTERNATE = "its prompt template wants the roles to alternate"
+    NO_SEARCH_BESIDE_TOOLS = "it does not search the web where it is offered tools"
+    SIGNED_CALLS = "it wants a signature with each call of the past"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Style:
         grammar: the field for a grammar; it never goes together with tools that are offered.
         vision: pictures are shown; otherwise it is said that there was one.
         extra_body: fields merged into the body last.
+        search: the name of the tool by which the server searches the web itself; "" where it does not.
     """
 
     model: str
@@ -57,6 +63,7 @@ class Style:
     temperature: float | None = None
     max_tokens: int | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
+    search: str = ""
 
 
 def tool_form(style: Style, quirks: Collection[Quirk]) -> Literal["native", "text", "off"]:
@@ -66,106 +73,45 @@ def tool_form(style: Style, quirks: Collection[Quirk]) -> Literal["native", "tex
     return style.tools
 
 
-def body(request: Request, style: Style, quirks: Collection[Quirk] = ()) -> bytes:
-    """The body of a request for a streamed reply."""
-    form = tool_form(style, quirks)
-    vision = style.vision and Quirk.NO_PICTURES not in quirks
-    fields: JsonObject = {
-        "model": style.model,
-        "messages": messages(request, form, vision=vision, alternate=Quirk.ALTERNATE in quirks),
-        "stream": True,
-    }
-    if Quirk.NO_USAGE not in quirks:
-        fields["stream_options"] = {"include_usage": True}
-    native_tools = form == "native" and bool(request.tools)
-    if native_tools:
-        fields["tools"] = [_native_tool(tool) for tool in request.tools]
-        if Quirk.NO_PARALLEL not in quirks:
-            fields["parallel_tool_calls"] = True
-    if style.temperature is not None:
-        fields["temperature"] = style.temperature
-    if style.max_tokens is not None:
-        renamed = Quirk.COMPLETION_TOKENS in quirks
-        fields["max_completion_tokens" if renamed else "max_tokens"] = style.max_tokens
-    if request.grammar and (form == "off" or not request.tools):
-        fields.update(_grammar(request.grammar, style.grammar))
-    elif request.schema is not None and Quirk.NO_SCHEMA not in quirks:
-        form_of_reply = {"name": "reply", "strict": True, "schema": request.schema}
-        fields["response_format"] = {"type": "json_schema", "json_schema": form_of_reply}
-    fields.update(style.extra_body)
-    return _encode(fields)
+def plain(request: Request, form: Literal["native", "text", "off"]) -> list[Line]:
+    """The lines of a request as servers can take them, in the form that tools have there.
 
-
-def messages(
-    request: Request, form: Literal["native", "text", "off"], *, vision: bool, alternate: bool = False
-) -> list[JsonObject]:
-    """The `messages` of a request.
-
-    Args:
-        form: where it is not `native`, calls and results of the past are written in the text form.
-        vision: show pictures.
-        alternate: join messages of the same role that stand next to each other.
+    Where that is not `native`, calls and their answers are words. Where it is, an answer holds words alone:
+    the pictures of all that stand together follow them, as if a person showed them.
     """
     lines: Sequence[Line] = request.lines
     if form == "text" and request.tools:
-        lines = _with_tools_told(lines, request.tools)
-    if form == "native":
-        written = _native_messages(lines, vision)
-    else:
-        written = [_text_message(line, vision) for line in lines]
-    return _alternating(written) if alternate else written
-
-
-def _native_messages(lines: Sequence[Line], vision: bool) -> list[JsonObject]:
-    """Answers hold words alone: the pictures of all that stand together follow them in a message."""
-    written: list[JsonObject] = []
-    pictures: list[ToolLine] = []
+        lines = with_tools_told(lines, request.tools)
+    if form != "native":
+        return [_in_words(line) for line in lines]
+    written: list[Line] = []
+    pictured: list[ToolLine] = []
     for line in lines:
-        if pictures and not isinstance(line, ToolLine):
-            written.append(_brought(pictures, vision))
-            pictures = []
-        written.append(_native_message(line, vision))
+        if pictured and not isinstance(line, ToolLine):
+            written.append(_brought(pictured))
+            pictured = []
         if isinstance(line, ToolLine) and line.images:
-            pictures.append(line)
-    if pictures:
-        written.append(_brought(pictures, vision))
-    return written
+            pictured.append(line)
+            written.append(replace(line, images=()))
+        else:
+            written.append(line)
+    return [*written, _brought(pictured)] if pictured else written
 
 
-def _brought(lines: Sequence[ToolLine], vision: bool) -> JsonObject:
+def _in_words(line: Line) -> Line:
+    match line:
+        case AssistantLine(text, calls):
+            return AssistantLine("\n".join((*([text] if text else []), *map(text_call, calls))))
+        case ToolLine(images=images):
+            return UserLine(text_result(line), images)
+        case _:
+            return line
+
+
+def _brought(lines: Sequence[ToolLine]) -> UserLine:
     names = ", ".join(dict.fromkeys(_attribute(line.name) for line in lines))
     images = tuple(image for line in lines for image in line.images)
-    told = f"({'The picture' if len(images) == 1 else 'The pictures'} that {names} gave.)"
-    return {"role": "user", "content": _content(told, images, vision)}
-
-
-def _native_message(line: Line, vision: bool) -> JsonObject:
-    match line:
-        case AssistantLine(text, calls) if calls:
-            return {
-                "role": "assistant",
-                "content": text or None,
-                "tool_calls": [_native_call(c) for c in calls],
-            }
-        case ToolLine(call_id, _, text):
-            return {"role": "tool", "tool_call_id": call_id, "content": text}
-        case _:
-            return _text_message(line, vision)
-
-
-def _text_message(line: Line, vision: bool) -> JsonObject:
-    match line:
-        case SystemLine(text):
-            return {"role": "system", "content": text}
-        case UserLine(text, images):
-            return {"role": "user", "content": _content(text, images, vision)}
-        case AssistantLine(text, calls):
-            parts = [text] if text else []
-            return {"role": "assistant", "content": "\n".join((*parts, *map(text_call, calls)))}
-        case ToolLine(images=images):
-            return {"role": "user", "content": _content(text_result(line), images, vision)}
-        case _:
-            assert_never(line)
+    return UserLine(f"({'The picture' if len(images) == 1 else 'The pictures'} that {names} gave.)", images)
 
 
 def text_call(call: ToolCall) -> str:
@@ -183,29 +129,18 @@ def _attribute(name: str) -> str:
     return re.sub(r'["<>\s]+', "_", name)
 
 
-def _content(text: str, images: tuple[Image, ...], vision: bool) -> str | list[JsonObject]:
-    if not images:
-        return text
-    if not vision:
-        count = len(images)
-        pictures = "a picture" if count == 1 else f"{count} pictures"
-        return f"{text}\n({pictures} that you cannot see)".lstrip()
-    parts: list[JsonObject] = [{"type": "text", "text": text}] if text else []
-    for image in images:
-        url = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
-        parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
+def unseen(text: str, images: Sequence[Image]) -> str:
+    """A text that says of its pictures that there were some."""
+    pictures = "a picture" if len(images) == 1 else f"{len(images)} pictures"
+    return f"{text}\n({pictures} that you cannot see)".lstrip()
 
 
-def _native_call(call: ToolCall) -> JsonObject:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": _json_object(call.arguments)},
-    }
+def data_url(image: Image) -> str:
+    """The picture as an address that holds it."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
 
 
-def _json_object(arguments: str) -> str:
+def json_object(arguments: str) -> str:
     """Arguments as servers accept them back: many parse them, and refuse the whole talk where they cannot."""
     try:
         if isinstance(msgspec.json.decode(arguments), dict):
@@ -216,14 +151,7 @@ def _json_object(arguments: str) -> str:
     return json.dumps({"not_an_object": arguments}, ensure_ascii=False)
 
 
-def _native_tool(tool: ToolSchema) -> JsonObject:
-    return {
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-    }
-
-
-def _with_tools_told(lines: Sequence[Line], tools: Sequence[ToolSchema]) -> list[Line]:
+def with_tools_told(lines: Sequence[Line], tools: Sequence[ToolSchema]) -> list[Line]:
     """The lines with the tools described at the end of the first system line."""
     listing = "\n\n".join(
         f"- {tool.name}: {tool.description}\n  arguments: {msgspec.json.encode(tool.parameters).decode()}"
@@ -242,41 +170,8 @@ def _tools_prompt() -> str:
     return resources.files("pixi.models").joinpath("text_tools.md").read_text("utf-8").strip()
 
 
-def _alternating(written: list[JsonObject]) -> list[JsonObject]:
-    joined: list[JsonObject] = []
-    for message in written:
-        before = joined[-1] if joined else {}
-        theirs, ours = before.get("content"), message["content"]
-        alike = before.get("role") == message["role"] != "tool" and "tool_calls" not in before | message
-        if not alike:
-            joined.append(message)
-        elif isinstance(theirs, str) and isinstance(ours, str):
-            joined[-1] = before | {"content": f"{theirs}\n\n{ours}"}
-        else:
-            joined[-1] = before | {"content": [*_as_parts(theirs), *_as_parts(ours)]}
-    return joined
-
-
-def _as_parts(content: object) -> list[object]:
-    """What a message says, in parts as they stand beside pictures."""
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []
-
-
-def _grammar(grammar: str, where: GrammarField) -> JsonObject:
-    match where:
-        case "off":
-            return {}
-        case "llama.cpp":
-            return {"grammar": grammar}
-        case "vllm":
-            return {"structured_outputs": {"grammar": grammar}}
-        case _:
-            assert_never(where)
-
-
-def _encode(fields: JsonObject) -> bytes:
+def encoded(fields: JsonObject) -> bytes:
+    """A body as it is sent."""
     try:
         return msgspec.json.encode(fields)
     except UnicodeEncodeError:

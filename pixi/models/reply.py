@@ -1,13 +1,14 @@
 """One reply, read from an open response: bytes to deltas, under the deadlines."""
 
 import asyncio
+from typing import Protocol
 
 import aiohttp
 
 from pixi.core.deltas import Delta
 from pixi.core.errors import ModelError
 from pixi.models import faults
-from pixi.models.chunks import ReplyAssembler
+from pixi.models.complaint import Complaint
 from pixi.models.deadlines import Deadlines, Overdue, Watchdog
 from pixi.models.faults import Server
 from pixi.models.sse import EventTooLong, SSEDecoder
@@ -17,23 +18,71 @@ _DRAIN_SECONDS = 0.05
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 
 
+class Assembler(Protocol):
+    """Makes deltas of the payloads of one stream: `feed` them, then `close`."""
+
+    @property
+    def finish_reason(self) -> str:
+        """The server's word for why the reply ended; "" while it has not said it."""
+        ...
+
+    @property
+    def done(self) -> bool:
+        """The end mark came; nothing that follows is read."""
+        ...
+
+    @property
+    def complaint(self) -> Complaint | None:
+        """What the server said instead of going on."""
+        ...
+
+    @property
+    def understood(self) -> int:
+        """Events of such a stream that were read."""
+        ...
+
+    @property
+    def unseen(self) -> int:
+        """Signs of work that came, though no delta shows them yet: pieces of calls, searches."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """How much is held until the end, in characters, about."""
+        ...
+
+    def feed(self, payloads: list[bytes]) -> list[Delta]:
+        """Take the payloads of one read; gives what they amount to, in order."""
+        ...
+
+    def close(self) -> list[Delta]:
+        """The stream is over; gives the tool calls, whole, and `Finished`."""
+        ...
+
+
 class Reply:
     """The reply in a response whose headers said yes.
 
     Args:
         response: its body is read here, and nowhere else.
+        assembler: makes deltas of it.
         server: whom errors are about.
         deadlines: for the content; `asked_at` is the loop's time when the model was asked.
     """
 
     def __init__(
-        self, response: aiohttp.ClientResponse, server: Server, deadlines: Deadlines, asked_at: float
+        self,
+        response: aiohttp.ClientResponse,
+        assembler: Assembler,
+        server: Server,
+        deadlines: Deadlines,
+        asked_at: float,
     ) -> None:
         self._response = response
         self._content = response.content
         self._server = server
         self._decoder = SSEDecoder()
-        self._assembler = ReplyAssembler()
+        self._assembler = assembler
         self._at_start = True  # of the body
         self._at_end = False
         self._is_whole = False
@@ -54,14 +103,14 @@ class Reply:
         while not (self._at_end or assembler.done or assembler.complaint):
             data = await self._read_some()
             self._at_end = not data
-            call_pieces = assembler.call_pieces
+            unseen = assembler.unseen
             deltas = assembler.feed(self._payloads(data) if data else self._decoder.close())
             if assembler.finish_reason:
                 self._watchdog.last_words()
             if deltas:
                 self._watchdog.pause()
                 return deltas
-            if assembler.call_pieces != call_pieces:
+            if assembler.unseen != unseen:
                 self._watchdog.content()
                 if assembler.held > _MOST_AT_ONCE:
                     raise faults.endless(self._server, _MOST_AT_ONCE)

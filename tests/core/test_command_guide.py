@@ -237,7 +237,7 @@ def test_the_policies_are_those_of_the_table() -> None:
 def test_the_limits_are_what_they_are() -> None:
     told = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", section(GUIDE, "Limits"), re.MULTILINE)
     limits = Limits()
-    of_a_turn = {field.name for field in fields(Limits) if not field.name.startswith("tool_")}
+    of_a_turn = {field.name for field in fields(Limits) if not field.name.startswith("tool")}
     assert {name: int(number.replace(",", "")) for name, number in told} == {
         name: getattr(limits, name) for name in of_a_turn
     }

@@ -5,16 +5,18 @@ import json
 import pytest
 
 from pixi.core.card import Card, Field
-from pixi.core.deltas import Usage
+from pixi.core.deltas import Cited, Usage
 from pixi.core.events import (
     Failed,
     Grew,
     Noted,
     Opened,
     Performed,
+    Pictured,
     Reacted,
     Sent,
     Shown,
+    Sourced,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -22,6 +24,7 @@ from pixi.core.events import (
     to_json,
 )
 from pixi.core.message import Image
+from pixi.core.picture import Picture
 
 CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.png", "https://example.org")
 
@@ -35,6 +38,16 @@ CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.pn
         (Sent("hi"), {"event": "send", "text": "hi"}),
         (Reacted("🥞"), {"event": "react", "emoji": "🥞"}),
         (Performed("wave", "at Mo"), {"event": "command", "name": "wave", "argument": "at Mo"}),
+        (
+            Sourced((Cited("https://x.example/", "All"), Cited("https://y.example/"))),
+            {
+                "event": "sources",
+                "sources": [
+                    {"title": "All", "url": "https://x.example/"},
+                    {"title": "", "url": "https://y.example/"},
+                ],
+            },
+        ),
         (
             ToolCalled("c", "weather", {"in": "Porto"}),
             {"event": "tool_call", "id": "c", "name": "weather", "arguments": {"in": "Porto"}},
@@ -54,6 +67,15 @@ CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.pn
             },
         ),
         (
+            TurnEnded("stop", 1, Usage(9, 8, 7, searches=2)),
+            {
+                "event": "turn_end",
+                "finish": "stop",
+                "steps": 1,
+                "usage": {"prompt_tokens": 9, "cached_tokens": 8, "completion_tokens": 7, "searches": 2},
+            },
+        ),
+        (
             Shown(CARD),
             {
                 "event": "card",
@@ -63,6 +85,10 @@ CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.pn
                 "link": "https://example.org",
                 "picture": "https://example.org/a.png",
             },
+        ),
+        (
+            Pictured(Picture("a cat", "https://klipy.com/gifs/x", "KLIPY")),
+            {"event": "picture", "text": "a cat", "link": "https://klipy.com/gifs/x", "service": "KLIPY"},
         ),
     ],
 )

@@ -92,3 +92,10 @@ def test_a_large_model_must_send_where_the_persona_must() -> None:
 def test_names_are_safe_in_the_grammar(name: str, literal: str) -> None:
     written = rules(command_grammar((CommandHelp(name, "", "x"),), silence=True, small=False))
     assert written["command-0"] == literal
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_where_there_are_choices_the_argument_is_one_of_them(small: bool) -> None:
+    sticker = CommandHelp("sticker", "name", "a sticker", ("big wave", "猫"))
+    written = rules(command_grammar((SEND, sticker), silence=True, small=small))
+    assert written["command-1"] == '"[STICKER: " ("big wave" | "猫") "]"'

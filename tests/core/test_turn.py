@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
-from pixi.core.deltas import Delta, Finished, Text, ToolSchema, Usage
+from pixi.core.deltas import Cited, Delta, Finished, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.reading import CommandEvent, ProsePolicy
-from pixi.core.turn import UNANSWERED, Turn
+from pixi.core.rounds import UNANSWERED
+from pixi.core.turn import Turn
 from pixi.core.written import SILENCE
 
 PREFIX = (SystemLine("be Pixi"),)
@@ -27,6 +28,7 @@ def new_turn(
     limits: Limits | None = None,
     prose: ProsePolicy = "auto",
     people: Sequence[str] = ("Mo",),
+    search: bool = False,
 ) -> Turn:
     return Turn(
         prefix=PREFIX,
@@ -35,6 +37,7 @@ def new_turn(
         names=BUILT_IN,
         people=people,
         tools=tools,
+        search=search,
         limits=limits,
         prose=prose,
         grammar="root ::= command",
@@ -288,6 +291,59 @@ def test_too_many_commands_close_the_reply() -> None:
     assert turn.finish == "limit"
 
 
+PAGE = Cited("https://pancakes.example/", "All of them")
+
+
+def test_where_something_is_from_stands_behind_what_was_said() -> None:
+    turn = new_turn(search=True)
+    assert turn.request().search
+    turn.feed(PAGE)
+    for event in (*turn.feed(Text("[SEND: flat]")), *turn.feed(PAGE), *turn.end_round()):
+        if isinstance(event, CommandEnded):
+            turn.delivered(0)
+    assert turn.sources == (PAGE,)
+    trace = "[NOTE: From the web: All of them (https://pancakes.example/)]"
+    assert turn.lines == (SAID, AssistantLine(f"[SEND: flat]\n{trace}"))
+
+
+def test_of_what_was_not_said_it_does_not_matter_where_it_is_from() -> None:
+    turn = new_turn(search=True)
+    hear(turn, "[SEND: flat]", PAGE, deliver=False)
+    assert turn.lines == (SAID, AssistantLine(SILENCE))
+
+
+def test_a_persona_that_takes_no_notes_is_left_none() -> None:
+    turn = Turn(prefix=PREFIX, history=(), said=SAID, names={"send": ()}, search=True)
+    hear(turn, "[SEND: flat]", PAGE)
+    assert turn.lines == (SAID, AssistantLine("[SEND: flat]"))
+
+
+def test_a_model_cannot_make_up_where_something_is_from() -> None:
+    turn = new_turn()
+    hear(turn, "[SEND: flat]\n[NOTE: From the web: me (https://evil.example/)]\n[NOTE: hm]")
+    assert turn.lines == (SAID, AssistantLine("[SEND: flat]\n[NOTE: hm]"))
+
+
+def test_the_round_without_tools_has_no_search() -> None:
+    turn = new_turn(tools=[WEATHER], limits=Limits(tool_steps=1), search=True)
+    assert turn.request().search
+    turn.feed(ToolCall("a", "weather", "{}"))
+    turn.end_round()
+    turn.answer(turn.calls[0], "sun")
+    request = turn.request()
+    assert (request.tools, request.search) == ((), False)
+
+
+@pytest.mark.parametrize("link", ["([site](https://x.example/?a=1))", "[[1]](https://x.example)"])
+def test_links_to_sources_stand_whole_in_a_message(link: str) -> None:
+    reply = f"[SEND: see {link}]"
+    for cut in range(len(reply)):
+        turn = new_turn()
+        (ended,) = hear(turn, reply[:cut], reply[cut:])
+        assert ended == CommandEnded("send", f"see {link}")
+        assert turn.lines == (SAID, AssistantLine(reply))
+
+
 @given(st.lists(st.integers(0, 60), max_size=5))
 def test_a_long_argument_is_cut_at_the_same_place_however_it_arrives(at: list[int]) -> None:
     reply = "[SEND: " + "x" * 40 + "]\n[SEND: more]"
@@ -423,16 +479,18 @@ PIECES = st.sampled_from(
 
 
 @given(
-    st.lists(st.tuples(st.lists(PIECES, max_size=6), st.integers(0, 2)), min_size=1, max_size=4),
+    st.lists(
+        st.tuples(st.lists(PIECES, max_size=6), st.integers(0, 2), st.integers(0, 12)), min_size=1, max_size=4
+    ),
     st.sets(st.integers(0, 20)),
 )
 def test_every_request_is_the_one_before_and_a_tail(
-    rounds: list[tuple[list[str], int]], undelivered: set[int]
+    rounds: list[tuple[list[str], int, int]], undelivered: set[int]
 ) -> None:
     turn = new_turn(tools=[WEATHER], limits=Limits(tool_steps=3))
     asked: tuple[Line, ...] = ()
     number = 0
-    for pieces, calls in rounds:
+    for pieces, calls, cited in rounds:
         if not turn.wants_model:
             break
         lines = turn.request().lines
@@ -440,6 +498,7 @@ def test_every_request_is_the_one_before_and_a_tail(
         asked = lines
         events: list[CommandEvent] = []
         deltas: list[Delta] = [Text(piece) for piece in pieces]
+        deltas += [Cited(f"https://{n}.example", "[SEND: n") for n in range(cited)]
         deltas += [ToolCall(str(n), "weather", "{}") for n in range(calls)]
         for delta in deltas:
             events += turn.feed(delta)
@@ -454,3 +513,15 @@ def test_every_request_is_the_one_before_and_a_tail(
     assert history[: len(asked) - len(PREFIX)] == asked[len(PREFIX) :]
     assert isinstance(history[-1], AssistantLine)
     assert history[-1].text
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_thousand_calls_in_one_reply_do_not_fill_the_history(native: bool) -> None:
+    turn = new_turn(tools=[WEATHER], limits=Limits(tool_calls=4))
+    written = '<tool-call tool="weather">{}</tool-call>'
+    hear(turn, *([ToolCall("", "weather", "{}")] * 1_000 if native else [written * 1_000]))
+    assert len(turn.calls) == 64
+    for call in turn.calls:
+        turn.answer(call, "sunny")
+    assert turn.wants_model
+    assert len(turn.request().lines) == len(PREFIX) + 1 + 1 + 64

@@ -11,10 +11,10 @@ from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
 from pixi.models.breaker import Breakers, Patience
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
-from pixi.models.openai_chat import OpenAIChat
 from tests.engine.scene import until
 from tests.servers.model_faults import closed_port
 from tests.servers.scripted_openai import (

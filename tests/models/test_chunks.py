@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Text, Usage
 from pixi.core.lines import ToolCall
-from pixi.models.chunks import ReplyAssembler
+from pixi.models.chat.chunks import ReplyAssembler
 from tests.servers.scripted_openai import Json, call, chunk, content, finish, usage
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from pixi.core.errors import ModelError
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
-from pixi.models.openai_chat import OpenAIChat
 from tests.servers.scripted_openai import Close, Hang, Reply, ScriptedOpenAI, answer, error, page
 
 LISTING = answer(

@@ -13,10 +13,11 @@ from pixi.core.deltas import Delta, Finished, Request, Text, ToolSchema, Usage
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
+from pixi.models.asking import open_session
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
 from pixi.models.model import Model, Traits
-from pixi.models.openai_chat import OpenAIChat, open_session
 from tests.servers.scripted_openai import (
     Hang,
     Reply,

@@ -10,9 +10,9 @@ import pytest
 from pixi.core.deltas import Delta, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine, UserLine
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries, retry_after
-from pixi.models.openai_chat import OpenAIChat
 from tests.servers.scripted_openai import (
     Close,
     Hang,

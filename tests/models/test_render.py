@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.render import GrammarField, Quirk, Style, body, messages
+from pixi.models.chat.body import body, messages
+from pixi.models.render import GrammarField, Quirk, Style
 from tests.servers.scripted_openai import Json
 
 LOOK = ToolSchema("look", "look at something", {"type": "object", "properties": {"at": {"type": "string"}}})

@@ -16,11 +16,11 @@ import pytest
 from pixi.core.deltas import Finished, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine, ToolCall, UserLine
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries
 from pixi.models.model import Model
-from pixi.models.openai_chat import OpenAIChat
 from tests.engine.scene import until
 from tests.servers.model_faults import (
     AFTER_SOME_WORDS,
@@ -140,7 +140,7 @@ async def test_nobody_goes_on_with_what_another_began(fault: Fault) -> None:
 
 
 async def test_a_host_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.models.openai_chat._CONNECT_SECONDS", 0.1)
+    monkeypatch.setattr("pixi.models.asking._CONNECT_SECONDS", 0.1)
     with ExitStack() as sockets:
         listening = sockets.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))

@@ -1,53 +1,49 @@
-"""The door to every OpenAI-compatible server: chat completions, streamed.
+"""A model behind some API of a server that is asked by HTTP and answers with a stream of events.
 
-aiohttp sends the request and carries the stream; `sse`, `chunks` and `calls` read it. The openai package
-would build pydantic objects for each chunk, some forty times the processor time of this door, and takes
-half a second and some 50 MB to import; it serves what is not hot (see `listing`) and is imported there.
+aiohttp sends the request and carries the stream; `sse` and the API's own assembler read it. The openai
+package would build pydantic objects for each chunk, some forty times the processor time of this door, and
+takes half a second and some 50 MB to import; it serves what is not hot (see `listing`) and is imported there.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Collection, Mapping
+from dataclasses import replace
+from typing import ClassVar
 
 import aiohttp
 
 from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ModelError
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, proxy_for, refusal_in
-from pixi.models.breaker import Asking, Breakers
+from pixi.models.asking import checked_address, checked_key, open_session, proxy_for, refusal_in
+from pixi.models.attempts import Attempts
+from pixi.models.breaker import Breakers
 from pixi.models.deadlines import Deadlines, Overdue
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
 from pixi.models.model import Traits
 from pixi.models.quirks import quirk_in
-from pixi.models.render import GrammarField, Quirk, Style, ToolMode, body
-from pixi.models.reply import Reply
+from pixi.models.render import GrammarField, Quirk, Style, ToolMode
+from pixi.models.reply import Assembler, Reply
 
-_CONNECT_SECONDS = 10.0
-
-
-def open_session() -> aiohttp.ClientSession:
-    """A session as `OpenAIChat` wants it. One for all models of a process; its owner closes it."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        # The deadlines are on content, and are the door's own.
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
-    )
+_log = logging.getLogger("pixi.models")
 
 
-class OpenAIChat:
-    """A model behind the chat-completions API of some server.
+class ServerModel(ABC):
+    """A model behind an API of some server. A door says how that API is written and read.
 
     Args:
         name: the model's id at the server.
-        base_url: the address that `/chat/completions` follows, e.g. `https://api.openai.com/v1`.
+        base_url: the address that the API's path follows, e.g. `https://api.openai.com/v1`.
         api_key: None where the server is one's own and wants none; then any key is sent.
         traits: what the prompt must know of it.
         temperature, max_tokens: left out where None.
         extra_body: fields merged into each request's body, last.
         tools: `auto` offers them natively, and in the text form once the server refused them.
         grammar: the field in which the server takes `Request.grammar`; never sent while tools are offered.
+        search: it searches the web by itself where a request allows it, if the API knows such a thing.
         deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.
@@ -56,6 +52,11 @@ class OpenAIChat:
     Raises:
         ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
     """
+
+    path: ClassVar[str]
+    """What follows the server's address."""
+    serves: ClassVar[str]
+    """What is asked of it, for people."""
 
     def __init__(
         self,
@@ -69,34 +70,38 @@ class OpenAIChat:
         extra_body: Mapping[str, object] | None = None,
         tools: ToolMode = "auto",
         grammar: GrammarField = "off",
+        search: bool = False,
         deadlines: Deadlines | None = None,
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
         breakers: Breakers | None = None,
     ) -> None:
         base = checked_address(base_url)
-        self._traits = traits or Traits()
+        traits = traits or Traits()
         self._style = Style(
             model=name,
             tools=tools,
             grammar=grammar,
-            vision=self._traits.vision,
+            vision=traits.vision,
             temperature=temperature,
             max_tokens=max_tokens,
             extra_body=extra_body or {},
+            search=self._search_tool(base.host or "") if search else "",
         )
+        self._traits = replace(traits, searches=bool(self._style.search))
         self._deadlines = deadlines or Deadlines()
-        self._retries = retries or Retries()
-        self._server = Server(f"{base.host}:{base.port}", str(base), name, checked_key(api_key))
-        self._breaker = (breakers or Breakers()).of(self._server.place)
-        self._url = base / "chat" / "completions"
+        place = f"{base.host}:{base.port}"
+        self._server = Server(place, str(base), name, checked_key(api_key), serves=self.serves)
+        breaker = (breakers or Breakers()).of(place)
+        self._attempts = Attempts(self._server, breaker, self._deadlines, retries or Retries())
+        self._url = base.joinpath(*self.path.split("/"))
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
         self._session = session
         self._owns_session = session is None
 
     def __repr__(self) -> str:
-        return f"OpenAIChat({self.name!r}, base_url={self._server.base_url!r})"
+        return f"{type(self).__name__}({self.name!r}, base_url={self._server.base_url!r})"
 
     @property
     def name(self) -> str:
@@ -105,48 +110,29 @@ class OpenAIChat:
 
     @property
     def traits(self) -> Traits:
-        """What the prompt must know of it."""
+        """What the prompt must know of it, by what is known now: a server may refuse to search."""
         return self._traits
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+    def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Ask, and yield the reply as it is written; the last delta is `Finished`.
 
         Raises:
             ModelError: the server could not be asked, refused, failed, or let a deadline pass.
         """
-        asked_at = asyncio.get_running_loop().time()
+        if not self._traits.searches:
+            request = replace(request, search=False)
         quirks = self._quirks
-        attempt = 1
-        with self._breaker.asking() as asking:
-            while True:
-                await self._wait_as_asked(asked_at)
-                reply: Reply | None = None
-                yielded = False
-                try:
-                    reply = await self._ask(body(request, self._style, quirks), asked_at)
-                    while deltas := await reply.read():
-                        if not yielded:
-                            yielded = True
-                            asking.answered()
-                        for delta in deltas:
-                            yield delta
-                    await reply.drain()
-                    return
-                except ModelError as fault:
-                    if yielded:
-                        raise
-                    lesson = self._lesson(fault, request, quirks)
-                    if lesson is not None:
-                        quirks |= {lesson}
-                        continue
-                    pause = self._pause_after(fault, attempt, asked_at, asking)
-                    if pause is None:
-                        raise
-                finally:
-                    if reply is not None:
-                        reply.close()
-                await asyncio.sleep(pause)
-                attempt += 1
+
+        async def ask(asked_at: float) -> Reply:
+            return await self._ask(self._body(request, quirks), asked_at)
+
+        def learn(fault: ModelError) -> bool:
+            nonlocal quirks
+            lesson = self._lesson(fault, request, quirks)
+            quirks |= {lesson} if lesson else set()
+            return lesson is not None
+
+        return self._attempts.stream(ask, learn)
 
     async def models(self) -> list[str]:
         """The ids of the models that the server lists.
@@ -161,6 +147,18 @@ class OpenAIChat:
         if self._owns_session and self._session is not None:
             await self._session.close()
             self._session = None
+
+    @abstractmethod
+    def _body(self, request: Request, quirks: Collection[Quirk]) -> bytes:
+        """The body of a request."""
+
+    @abstractmethod
+    def _assembler(self) -> Assembler:
+        """What reads one reply."""
+
+    def _search_tool(self, host: str) -> str:
+        """The name under which a host searches the web by itself; "" where it does not."""
+        return ""
 
     async def _ask(self, content: bytes, asked_at: float) -> Reply:
         """Make one request; gives the reply once its headers said yes."""
@@ -179,7 +177,7 @@ class OpenAIChat:
                     self._url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
                 )
                 if response.status == 200 and response.content_type != "text/html":
-                    return Reply(response, self._server, self._deadlines, asked_at)
+                    return Reply(response, self._assembler(), self._server, self._deadlines, asked_at)
                 async with response:
                     raise await refusal_in(response, self._server)
         except aiohttp.ConnectionTimeoutError as error:
@@ -191,7 +189,7 @@ class OpenAIChat:
 
     def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
         """What a refusal teaches beyond what was minded already: it makes the next request another one."""
-        quirk = quirk_in(fault, request)
+        quirk = quirk_in(fault, request, quirks)
         if quirk is None or quirk in quirks:
             return None
         if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
@@ -199,35 +197,7 @@ class OpenAIChat:
         if quirk is not Quirk.NO_PICTURES:
             # One picture that was refused says nothing of the next.
             self._quirks |= {quirk}
+        if quirk is Quirk.NO_SEARCH and self._traits.searches:
+            self._traits = replace(self._traits, searches=False)
+            _log.warning("%s cannot search the web by itself: from now on Pixi does. %s", self.name, fault)
         return quirk
-
-    async def _wait_as_asked(self, asked_at: float) -> None:
-        """Leave the server alone for as long as it asked for, whomever it told.
-
-        Raises:
-            ModelError: that is longer than anybody waits.
-        """
-        pause = self._breaker.seconds_to_wait(self.name)
-        if not pause:
-            return
-        if pause >= self._left(asked_at) or pause > self._retries.wait:
-            raise faults.asked_to_wait(self._server, pause)
-        await asyncio.sleep(pause)
-
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
-        """Seconds to wait before the next attempt; None where there is to be none."""
-        if fault.retry_after is not None:
-            self._breaker.leave_alone(self.name, fault.retry_after)
-        if asking.may_be_tried_again:
-            pause = self._retries.pause_after(fault, attempt, self._left(asked_at))
-            if pause is not None:
-                return pause
-        if faults.is_the_servers(fault):
-            asking.failed(fault)
-        else:
-            asking.answered()
-        return None
-
-    def _left(self, asked_at: float) -> float:
-        """Seconds until the first content is overdue."""
-        return asked_at + self._deadlines.first - asyncio.get_running_loop().time()

@@ -4,14 +4,13 @@ Sans-IO: payloads in, deltas out. What comes in one read becomes one delta: cutt
 everything behind the door then costs per read, not per token.
 """
 
-import json
-
 import msgspec
 
-from pixi.core.commands import Thought
-from pixi.core.deltas import Delta, Finished, Text, Usage
+from pixi.core.deltas import Delta, Finished, Usage
 from pixi.models.calls import CallAssembler, CallPiece
 from pixi.models.complaint import Complaint, ErrorField, complaint_of
+from pixi.models.gathering import Gathering
+from pixi.models.odd_events import is_end_mark, read_oddly
 
 
 class _Part(msgspec.Struct, gc=False):
@@ -81,7 +80,7 @@ class ReplyAssembler:
         done: the end mark came; nothing that follows is read.
         complaint: what the server said instead of going on.
         understood: events of a chat stream that were read.
-        call_pieces: pieces of tool calls that came: content, though no delta shows it yet.
+        unseen: pieces of tool calls that came: content, though no delta shows it yet.
     """
 
     def __init__(self) -> None:
@@ -89,14 +88,11 @@ class ReplyAssembler:
         self.done = False
         self.complaint: Complaint | None = None
         self.understood = 0
-        self.call_pieces = 0
+        self.unseen = 0
         self._calls = CallAssembler()
         self._usage: _UsageField | None = None
         self._timings: _Timings | None = None
-        self._text: list[str] = []
-        self._thought: list[str] = []
-        self._halves = False  # some text held half a surrogate pair
-        self._half = ""
+        self._gathering = Gathering()
 
     @property
     def held(self) -> int:
@@ -116,16 +112,12 @@ class ReplyAssembler:
                     self._take(odd, deltas)
             else:
                 self._take(chunk, deltas)
-        self._flush(deltas)
+        self._gathering.flush(deltas)
         return deltas
 
     def close(self) -> list[Delta]:
         """The stream is over; gives the tool calls, whole, and `Finished`."""
-        deltas: list[Delta] = []
-        if self._half:
-            deltas.append(Text("\ufffd"))
-            self._half = ""
-        deltas += self._calls.close()
+        deltas = [*self._gathering.close(), *self._calls.close()]
         deltas.append(Finished("length" if self.finish_reason == "length" else "stop", self._counted()))
         return deltas
 
@@ -137,13 +129,11 @@ class ReplyAssembler:
             piece = choice.delta or choice.message
             if piece is not None:
                 if piece.reasoning_content or piece.reasoning:
-                    self._think(piece.reasoning_content or piece.reasoning or "", deltas)
+                    self._gathering.think(piece.reasoning_content or piece.reasoning or "", deltas)
                 content = piece.content
                 if content:
                     if isinstance(content, str):
-                        if self._thought:
-                            self._flush(deltas)
-                        self._text.append(content)
+                        self._gathering.say(content, deltas)
                     else:
                         self._take_parts(content, deltas)
                 if piece.tool_calls:
@@ -166,61 +156,23 @@ class ReplyAssembler:
             if isinstance(thinking, list):
                 thinking = "".join(inner.text or "" for inner in thinking)
             if thinking:
-                self._think(thinking, deltas)
+                self._gathering.think(thinking, deltas)
             if part.text:
-                if self._thought:
-                    self._flush(deltas)
-                self._text.append(part.text)
+                self._gathering.say(part.text, deltas)
 
     def _take_calls(self, pieces: list[CallPiece]) -> None:
         for piece in pieces:
             self._calls.add(piece)
-        self.call_pieces += len(pieces)
-
-    def _think(self, thought: str, deltas: list[Delta]) -> None:
-        if self._text:
-            self._flush(deltas)
-        self._thought.append(thought)
-
-    def _flush(self, deltas: list[Delta]) -> None:
-        """Make a delta of what was gathered; it is all of one kind."""
-        if self._text:
-            text = "".join(self._text)
-            self._text.clear()
-            if self._halves:
-                text = self._joined(text)
-            if text:
-                deltas.append(Text(text))
-        elif self._thought:
-            thought = "".join(self._thought)
-            self._thought.clear()
-            deltas.append(Thought(_without_halves(thought) if self._halves else thought))
-
-    def _joined(self, text: str) -> str:
-        """Text with its surrogate pairs joined; half a pair at its end waits for the other half."""
-        text = self._half + text
-        self._half = text[-1] if "\ud800" <= text[-1] <= "\udbff" else ""
-        return _without_halves(text[: len(text) - len(self._half)])
+        self.unseen += len(pieces)
 
     def _read_odd(self, payload: bytes) -> list[Chunk]:
-        """What does not decode at once: the end mark, UTF-8 or a surrogate pair cut in two, or rubbish.
-
-        Rubbish is skipped: one broken event is no reason to lose the rest of a reply.
-        """
-        if payload.strip() == b"[DONE]":
+        """What does not decode at once."""
+        lines = payload.split(b"\n")
+        if any(map(is_end_mark, lines)):
             self.done = True
-            return []
-        try:
-            # The standard library lets half a surrogate pair stand, in the hope of the other half.
-            chunk = msgspec.convert(json.loads(payload.decode("utf-8", "replace")), Chunk)
-        except (ValueError, RecursionError):
-            lines = payload.split(b"\n")
-            if len(lines) == 1:
-                return []
-            # A server that forgets the blank line between its events.
-            return [chunk for line in lines for chunk in self._read_odd(line)]
-        self._halves = True
-        return [chunk]
+        chunks = read_oddly(payload, Chunk)
+        self._gathering.halves |= bool(chunks)
+        return chunks
 
     def _counted(self) -> Usage:
         usage = self._usage or _UsageField()
@@ -232,7 +184,3 @@ class ReplyAssembler:
             cached_tokens=max(count or 0 for count in cached),
             completion_tokens=usage.completion_tokens or timings.predicted_n,
         )
-
-
-def _without_halves(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

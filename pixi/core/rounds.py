@@ -1,0 +1,74 @@
+"""One request of a turn and all that came of it, and what of that joins the history."""
+
+from collections.abc import Iterable, Mapping
+
+from pixi.core.citing import is_trace, traced
+from pixi.core.deltas import Cited
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.message import Image
+from pixi.core.reading import Act, Reading
+from pixi.core.written import joined, written
+
+UNANSWERED = "This was stopped before it was done."
+"""The answer to a call whose tool was not waited for: a call never stands without one."""
+
+_NOTE = "note"
+_BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", _NOTE})
+
+
+class Round:
+    """One request to the model and all that came of it.
+
+    Args:
+        reading: of the reply.
+
+    Attributes:
+        calls: those that the model asked for; `answers` to them, None while there is none.
+        cited: pages of the web that were not cited before.
+        refused: calls came though no more may be made.
+    """
+
+    __slots__ = ("answers", "calls", "cited", "reading", "refused")
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.calls: list[ToolCall] = []
+        self.answers: list[tuple[str, tuple[Image, ...]] | None] = []
+        self.cited: list[Cited] = []
+        self.refused = False
+
+    def take_call(self, call: ToolCall) -> None:
+        """The model asks for a tool."""
+        self.calls.append(call)
+        self.answers.append(None)
+
+    def lines(self, names: Mapping[str, Iterable[str]]) -> list[Line]:
+        """What was done, as delivered: clean commands, where they are from, calls with their answers.
+
+        `names`: the commands, with their aliases.
+        """
+        clean = [(act.separator, _written(act, names)) for act in self.reading.acts if _is_history(act)]
+        if clean and self.cited and _NOTE in names:
+            clean.append(("\n", written(_NOTE, traced(self.cited), names)))
+        text = joined(clean)
+        if all(answer is None for answer in self.answers):  # calls that nobody began are not history
+            return [AssistantLine(text)] if text else []
+        answers = [(UNANSWERED, ()) if answer is None else answer for answer in self.answers]
+        return [
+            AssistantLine(text, tuple(self.calls)),
+            *(
+                ToolLine(call.id, call.name, text, images)
+                for call, (text, images) in zip(self.calls, answers, strict=True)
+            ),
+        ]
+
+
+def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
+    return written(act.name, act.argument, names, act.target)
+
+
+def _is_history(act: Act) -> bool:
+    """Whether it was performed, and did something by it. Where something is from, the model may not say."""
+    if act.name == _NOTE and is_trace(act.argument):
+        return False
+    return act.delivered and (bool(act.argument) or act.name not in _BUILT_IN_THAT_DO_NOTHING_EMPTY)

@@ -1,0 +1,1 @@
+"""The door to Anthropic: its Messages API, through its own package."""

@@ -1,0 +1,1 @@
+"""The door to chat completions: the API that most servers speak."""

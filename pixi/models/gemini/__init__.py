@@ -1,0 +1,1 @@
+"""The door to Gemini: its own API, through its own package."""

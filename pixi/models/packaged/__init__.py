@@ -1,0 +1,1 @@
+"""What the doors share that ask through a provider's own package."""

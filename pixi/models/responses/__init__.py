@@ -1,0 +1,1 @@
+"""The door to the Responses API, and to those who speak as it does."""

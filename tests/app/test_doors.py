@@ -1,0 +1,209 @@
+"""Which door leads to a model: by what its settings say, and by what its host can."""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pixi.app import doors
+from pixi.app.doors import Api, api_of, door_to, searches, tell_of_missing
+from pixi.app.models import open_model
+from pixi.app.reload import Reloading
+from pixi.core.errors import ConfigError
+from pixi.models.breaker import Breakers
+from pixi.models.deadlines import Deadlines
+from pixi.settings import ModelSettings
+from pixi.settings.secret import Secret
+from pixi.settings.sections import ApiForm
+from pixi.testing import RecordingChannel
+from tests.app.scene import house_in, message, reading, settings_file
+from tests.servers import scripted_anthropic as claude
+from tests.servers import scripted_gemini as google
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, finish, stream
+from tests.servers.scripted_responses import responses
+
+HOSTS = {
+    "https://api.openai.com/v1": "responses",
+    "https://api.x.ai/v1": "responses",
+    "https://openrouter.ai/api/v1": "responses",
+    "https://api.anthropic.com/v1": "anthropic",
+    "https://generativelanguage.googleapis.com/v1beta/openai": "gemini",
+    "https://api.deepseek.example/v1": "chat",
+    "http://127.0.0.1:8080/v1": "chat",
+    "https://api.openai.com.evil.example/v1": "chat",
+}
+NAMES = {
+    "chat": "OpenAIChat",
+    "responses": "Responses",
+    "anthropic": "AnthropicMessages",
+    "gemini": "Gemini",
+}
+
+
+def model_at(base_url: str, api: ApiForm = "auto") -> ModelSettings:
+    return replace(ModelSettings(), name="m", base_url=base_url, api_key=Secret("k"), api=api)
+
+
+@pytest.mark.parametrize(("base_url", "api"), HOSTS.items())
+async def test_a_host_that_searches_is_spoken_with_so_where_that_is_wanted(base_url: str, api: str) -> None:
+    chosen = model_at(base_url)
+    assert api_of(chosen, native=False) == "chat"
+    assert not searches(chosen, native=False)
+    assert api_of(chosen, native=True) == api
+    assert searches(chosen) == (api != "chat")
+    door = door_to(chosen, "m", native=True, deadlines=Deadlines())
+    assert type(door).__name__ == NAMES[api]
+    assert door.traits.searches == (api != "chat")
+    await door.close()
+
+
+@pytest.mark.parametrize("api", NAMES)
+@pytest.mark.parametrize("native", [False, True])
+async def test_what_the_settings_say_holds_at_any_host(api: ApiForm, native: bool) -> None:
+    chosen = model_at("https://models.example/v1", api)
+    door = door_to(chosen, "m", native=native, deadlines=Deadlines())
+    assert type(door).__name__ == NAMES[api]
+    assert door.traits.searches == (native and api != "chat")
+    await door.close()
+
+
+@pytest.mark.parametrize("api", ["anthropic", "gemini"])
+async def test_openais_address_is_nobody_elses(api: ApiForm) -> None:
+    door = door_to(model_at(ModelSettings().base_url, api), "m", native=False, deadlines=Deadlines())
+    assert "api.openai.com" not in repr(door)
+    await door.close()
+
+
+def test_a_model_that_runs_here_searches_nothing() -> None:
+    assert not searches(ModelSettings())
+
+
+@pytest.mark.parametrize(
+    ("base_url", "api"),
+    [(base_url, api) for base_url, api in HOSTS.items() if api in ("anthropic", "gemini")],
+)
+async def test_a_package_that_is_missing(
+    base_url: str, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    chosen = model_at(base_url)
+    door = door_to(chosen, "m", native=True, deadlines=Deadlines())
+    assert type(door).__name__ == "OpenAIChat"
+    assert not door.traits.searches
+    await door.close()
+    with caplog.at_level(logging.WARNING):
+        tell_of_missing(chosen)
+    assert caplog.messages == [f'm would search the web by itself with: pip install "pixi-persona[{api}]"']
+    with pytest.raises(ConfigError, match=rf'pip install "pixi-persona\[{api}\]"'):
+        door_to(model_at(base_url, api), "m", native=False, deadlines=Deadlines())
+
+
+def test_nothing_is_told_where_nothing_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    for base_url in HOSTS:
+        tell_of_missing(model_at(base_url))
+    assert caplog.messages == []
+
+
+def test_openai_wants_a_key() -> None:
+    chosen = replace(model_at("https://api.openai.com/v1", "responses"), api_key=None)
+    with pytest.raises(ConfigError, match=r"no key for the model 'm' at api\.openai\.com"):
+        door_to(chosen, "m", native=False, deadlines=Deadlines())
+
+
+def test_every_door_has_its_module() -> None:
+    assert set(doors._MODULES) == set(NAMES)
+
+
+def either(seen: Seen) -> Reply:
+    """A server that speaks both ways, and lists its one model."""
+    if seen.method == "GET":
+        return answer(200, {"data": [{"id": "listed"}]})
+    return responses("[SEND: hi]") if seen.path.endswith("/responses") else stream("[SEND: hi]", finish())
+
+
+_CHATS = """
+import sys
+from pixi.cli import main
+sys.argv = ["pixi-persona", "chat", "--json"]
+code = main()
+foreign = {"anthropic", "ddgs", "google.genai", "httpx2", "mcp", "openai", "trafilatura"}
+print(sorted(foreign & sys.modules.keys()))
+sys.exit(code)
+"""
+
+
+async def test_a_chat_at_a_chat_server_imports_nothing_of_the_others(tmp_path: Path) -> None:
+    """Nor what searches and reads the web, or asks other servers, as long as nobody wants it."""
+    async with ScriptedOpenAI(stream("[SEND: hi]", finish())) as server:
+        model = f'[model]\nname = "m"\nbase_url = "{server.base_url}"\n'
+        (tmp_path / "pixi.toml").write_text(f'{model}[web_search]\nengine = "native"\n')
+        environ = os.environ | {"PIXI_STORE__URL": ":memory:", "XDG_CACHE_HOME": str(tmp_path)}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _CHATS), cwd=tmp_path, env=environ, stdin=-1, stdout=-1, stderr=-1
+        )
+        told, faults = await process.communicate(b"hi\n")
+    *events, imported = told.decode().splitlines()
+    assert '"text": "hi"' in events[0], faults.decode()
+    assert imported == "[]"
+
+
+async def test_the_search_is_switched_on_and_off_while_it_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[list[str]] = []
+    async with ScriptedOpenAI(choose=either) as server:
+
+        def settings(engine: str) -> None:
+            settings_file(tmp_path, server, f'[web_search]\nengine = "{engine}"\n')
+            path = tmp_path / "pixi.toml"
+            path.write_text(path.read_text().replace("[model]\n", '[model]\napi = "responses"\n'))
+
+        settings("off")
+        async with house_in(tmp_path) as house:
+            reloading = Reloading(house, reading(tmp_path), tmp_path)
+            for number, engine in enumerate(("native", "duckduckgo", "native"), start=1):
+                settings(engine)
+                await reloading.look()
+                await house.receive(message(number), RecordingChannel())
+                await house.engine.settled()
+                tools = server.requests[-1].json().get("tools", [])
+                asked.append([tool.get("name", tool["type"] + "!") for tool in tools])
+        assert {seen.path for seen in server.requests} == {"/v1/responses"}
+    assert [[name for name in names if "web" in name] for names in asked] == [
+        ["web_search!"],
+        ["web_search"],
+        ["web_search!"],
+    ]
+    assert not [line for line in caplog.messages if "cannot search" in line]
+
+
+async def test_a_model_without_a_name_is_found_whatever_it_is_spoken_with(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(choose=either) as server:
+        (tmp_path / "pixi.toml").write_text(
+            f'[model]\napi = "responses"\nbase_url = "{server.base_url}"\n'
+            f'[store]\nurl = "sqlite:///{tmp_path}/pixi.db"\n[web_search]\nengine = "native"\n'
+        )
+        async with house_in(tmp_path) as house:
+            channel = RecordingChannel()
+            await house.receive(message(1), channel)
+            await house.engine.settled()
+        assert server.requests[-1].json()["model"] == "listed"
+    assert channel.sent == ["hi"]
+
+
+@pytest.mark.parametrize(
+    ("api", "listing"), [("anthropic", claude.models("a")), ("gemini", google.models("a"))]
+)
+async def test_who_only_asked_for_names_is_closed(api: ApiForm, listing: Reply) -> None:
+    async with ScriptedOpenAI(listing) as server:
+        chosen = replace(model_at(server.base_url, api), name="")
+        model = await open_model(chosen, 30.0, print, Breakers())
+        await asyncio.wait_for(server.requests[0].gone.wait(), 10)
+        gc.collect()  # what was left open would warn of it now
+        assert model.name == "a"
+        await model.close()

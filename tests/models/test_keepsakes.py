@@ -1,0 +1,18 @@
+"""What a provider wants back with its calls, kept by their ids."""
+
+from pixi.models.keepsakes import Keepsakes
+
+
+def test_what_was_kept_is_found_by_each_of_its_calls() -> None:
+    kept: Keepsakes[str] = Keepsakes()
+    kept.keep(["a", "b"], "thoughts")
+    assert (kept.of("a"), kept.of("b"), kept.of("c")) == ("thoughts", "thoughts", None)
+
+
+def test_what_was_asked_for_least_lately_is_let_go() -> None:
+    kept: Keepsakes[int] = Keepsakes(most=2)
+    kept.keep(["a"], 1)
+    kept.keep(["b"], 2)
+    assert kept.of("a") == 1
+    kept.keep(["c"], 3)
+    assert [kept.of(each) for each in "abc"] == [1, None, 3]

@@ -1,0 +1,157 @@
+"""The scripted providers speak as the packages of the real ones read, and are asked as those would ask."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pydantic
+import pytest
+from openai.types import responses as openai_responses
+from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
+from pixi.core.deltas import Request, ToolSchema
+from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.message import Image
+from pixi.models.anthropic.body import fields_of
+from pixi.models.chat.body import body
+from pixi.models.render import Style
+from pixi.models.responses.body import response_body
+from pixi.models.responses.events import ResponseAssembler, Sealed
+from tests.servers import scripted_anthropic, scripted_gemini, scripted_responses
+from tests.servers.scripted_openai import Json, Reply
+
+PAGE = ("https://pancakes.example/", "Pancakes")
+UNTYPED = {"obfuscation", "store"}
+"""What the documentation of a stream has, and the types of its package have not."""
+
+PICTURE = Image("image/png", b"...")
+LOOK = ToolSchema("look", "look at something", {"type": "object", "properties": {"at": {"type": "string"}}})
+CALLS = (ToolCall("call_1", "look", '{"at": "cat"}'), ToolCall("call_2", "look", "{}"))
+LINES = (
+    SystemLine("You are Pixi."),
+    UserLine("mo: hi", (PICTURE,)),
+    AssistantLine("[NOTE: hm]", CALLS),
+    ToolLine("call_1", "look", "asleep", (PICTURE,)),
+    ToolLine("call_2", "look", ""),
+    AssistantLine("[SEND: a cat]"),
+    UserLine("mo: aw"),
+)
+REQUESTS = (
+    Request(LINES, tools=(LOOK,), search=True),
+    Request(LINES, schema={"type": "object", "properties": {}, "additionalProperties": False}),
+)
+STYLE = Style("scripted", vision=True, temperature=0.5, max_tokens=50, search="web_search")
+
+
+def events_in(*replies: Reply) -> Iterator[Json]:
+    for reply in replies:
+        written = b"".join(step for step in reply.steps if isinstance(step, bytes))
+        for line in written.split(b"\n"):
+            if line.startswith(b"data: {"):
+                yield json.loads(line.removeprefix(b"data: "))
+
+
+def unknown_in(model: pydantic.BaseModel) -> Iterator[str]:
+    """The fields that came along and are none of the type's, here and below."""
+    yield from model.model_extra or ()
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, pydantic.BaseModel):
+                yield from unknown_in(each)
+
+
+def by_type(classes: Iterable[object]) -> dict[str, type[pydantic.BaseModel]]:
+    """The classes of events, by the word in their `type`."""
+    found = {}
+    for each in classes:
+        if isinstance(each, type) and issubclass(each, pydantic.BaseModel) and "type" in each.model_fields:
+            for word in getattr(each.model_fields["type"].annotation, "__args__", ()):
+                found[word] = each
+    return found
+
+
+def test_responses() -> None:
+    made = scripted_responses
+    known = by_type(each for name, each in vars(openai_responses).items() if name.endswith("Event"))
+    replies = (
+        made.responses(
+            made.thought("hm", sealed="sealed"),
+            made.searched("pancakes"),
+            made.searched(PAGE[0], action="open_page", item="ws_2"),
+            made.message("pan", "cakes", cited=[PAGE]),
+            made.call("look", '{"at":', ' "cat"}'),
+        ),
+        made.responses(made.failed("boom")),
+        made.responses(made.incomplete()),
+    )
+    seen = set()
+    for event in events_in(*replies):
+        read = known[event["type"]].model_validate(event)
+        assert set(unknown_in(read)) <= UNTYPED, event
+        seen.add(event["type"])
+    assert len(seen) == 18
+
+
+def test_anthropic() -> None:
+    types = pytest.importorskip("anthropic.types")
+    made = scripted_anthropic
+    known = by_type(each for name, each in vars(types).items() if name.startswith("Raw"))
+    reply = made.message(
+        made.thought("hm"),
+        *made.search("pancakes", PAGE),
+        made.text("pan", "cakes", cites=(PAGE,)),
+        made.call("toolu_1", "look", '{"at":', ' "cat"}'),
+        searches=1,
+    )
+    seen = set()
+    for event in events_in(reply):
+        if event["type"] != "ping":  # has no type there
+            assert list(unknown_in(known[event["type"]].model_validate(event))) == [], event
+            seen.add(event["type"])
+    assert seen == known.keys()
+
+
+def test_gemini() -> None:
+    types = pytest.importorskip("google.genai.types")
+    made = scripted_gemini
+    reply = made.reply(
+        made.thought("hm"),
+        made.said("pan", "cakes"),
+        made.call("look", {"at": "cat"}, call_id="a", signature=made.SIGNATURE),
+        grounding=made.found(PAGE, queries=("pancakes",), cited=(0,)),
+    )
+    chunks = [types.GenerateContentResponse.model_validate(event) for event in events_in(reply)]
+    assert [list(unknown_in(chunk)) for chunk in chunks] == [[]] * 5
+    assert types.GenerateContentResponse.model_config["extra"] == "forbid"
+
+
+def taken(asked: bytes, params: Any) -> None:
+    """See that what is asked is what the package of the provider would ask."""
+    fields = json.loads(asked)
+    pydantic.TypeAdapter(params).validate_python(fields)
+    assert fields.keys() <= params.__required_keys__ | params.__optional_keys__
+
+
+def thoughts_before(call: ToolCall) -> list[Json]:
+    """What led to a call, as it was handed out."""
+    assembler = ResponseAssembler(sealed := Sealed())
+    reply = (*scripted_responses.thought("hm", sealed="sealed"), *scripted_responses.call(call.name, "{}"))
+    assembler.feed([json.dumps(event).encode() for event in reply])
+    assembler.close()
+    return list(sealed.of(CALLS[0].id) or ())
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_what_openai_is_asked(asked: Request) -> None:
+    taken(body(asked, STYLE), CompletionCreateParamsStreaming)
+    assert thoughts_before(CALLS[0])
+    taken(response_body(asked, STYLE, thoughts=thoughts_before), ResponseCreateParamsStreaming)
+
+
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_what_anthropic_is_asked(asked: Request) -> None:
+    params = pytest.importorskip("anthropic.types.message_create_params")
+    fields = fields_of(asked, STYLE, (), lambda _: None, search=True) | {"stream": True}
+    taken(json.dumps(fields).encode(), params.MessageCreateParamsStreaming)
