@@ -5,7 +5,7 @@ from dataclasses import replace
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
 from pixi.core.message import Message
-from pixi.core.tokens import estimate_all, estimate_tools
+from pixi.core.tokens import estimate_all
 from pixi.engine.recovery import Recovery
 from pixi.engine.stage import Stage
 from pixi.store.kept import SavedConversation
@@ -51,7 +51,7 @@ class History:
         self._window = Conversation(
             replace(saved.bounds, context_tokens=traits.context_tokens),
             saved.turns,
-            prefix_tokens=estimate_all(stage.prefix(message)) + estimate_tools(stage.repertoire.schemas),
+            prefix_tokens=estimate_all(stage.prefix(message)) + stage.tool_tokens,
             summary="" if traits.small else saved.summary,  # a long prompt makes a small model babble
             names=stage.repertoire.names,
         )

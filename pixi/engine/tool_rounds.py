@@ -11,7 +11,7 @@ from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.message import Image
-from pixi.core.turn import UNANSWERED
+from pixi.core.rounds import UNANSWERED
 from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
 from pixi.engine.tool_context import ToolContext
@@ -159,4 +159,6 @@ class ToolRounds:
         tools = self._bench.tools
         near = get_close_matches(name, tools, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(tools) or 'none'}."
+        there = [*tools][: self._limits.tools]
+        more = f" and {len(tools) - len(there)} more" if len(tools) > len(there) else ""
+        return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(there) or 'none'}{more}."

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Unpack, overload
 
+from pixi.core.picture import Need
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
 from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
@@ -27,7 +28,7 @@ class Addon:
     def command(self, function: CommandFunction) -> Command: ...
     @overload
     def command(
-        self, *, name: str = "", aliases: tuple[str, ...] = ()
+        self, *, name: str = "", aliases: tuple[str, ...] = (), needs: Need | None = None
     ) -> Callable[[CommandFunction], Command]: ...
     def command(
         self,
@@ -35,18 +36,19 @@ class Addon:
         *,
         name: str = "",
         aliases: tuple[str, ...] = (),
+        needs: Need | None = None,
     ) -> Command | Callable[[CommandFunction], Command]:
         """Decorator: register `async def name(context, argument)` as an inline command.
 
         Written `async def name(context, argument, *, to: int = 0)` it can be about an earlier message, whose
-        number it is told.
+        number it is told. With `needs` it is only known where the place has what it needs.
 
         Raises:
             ConfigError: the function cannot be a command, or its name is taken.
         """
 
         def register(function: CommandFunction) -> Command:
-            command = command_from(function, name=name, aliases=aliases)
+            command = command_from(function, name=name, aliases=aliases, needs=needs)
             self._commands.add(command)
             return command
 

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -72,14 +72,7 @@ def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, An
     """
     import pydantic
 
-    schema = signature.schema.parameters
-    meant = _unwrapped(arguments, schema)
-    required = schema.get("required", ())
-    meant = {
-        name: shaped(value, schema.get("properties", {}).get(name, {}))
-        for name, value in meant.items()
-        if value is not None or name in required or name in signature.nullable
-    }
+    meant = mended(arguments, signature.schema.parameters, signature.nullable)
     try:
         model = signature.model.model_validate(meant)
     except pydantic.ValidationError as error:
@@ -87,6 +80,16 @@ def checked(signature: Signature, arguments: Mapping[str, Any]) -> "dict[str, An
     except RecursionError:
         raise ToolError(f"The arguments of {signature.schema.name} are nested too deeply.") from None
     return {name: getattr(model, f"field_{number}") for number, name in enumerate(signature.parameters)}
+
+
+def mended(arguments: Mapping[str, Any], schema: Schema, nullable: Collection[str] = ()) -> dict[str, Any]:
+    """The arguments as they plainly were meant; null, but for those that take it, is as good as left out."""
+    required = schema.get("required", ())
+    return {
+        name: shaped(value, schema.get("properties", {}).get(name, {}))
+        for name, value in _unwrapped(arguments, schema).items()
+        if value is not None or name in required or name in nullable
+    }
 
 
 def _unwrapped(arguments: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
@@ -152,8 +155,13 @@ def _choice(value: str, choices: Sequence[Any]) -> Any:
 
 def _refusal(signature: Signature, error: "ValidationError") -> str:
     schema = signature.schema.parameters
-    problems = dict.fromkeys(_problem(each, schema) for each in error.errors(include_url=False))
-    told = f"Wrong arguments for {signature.schema.name}: {'; '.join(problems)}. It takes {_taken(schema)}."
+    problems = [_problem(each, schema) for each in error.errors(include_url=False)]
+    return refusal(signature.schema.name, problems, schema)
+
+
+def refusal(tool: str, problems: Iterable[str], schema: Schema) -> str:
+    """What a model is told whose arguments do not fit: what is wrong with each, and what the tool takes."""
+    told = f"Wrong arguments for {tool}: {'; '.join(dict.fromkeys(problems))}. It takes {_taken(schema)}."
     return told if len(told) <= _LONGEST_WORDS else f"{told[:_LONGEST_WORDS]}…"
 
 

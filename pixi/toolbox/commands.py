@@ -1,18 +1,29 @@
 """Inline commands: one argument at most, no output, performed the moment the bracket closes."""
 
+import asyncio
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, PixiError
+from pixi.core.picture import Need
 from pixi.toolbox.context import Context
+from pixi.toolbox.draft import Draft
 
 CommandFunction = Callable[..., Coroutine[Any, Any, None]]
 OnOpen = Callable[[Context], Coroutine[Any, Any, None]]
+DoneAhead = Callable[[Context, Draft], Coroutine[Any, Any, Any]]
+
+BY_SETTING: Mapping[str, str] = {"gif": "[gifs] engine", "sticker": "[discord] stickers"}
+"""Commands that a setting brings: a persona's file may name them where it is not set, and goes without."""
 
 _NAME = re.compile(r"[^\W\d_]\w*")  # a letter of any script, then letters, digits, underscores
+
+
+class CameToNothing(PixiError):
+    """Raised by a command that did nothing: the turn goes on, and neither people nor history are told."""
 
 
 @dataclass(slots=True)
@@ -23,11 +34,15 @@ class Command:
         name: lower-case; the model writes it in capitals.
         description: its line in the prompt, from the docstring.
         function: `async def name(context, argument)`, or `(context)` alone where it takes none; and after
-            them `*, to: int = 0` where it can be about an earlier message.
+            them `*, to: int = 0` where it can be about an earlier message, and `ahead=None` where something
+            is done ahead.
         argument: what the argument is called in the prompt, from the parameter; "" where it takes none.
         aliases: other names that models use for it.
         opened: what happens when it opens, if anything; set by the decorator `on_open`.
         targeted: it can be about an earlier message, as in `[REACT #3: 😂]`; the function is told which.
+        needs: what the place must have for it; where that is missing, nobody is told of the command.
+        begins: what is done ahead of it, if anything; set by the decorator `ahead`.
+        awaits: the function takes what was begun ahead.
     """
 
     name: str
@@ -37,6 +52,9 @@ class Command:
     aliases: tuple[str, ...] = ()
     opened: OnOpen | None = None
     targeted: bool = False
+    needs: Need | None = None
+    begins: DoneAhead | None = None
+    awaits: bool = False
 
     def on_open(self, function: OnOpen) -> OnOpen:
         """Decorator: what happens when the command opens, while its argument is still being written.
@@ -52,20 +70,54 @@ class Command:
         self.opened = function
         return function
 
-    async def perform(self, context: Context, argument: str, *, target: int = 0) -> None:
-        """Call the function. `target` is the number of the message that it is about; 0: none was named."""
+    def ahead(self, function: DoneAhead) -> DoneAhead:
+        """Decorator: what is begun when the model opens the command, and goes on beside all else.
+
+        It is `async def name(context, draft)`, and may wait for the draft to be written. The command's
+        function gets the running task as `ahead`, and awaits it. It is cancelled where the command is
+        dropped, so it must do nothing that anybody could see.
+
+        Raises:
+            ConfigError: it is not `async def`, or takes other than context and draft; or the command takes no
+                `ahead`.
+        """
+        wanted = f"`async def {getattr(function, '__name__', 'begin')}(context, draft)`"
+        if not inspect.iscoroutinefunction(function) or len(inspect.signature(function).parameters) != 2:
+            raise ConfigError(f"command {self.name!r}: write what is done ahead as {wanted}.")
+        if not self.awaits:
+            raise ConfigError(f"command {self.name!r}: give its function `*, ahead=None`, to await it.")
+        self.begins = function
+        return function
+
+    async def perform(
+        self, context: Context, argument: str, *, target: int = 0, ahead: asyncio.Task[Any] | None = None
+    ) -> None:
+        """Call the function.
+
+        Args:
+            context: what it acts with.
+            argument: as it was written.
+            target: the number of the message that it is about; 0: none was named.
+            ahead: what was begun ahead.
+        """
         given = (context, argument) if self.argument else (context,)
-        if self.targeted:
-            await self.function(*given, to=target)
-        else:
-            await self.function(*given)
+        named: dict[str, Any] = {"to": target} if self.targeted else {}
+        if self.awaits:
+            named["ahead"] = ahead
+        await self.function(*given, **named)
 
 
-def command_from(function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = ()) -> Command:
+_NAMED: Mapping[str, object] = {"to": 0, "ahead": None}
+"""The parameters that a command may have by name, and their defaults."""
+
+
+def command_from(
+    function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = (), needs: Need | None = None
+) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
 
     A keyword-only parameter `to: int = 0` says that it can be about an earlier message: it gets that one's
-    number, or 0.
+    number, or 0. One called `ahead=None` gets what was begun by the function under the decorator `ahead`.
 
     Raises:
         ConfigError: it is not `async def`, has no docstring, takes other than one or two parameters, or
@@ -87,15 +139,17 @@ def command_from(function: CommandFunction, *, name: str = "", aliases: tuple[st
     positional = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if len(parameters) not in (1, 2) or not positional:
         raise ConfigError(f"{where}: a command takes the context and at most one argument.")
-    if any(p.name != "to" or p.default != 0 for p in named):
-        raise ConfigError(f"{where}: the one parameter it may have by name is `*, to: int = 0`.")
+    if any(p.name not in _NAMED or p.default != _NAMED[p.name] for p in named):
+        raise ConfigError(f"{where}: all that it may have by name is `*, to: int = 0` and `ahead=None`.")
     return Command(
         name=title.lower(),
         description=description,
         function=function,
         argument=parameters[1].name if len(parameters) == 2 else "",
         aliases=tuple(alias.lower() for alias in aliases),
-        targeted=bool(named),
+        targeted=any(p.name == "to" for p in named),
+        needs=needs,
+        awaits=any(p.name == "ahead" for p in named),
     )
 
 

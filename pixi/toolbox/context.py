@@ -8,6 +8,7 @@ from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.picture import Picture
 from pixi.core.venue import Venue
 
 
@@ -51,6 +52,18 @@ class Context(Protocol):
 
     async def card(self, card: Card) -> None:
         """Show a card. Nothing happens for an empty one."""
+        ...
+
+    async def picture(self, picture: Picture) -> None:
+        """Show a picture. Nothing happens for one with neither link nor file."""
+        ...
+
+    async def sticker(self, name: str) -> None:
+        """Show one of the place's own stickers, by what its name nearly is.
+
+        Raises:
+            ChannelError: there is none like it, or the channel refused it.
+        """
         ...
 
     async def react(self, emoji: str, *, to: int = 0) -> None:

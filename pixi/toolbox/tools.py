@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
 from pixi.core.masking import Mask
+from pixi.core.picture import Need
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate, Rates
@@ -16,6 +17,9 @@ from pixi.toolbox.schema import ToolFunction, signature_of
 Allowed = Literal["everyone", "managers", "operators"]
 Predicate = Callable[[Context], bool | Awaitable[bool]]
 Asks = Callable[[Context, Mapping[str, Any]], bool]
+
+EVERYBODY = ("*",)
+"""Every persona, in the terms of a tool."""
 
 LEAST_BYTES = 256
 """Of a result, however little room is left."""
@@ -35,6 +39,8 @@ class Terms(TypedDict, total=False):
         approval: the person who asks must say yes, each time; or a function that says so of the place and
             the arguments.
         source: where it comes from, e.g. `database:pancakes`: by this it is taken away again.
+        personas: who has it without naming it in their file, by names; `EVERYBODY`: whoever there is.
+        needs: what the place must have for it; where that is missing, the model is not told of the tool.
     """
 
     writes: bool
@@ -46,6 +52,8 @@ class Terms(TypedDict, total=False):
     per_guild: Rate | None
     approval: bool | Asks
     source: str
+    personas: tuple[str, ...]
+    needs: Need | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,9 @@ class Bound:
 class Tool:
     """A function that a model may call.
 
-    `bind` checks the arguments; it raises `ToolError` with words the model can act on. All else is as in
-    `Terms`.
+    `bind` checks the arguments; it raises `ToolError` with words the model can act on. `instead` is the same
+    tool by another name, for one that must not stand in the way of any that wants its name. All else is as
+    in `Terms`.
 
     Raises:
         ConfigError: the terms cannot hold.
@@ -78,6 +87,9 @@ class Tool:
     per_guild: Rate | None = None
     approval: bool | Asks = False
     source: str = ""
+    personas: tuple[str, ...] = ()
+    needs: Need | None = None
+    instead: "Tool | None" = None
 
     def __post_init__(self) -> None:
         where = f"tool {self.name!r}"
@@ -151,17 +163,24 @@ class Toolbox:
 
     @property
     def sources(self) -> frozenset[str]:
-        """Where tools came from; also those that were taken away again."""
+        """Where tools came from, or will; also those that were taken away again."""
         return frozenset(self._sources)
 
+    def announce(self, source: str) -> None:
+        """Tools will come from there: a persona may name it already."""
+        self._sources.add(source)
+
     def add(self, tool: Tool) -> None:
-        """Register it.
+        """Register it. A tool that has another name to go by makes room.
 
         Raises:
             ConfigError: the name is taken.
         """
-        if tool.name in self._tools:
-            raise ConfigError(f"tool {tool.name!r}: the name is taken; give it another.")
+        holder = self._tools.get(tool.name)
+        if holder is not None:
+            if holder.instead is None or tool.instead is not None or holder.instead.name in self._tools:
+                raise ConfigError(f"tool {tool.name!r}: the name is taken; give it another.")
+            self._tools[holder.instead.name] = holder.instead
         self._tools[tool.name] = tool
         if tool.source:
             self._sources.add(tool.source)

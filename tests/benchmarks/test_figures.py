@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import client, discord, flow, latency, long_talk, parser, search_speed, start, tokens
+from benchmarks import client, discord, flow, latency, long_talk, parser, search_speed, start, tokens, web
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
@@ -153,6 +153,12 @@ def test_an_unknown_figure_is_named(capsys: pytest.CaptureFixture[str]) -> None:
         command.main(["sped"])
     assert ended.value.code == 2
     assert "no such figure: sped" in capsys.readouterr().err
+
+
+def test_web() -> None:
+    (figure,) = web.run(quick=True)
+    assert _has_value(figure)
+    assert set(figure.floors) == {"bare aiohttp"}
 
 
 def test_search_speed() -> None:

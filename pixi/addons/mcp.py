@@ -1,0 +1,220 @@
+"""Tools of MCP servers as tools of Pixi: named, described and checked so that any model can call them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
+
+from pixi.addons.mcp_arguments import ArgumentCheck
+from pixi.core.deltas import ToolSchema
+from pixi.core.errors import ToolError
+from pixi.core.strangers import clipped
+from pixi.mcp.offers import Caller, ForeignTool
+from pixi.toolbox.acceptable import Accepted, Unacceptable, accepted
+from pixi.toolbox.arguments import mended, refusal
+from pixi.toolbox.context import Context
+from pixi.toolbox.safe_names import mark_of, safe_names
+from pixi.toolbox.schema_values import plain_text
+from pixi.toolbox.tools import EVERYBODY, Bound, Tool, Toolbox
+
+ALL = "*"
+"""Every tool of the server, in its settings."""
+
+_MOST = 1_000  # tools of one server
+_LONGEST_DESCRIPTION = 1_024
+_LONGEST_NAME = 60  # of a tool's own, where people or models are told of it
+_AT_ONCE = 20  # schemas that are written anew in a thread, before others get their turn
+_MOST_LEFT_OUT = 20  # that are named one by one
+
+Written = Mapping[str, Accepted | Unacceptable]
+"""What became of the schemas of tools, by the server's names."""
+
+
+class Wishes(Protocol):
+    """What the operator wants of a server: see `McpSettings`."""
+
+    @property
+    def tools(self) -> tuple[str, ...] | None:
+        """Those that may be used, by the server's own names; None: all."""
+        ...
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """Those that change nothing; None: those of which the server says so. `*` stands for all."""
+        ...
+
+    @property
+    def approval(self) -> Literal["writes", "always", "never"]:
+        """Which of them the person who asks must say yes to."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long one call may take."""
+        ...
+
+    @property
+    def personas(self) -> tuple[str, ...] | None:
+        """Who may use them; None: everybody."""
+        ...
+
+
+def source_of(server: str) -> str:
+    """The source of a server's tools: a persona may name it among its tools."""
+    return f"mcp:{server}"
+
+
+async def written(tools: Sequence[ForeignTool], wishes: Wishes) -> Written:
+    """Write the schemas of the tools that are wanted anew. In a thread: a stranger's may take long."""
+    wanted = _wanted(tools, wishes)[:_MOST]
+    result: dict[str, Accepted | Unacceptable] = {}
+    for first in range(0, len(wanted), _AT_ONCE):
+        result |= await asyncio.to_thread(_all_written, wanted[first : first + _AT_ONCE])
+    return result
+
+
+def register(
+    tools: Sequence[ForeignTool],
+    server: Caller,
+    toolbox: Toolbox,
+    wishes: Wishes,
+    schemas: Written = MappingProxyType({}),
+) -> list[str]:
+    """Register the tools of a server in the place of those that it had before.
+
+    `schemas`: what `written` made of them; what is missing there is made here.
+
+    Gives a line for each tool that is left out with its reason, and for each name in the settings that the
+    server does not know. The names that tools get follow from the server's and their own alone, so that
+    a conversation can go on with them whenever the server joins.
+    """
+    source = source_of(server.name)
+    toolbox.announce(source)
+    toolbox.remove(source)
+    told = list(_unknown(tools, server.name, wishes))
+    by_name: dict[str, ForeignTool] = {}
+    for tool in tools:
+        by_name.setdefault(tool.name, tool)
+    told += [
+        f"MCP server {server.name}: it has several tools called {_quoted(name)}; the first is taken."
+        for name in sorted({tool.name for tool in tools if by_name[tool.name] is not tool})
+    ]
+    wanted = _wanted(by_name.values(), wishes)
+    if len(wanted) > _MOST:
+        told.append(
+            f"MCP server {server.name}: it has {len(wanted)} tools, and the first {_MOST} are taken; "
+            f"name those that you want under `tools` of [mcp.{server.name}]."
+        )
+    names = safe_names(by_name, before=_front(server.name, toolbox))
+    left_out: list[str] = []
+    for tool in wanted[:_MOST]:
+        schema = schemas.get(tool.name) or _written(tool)
+        if isinstance(schema, Unacceptable):
+            left_out.append(f"MCP server {server.name}: the tool {_quoted(tool.name)} is left out: {schema}.")
+            continue
+        name = names[tool.name]
+        instead = _tool(f"{name[:57]}_{mark_of(f'{server.name} {tool.name}')}", tool, schema, server, wishes)
+        if toolbox.get(name) is None:
+            toolbox.add(replace(_tool(name, tool, schema, server, wishes), instead=instead))
+        elif toolbox.get(instead.name) is None:
+            toolbox.add(instead)
+    if len(left_out) > _MOST_LEFT_OUT:
+        more = len(left_out) - _MOST_LEFT_OUT
+        left_out[_MOST_LEFT_OUT:] = [f"MCP server {server.name}: {more} more tools are left out so."]
+    return told + left_out
+
+
+def _wanted(tools: Iterable[ForeignTool], wishes: Wishes) -> list[ForeignTool]:
+    """Those that may be used."""
+    names = None if wishes.tools is None else set(wishes.tools)
+    return [tool for tool in tools if names is None or {tool.name, ALL} & names]
+
+
+def _all_written(tools: Sequence[ForeignTool]) -> dict[str, Accepted | Unacceptable]:
+    return {tool.name: _written(tool) for tool in tools}
+
+
+def _written(tool: ForeignTool) -> Accepted | Unacceptable:
+    try:
+        return accepted(tool.schema)
+    except Unacceptable as error:
+        return error
+
+
+def _front(server: str, toolbox: Toolbox) -> str:
+    """What stands before the names of a server's tools.
+
+    Of the servers `a` and `a_b`, both could have an `a_b_c`: then the second one's are called `a-b_c`.
+    """
+    others = {name for kind, _, name in (each.partition(":") for each in toolbox.sources) if kind == "mcp"}
+    if any(server.startswith(f"{other}_") for other in others - {server}):
+        server = server.replace("_", "-")
+    (safe,) = safe_names([server]).values()
+    return f"{safe[:24]}_" if len(safe) <= 24 else f"{safe[:17]}_{mark_of(server)}_"
+
+
+def _tool(name: str, tool: ForeignTool, schema: Accepted, server: Caller, wishes: Wishes) -> Tool:
+    reads = tool.reads if wishes.reads is None else bool({tool.name, ALL} & set(wishes.reads))
+    return Tool(
+        ToolSchema(name, _described(name, tool), schema.parameters),
+        _binding(name, tool, schema, server, wishes.seconds),
+        timeout=wishes.seconds,
+        writes=not reads,
+        approval=wishes.approval == "always" or (wishes.approval == "writes" and not reads),
+        source=source_of(server.name),
+        personas=EVERYBODY if wishes.personas is None else wishes.personas,
+    )
+
+
+def _described(name: str, tool: ForeignTool) -> str:
+    """The server's description; with the tool's own name in front, where a model calls it otherwise."""
+    words = plain_text(tool.description, _LONGEST_DESCRIPTION) or plain_text(tool.title, _LONGEST_NAME)
+    if not name.endswith(tool.name) or not words:
+        named = f"“{plain_text(tool.name, _LONGEST_NAME)}” of the MCP server {tool.server}."
+        words = clipped(f"{named} {words}", _LONGEST_DESCRIPTION)
+    return words
+
+
+def _binding(
+    name: str, tool: ForeignTool, schema: Accepted, server: Caller, seconds: float
+) -> Callable[[Mapping[str, Any]], Bound]:
+    check = ArgumentCheck(tool.schema, schema.shape)
+
+    def bind(arguments: Mapping[str, Any]) -> Bound:
+        given = schema.shape.real(mended(arguments, schema.parameters))
+        if problems := check.problems(given):
+            raise ToolError(refusal(name, problems, schema.parameters))
+        return Bound(given, partial(_call, server, tool.name, given, seconds))
+
+    return bind
+
+
+async def _call(
+    server: Caller, tool: str, arguments: Mapping[str, Any], seconds: float, _: Context
+) -> object:
+    return (await server.call(tool, arguments, seconds)).result
+
+
+def _unknown(tools: Sequence[ForeignTool], server: str, wishes: Wishes) -> Iterator[str]:
+    """Names in the settings that the server does not have, each with the nearest that it has."""
+    known = [tool.name for tool in tools]
+    for key, names in (("tools", wishes.tools), ("reads", wishes.reads)):
+        for name in names or ():
+            if name in known or name == ALL:
+                continue
+            near = get_close_matches(name, known[:_MOST], 1, 0.5)
+            mend = f"did you mean {_quoted(near[0])}?" if near else f"it has {_listed(known)}."
+            where = f"{key} of [mcp.{server}]"
+            yield f"MCP server {server}: {where} names {_quoted(name)}, which it does not have; {mend}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(_quoted, names[:8])) or "no tools"
+    return f"{shown} and {len(names) - 8} more" if len(names) > 8 else shown
+
+
+def _quoted(name: str) -> str:
+    return f"“{plain_text(' '.join(name.split()), _LONGEST_NAME)}”"

@@ -1,0 +1,1 @@
+"""Pixi as an MCP server: its databases and personas, for other programs."""

@@ -1,0 +1,190 @@
+"""Serves Pixi to MCP clients, over standard input and output or as streamable HTTP."""
+
+import asyncio
+import ipaddress
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pixi.app.cast import folders_of
+from pixi.app.library import open_library
+from pixi.app.serving.output import Output, standard_output
+from pixi.app.serving.talks import Talks
+from pixi.channels.terminal_input import read_chunks
+from pixi.core.errors import ConfigError
+from pixi.core.masking import Mask
+from pixi.personas.files import Loaded
+from pixi.personas.shelf import list_personas
+from pixi.settings import Settings
+from pixi.settings.hidden import secrets_in
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
+    from starlette.applications import Starlette
+
+    from pixi.app.serving.served import Books
+
+_LONGEST_LINE = 4 * 1024 * 1024  # bytes of one message of a client
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+Tell = Callable[[str], None]
+
+
+def require_sdk() -> None:
+    """See that the SDK is installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if find_spec("mcp") is None:
+        raise ConfigError('`pixi-persona mcp` needs the MCP SDK: pip install "pixi-persona[mcp]"')
+
+
+@asynccontextmanager
+async def open_server(
+    settings: Settings, books: "Books", *, user: str, alone: bool, report: Tell
+) -> AsyncGenerator["Server[Any]", None]:
+    """Open what is served; the model that answers and the one that reads are opened when they are wanted.
+
+    Args:
+        settings: what the operator wants.
+        books: where it is entered what is used.
+        user: the name of whoever writes to personas.
+        alone: whoever started the program is its only client.
+        report: told what a person should know, in one line.
+
+    Raises:
+        ConfigError: a folder of personas or databases is not there.
+    """
+    from pixi.app.serving.handlers import Handlers
+    from pixi.app.serving.served import Served
+
+    found = await asyncio.to_thread(list_personas, folders_of(settings))
+    personas = {each.path.stem: each.persona for each in found if isinstance(each, Loaded)}
+    for each in found:
+        if not isinstance(each, Loaded):
+            report(each.fault)
+    talks = Talks(settings, user, report, alone=alone)
+    async with open_library(settings, reads=False, follow=True) as library:
+        try:
+            mask = Mask()
+            mask.learn(secrets_in(settings))
+            yield Handlers(Served.of(library, personas, talks, books), mask, alone=alone).server()
+        finally:
+            await talks.close()
+
+
+async def serve_stdio(server: "Server[Any]", descriptor: int) -> None:
+    """Serve whoever started the program, until the input ends. Nothing else reaches standard output."""
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    with standard_output() as output, redirect_stdout(sys.stderr):
+        async with aclosing(_lines(descriptor, output)) as lines:
+            # It wants files, and asks them for nothing but to give lines and to take text.
+            stdin: anyio.AsyncFile[str] = lines  # type: ignore[assignment]
+            stdout: anyio.AsyncFile[str] = output  # type: ignore[assignment]
+            try:
+                async with stdio_server(stdin, stdout) as (incoming, outgoing):
+                    await server.run(incoming, outgoing, server.create_initialization_options())
+            except* (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                pass  # nobody listens any more, or the SDK was ended while somebody spoke
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+async def serve_http(server: "Server[Any]", host: str, port: int, report: Tell) -> None:
+    """Serve whoever asks at an address, until it is cancelled.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+    import uvicorn
+
+    class Quiet(uvicorn.Server):
+        """Leaves the signals to whoever runs the program."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    with _listening(host, port) as listener:
+        shown = f"[{host}]" if ":" in host else host
+        app = _app(server, shown)
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on", ws="none"
+        )
+        web = Quiet(config)
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        report(f"serving at http://{shown}:{listener.getsockname()[1]}/mcp until Ctrl-C.")
+        try:
+            await asyncio.shield(serving)
+        finally:
+            web.should_exit = True
+            await asyncio.wait([serving])
+
+
+def check_host(host: str) -> None:
+    """See that it is plain who can ask at this address.
+
+    Raises:
+        ConfigError: everybody could who reaches the computer by any of its addresses.
+    """
+    try:
+        anywhere = ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        anywhere = not host
+    if anywhere:
+        raise ConfigError(
+            f"--http {host or '…'} would listen on every network, and there is no password: name the one "
+            "address by which clients reach this computer."
+        )
+
+
+def _app(server: "Server[Any]", host: str) -> "Starlette":
+    """The web application; it answers only who calls it by its own name, so that no web page can reach it."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    hosts = _LOOPBACK if host in (*_LOOPBACK, "::1") else (host,)
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=[*hosts, *(f"{each}:*" for each in hosts)],  # without a port, where it is 80
+        allowed_origins=[*(f"http://{each}" for each in hosts), *(f"http://{each}:*" for each in hosts)],
+    )
+    return server.streamable_http_app(transport_security=security)
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        reason = str(error.strerror).partition(" (")[0]
+        raise ConfigError(
+            f"--http {host}:{port}: cannot listen there ({reason}); choose another port or address."
+        ) from None
+    with listener:
+        yield listener
+
+
+async def _lines(descriptor: int, output: Output) -> AsyncGenerator[str, None]:
+    """The lines of standard input; one that is too long is given as nothing that means anything.
+
+    While a client does not take what it is told, nothing more is read.
+    """
+    pending = bytearray()
+    async with aclosing(read_chunks(descriptor)) as chunks:
+        async for chunk in chunks:
+            *whole, rest = chunk.split(b"\n")
+            for line in whole:
+                await output.idle.wait()
+                pending += line
+                yield pending.decode("utf-8", "replace") if len(pending) <= _LONGEST_LINE else "null"
+                pending.clear()
+            if len(pending) <= _LONGEST_LINE:
+                pending += rest

@@ -1,0 +1,154 @@
+"""`pixi-persona approve`: shows what changed of an MCP server, command or tools, and asks for consent."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FAILED, FINE
+
+if TYPE_CHECKING:
+    from pixi.mcp.lock import Approved, Lock
+    from pixi.mcp.offers import ForeignTool
+    from pixi.mcp.where import Where
+    from pixi.settings import Settings
+
+HELP = "let an MCP server run another command, or describe its tools otherwise"
+
+EPILOG = """\
+What each MCP server runs, and what it says of its tools, is kept in mcp.lock.json beside the settings. What
+is another one than before is not used, until somebody saw it here and said yes. A chat or a bot that runs
+takes it up by itself. Servers are started to be asked for their tools, but only as they were approved.
+
+examples:
+  pixi-persona approve
+  pixi-persona approve time --yes
+"""
+
+SECONDS = 60.0
+"""How long a server may take to start and list its tools."""
+
+_MOST_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("names", metavar="NAME", nargs="*", help="of [mcp.NAME] (default: each that waits)")
+    parser.add_argument("--yes", action="store_true", help="approve without asking")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what waits, one server after the other; 1 if something was not approved."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_approve_all(settings, arguments.names, sure=arguments.yes))
+
+
+async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool) -> int:
+    from pixi.app.mcp_settings import lock_of, places, require_sdk
+    from pixi.core.errors import ConfigError, PixiError
+    from pixi.settings.check import nearest
+
+    wheres = places(settings)
+    for name in names:
+        if name not in wheres:
+            raise ConfigError(f"there is no [mcp.{name}] in the settings{nearest(name, wheres)}")
+    if not wheres:
+        print("There is no MCP server in the settings.")
+        return FINE
+    require_sdk()
+    fine = True
+    for name in names or wheres:
+        try:
+            fine = await _approve(name, wheres[name], lock_of(settings), sure=sure) and fine
+        except ConfigError:
+            raise
+        except PixiError as error:
+            print(f"{name}: cannot be asked for its tools: {error}.", file=sys.stderr)
+            fine = False
+    return FINE if fine else FAILED
+
+
+async def _approve(name: str, where: "Where", lock: "Lock", *, sure: bool) -> bool:
+    """Whether nothing of a server waits any more."""
+    from pixi.mcp.connection import connected
+    from pixi.mcp.lock import sifted
+
+    approved = await lock.approved(name)
+    if approved is None:
+        print(f"{name}: was never started, so that nothing waits.")
+        return True
+    if approved.mark != where.mark:
+        _show_command(name, approved, where)
+        if not (sure or _asked("Run it from now on?")):
+            print(f"{name}: left as it was.")
+            return False
+        await lock.approve(name, where)
+    async with connected(name, where, SECONDS) as connection:
+        changed = sifted(approved, (await connection.list()).tools).changed
+    for tool in changed:
+        _show_tool(name, tool, approved)
+    if changed and not (sure or _asked("Use it so from now on?")):
+        print(f"{name}: left as it was.")
+        return False
+    await lock.approve(name, where, changed)
+    waited = changed or approved.mark != where.mark
+    print(f"{name}: approved." if waited else f"{name}: nothing waits.")
+    return True
+
+
+def _show_command(name: str, approved: "Approved", where: "Where") -> None:
+    from pixi.mcp.where import visible
+
+    print(f"{name}: it is another one than was approved.")
+    print(f"  approved  {visible(approved.shown)}")
+    print(f"  now       {where.shown}")
+
+
+def _show_tool(name: str, tool: "ForeignTool", approved: "Approved") -> None:
+    from pixi.mcp.lock import in_full, kept
+    from pixi.mcp.where import visible
+
+    before, now = approved.tools[tool.name], kept(tool)
+    print(f"{name}: its tool {visible(tool.name)} is described otherwise.")
+    lines = [*_differing(before.description, now.description)]
+    lines += _differing(_spread(before.schema), _spread(now.schema))
+    if beyond := sum(map(len, in_full(tool))) - len(now.description) - len(now.schema):
+        lines.append(f"  (what stands after that was not kept, and may differ too: {beyond:,} characters)")
+    if not lines:
+        lines = ["  (it differs far down, in what was not kept)"]
+    for line in lines[:_MOST_LINES]:
+        print(visible(line))
+    if len(lines) > _MOST_LINES:
+        print(f"  … and {len(lines) - _MOST_LINES} lines more")
+
+
+def _differing(before: str, now: str) -> Iterator[str]:
+    for line in unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=1):
+        if not line.startswith(("---", "+++", "@@")):
+            yield f"  {line}"
+
+
+def _spread(schema: str) -> str:
+    """A schema on lines of its own; as it is where it was cut."""
+    try:
+        return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return schema
+
+
+def _asked(question: str) -> bool:
+    """Whether somebody at the terminal said yes. Where nobody sits, the flag is wanted."""
+    from pixi.core.errors import ConfigError
+
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise ConfigError("Nobody can be asked here: add --yes, once you have read it.")
+    print(f"{question} [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")

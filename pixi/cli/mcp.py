@@ -1,0 +1,88 @@
+"""`pixi-persona mcp`: serves databases and personas to MCP clients."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+
+HELP = "serve databases and personas to other programs (MCP)"
+
+EPILOG = """\
+An MCP client starts this program by itself and speaks with it over standard input and output: write into the
+client's settings
+
+  {"mcpServers": {"pixi": {"command": "pixi-persona", "args": ["--config", "/path/to/pixi.toml", "mcp"]}}}
+
+It then has, for each database, a tool that searches it (which needs no model) and one that reads entries for
+a question; talk_to, by which a persona answers; and each persona as a prompt.
+
+examples:
+  pixi-persona mcp
+  pixi-persona mcp --http 127.0.0.1:8765      (then the address is http://127.0.0.1:8765/mcp)
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument(
+        "--http",
+        metavar="HOST:PORT",
+        type=_address,
+        help="serve over HTTP at this address of the computer, instead of standard input and output",
+    )
+    parser.add_argument("--user", metavar="NAME", help="your name, for the personas (default: your login)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until the input ends, or until it is stopped."""
+    from pixi.app.serving.server import check_host, require_sdk
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    require_sdk()
+    if arguments.http:
+        check_host(arguments.http[0])
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_serve(settings, arguments.http, arguments.user))
+
+
+async def _serve(settings: "Settings", address: tuple[str, int] | None, user: str | None) -> int:
+    from functools import partial
+
+    from pixi.app.serving.server import open_server, serve_http, serve_stdio
+    from pixi.cli.chat import login
+    from pixi.cli.entering import on_the_books
+
+    name = user or ("somebody" if address else login())  # over the network nobody knows who asks
+    books = partial(on_the_books, settings)
+    async with open_server(settings, books, user=name, alone=address is None, report=_tell) as server:
+        if address:
+            await serve_http(server, *address, _tell)
+        elif sys.stdin is not None:
+            if sys.stdin.isatty():
+                _tell(
+                    "an MCP client starts this by itself: `pixi-persona mcp --help` tells how. Ctrl-C ends."
+                )
+            await serve_stdio(server, sys.stdin.fileno())
+    return FINE
+
+
+def _tell(line: str) -> None:
+    print(f"pixi-persona: {line}", file=sys.stderr, flush=True)
+
+
+def _address(word: str) -> tuple[str, int]:
+    host, colon, port = word.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon:
+        host, port = "127.0.0.1", word
+    if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+        raise argparse.ArgumentTypeError(f"{word!r} is no address; write it as 127.0.0.1:8765")
+    return host, int(port)

@@ -1,0 +1,88 @@
+"""Messages to and from a server on the network; no answer is too long for us, however long it is."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx2
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from pixi.mcp.where import Address
+from pixi.mcp.wire import MOST_BYTES, Noted, Sieve, Wire
+
+_SECONDS = 20.0  # to reach it, and to be rid of what we send. What it sends is waited for by whoever asked.
+_GOODBYE = {"connect": 1.0, "read": 1.0, "write": 1.0, "pool": 1.0}
+
+
+class Refused(httpx2.StreamError):
+    """An answer that we do not read."""
+
+
+@asynccontextmanager
+async def reached(address: Address, wire: Wire) -> AsyncGenerator[tuple[Sieve, Noted]]:
+    """Reach a server, and give the streams from it and to it."""
+
+    def client(
+        headers: Mapping[str, str] | None = None,
+        timeout: httpx2.Timeout | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> httpx2.AsyncClient:
+        return _client(address, wire)
+
+    async with AsyncExitStack() as stack:
+        if address.sse:
+            transport = sse_client(address.url, httpx_client_factory=client)
+        else:
+            http = await stack.enter_async_context(client())
+            transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=MOST_BYTES)
+        incoming, outgoing = await stack.enter_async_context(transport)
+        yield Sieve(incoming, wire), Noted(outgoing, wire)
+
+
+def _client(address: Address, wire: Wire) -> httpx2.AsyncClient:
+    async def before(request: httpx2.Request) -> None:
+        if request.method == "DELETE":  # of the session, as we leave: no answer is worth a wait
+            request.extensions["timeout"] = _GOODBYE
+
+    async def after(response: httpx2.Response) -> None:
+        if response.status_code >= 400 and (address.sse or response.request.method == "POST"):
+            wire.remark = f"it answers with HTTP {response.status_code}{_mend(response.status_code)}"
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise Refused("it packs its answers, which it was asked not to do")
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Bounded(response.stream)
+
+    return httpx2.AsyncClient(
+        headers={**address.headers, "Accept-Encoding": "identity"},
+        timeout=httpx2.Timeout(_SECONDS, read=None),
+        event_hooks={"request": [before], "response": [after]},
+    )
+
+
+def _mend(status: int) -> str:
+    match status:
+        case 401 | 403:
+            return "; mend `headers`"
+        case 404 | 405:
+            return "; mend `url` or `type`"
+        case _:
+            return ""
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """An answer of which no more is read than it may have."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+        self._inner = inner
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._inner:
+            size += len(chunk)
+            if size > MOST_BYTES:
+                raise Refused(f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

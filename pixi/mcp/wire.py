@@ -1,0 +1,194 @@
+"""What comes from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
+
+from pixi.core.strangers import one_line
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
+
+MOST_BYTES = 8 * 2**20
+"""Of one message. Pictures and pages are smaller; what is larger is refused, in words."""
+
+_WANTED = frozenset(
+    {
+        "notifications/cancelled",
+        "notifications/subscriptions/acknowledged",
+        "notifications/tools/list_changed",
+    }
+)
+"""What is listened to, of all that a server may tell unasked."""
+
+_MOST_UNASKED = 2_000  # in a second, of what answers nothing: then it is made to wait
+_MOST_RUBBISH = 1_000  # lines in a row that are no message: then nothing good will come
+_MOST_PARTS = 1_000  # of one answer: each costs the SDK more to read than it weighs
+_MOST_LISTED = 2_001  # tools on one page: one more than count
+_MOST_OWED = 100  # requests of the server that wait to be answered, as it reads no answers
+
+
+class Wire:
+    """What is known of one connection, beside what the SDK knows.
+
+    Attributes:
+        ended: set once nothing more will come.
+        remark: what was odd about it, for whoever asks why it did not work.
+    """
+
+    def __init__(self) -> None:
+        self.ended = asyncio.Event()
+        self.remark = ""
+        self.asked: set[RequestId] = set()
+        self._owed = 0
+        self._rubbish = 0
+        self._unasked = 0
+        self._since = 0.0
+
+    def end(self, remark: str = "") -> None:
+        """Nothing more will come, or is wanted."""
+        self.remark = remark or self.remark
+        self.ended.set()
+
+    async def passes(self, item: SessionMessage | Exception) -> bool:
+        """Whether it goes on to the SDK; waits where too much comes that nobody asked for."""
+        passes = False
+        if isinstance(item, Exception):
+            self._note_rubbish(item)
+        else:
+            self._rubbish = 0
+            match item.message:
+                case JSONRPCResponse(id=number) | JSONRPCError(id=number):
+                    if self._was_asked(number):
+                        if isinstance(item.message, JSONRPCResponse):
+                            _shorten(item.message.result)
+                        return True
+                    self.remark = f"it answers what nobody asked (number {one_line(str(number))})"
+                case JSONRPCNotification(method=method):
+                    passes = method in _WANTED
+                case JSONRPCRequest():
+                    passes = self._may_ask()
+        await self._slow_down()
+        return passes
+
+    def sent(self, message: SessionMessage) -> None:
+        """Take note of what goes to the server."""
+        match message.message:
+            case JSONRPCRequest(id=number):
+                self.asked.add(number)
+            case JSONRPCResponse() | JSONRPCError():
+                self._owed = max(0, self._owed - 1)
+
+    def _was_asked(self, number: RequestId | None) -> bool:
+        number = None if number is None else coerce_request_id(number)
+        if number not in self.asked:
+            return False
+        self.asked.discard(number)
+        return True
+
+    def _note_rubbish(self, error: Exception) -> None:
+        self._rubbish += 1
+        self.remark = f"it writes what is no message of the protocol: {one_line(str(error))!r}"
+        if self._rubbish == _MOST_RUBBISH:
+            self.end()
+
+    def _may_ask(self) -> bool:
+        self._owed += 1
+        if self._owed > _MOST_OWED:
+            self.end("it asks without end and reads no answer")
+        return self._owed <= _MOST_OWED
+
+    async def _slow_down(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._since > 1:
+            self._since, self._unasked = loop.time(), 0
+        self._unasked += 1
+        if self._unasked >= _MOST_UNASKED:
+            await asyncio.sleep(max(0.0, self._since + 1 - loop.time()))
+
+
+def _shorten(result: dict[str, Any]) -> None:
+    """Cut lists that are long beyond all use."""
+    match result:
+        case {"content": list(parts)} if len(parts) > _MOST_PARTS:
+            told = f"(and {len(parts) - _MOST_PARTS:,} more parts, which are left out)"
+            parts[_MOST_PARTS:] = [{"type": "text", "text": told}]
+        case {"tools": list(tools)}:
+            del tools[_MOST_LISTED:]
+        case _:
+            pass
+
+
+class Sieve:
+    """The stream from a server, of which only that goes on which `Wire` lets pass."""
+
+    def __init__(self, inner: "ReadStream[SessionMessage | Exception]", wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message.
+
+        Raises:
+            anyio.EndOfStream: there will be none.
+        """
+        while not self._wire.ended.is_set():
+            try:
+                item = await self._inner.receive()
+            except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                self._wire.end()
+                break
+            if await self._wire.passes(item):
+                return item
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Noted:
+    """The stream to a server, of which `Wire` takes note."""
+
+    def __init__(self, inner: "WriteStream[SessionMessage]", wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message."""
+        self._wire.sent(item)
+        await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

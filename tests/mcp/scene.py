@@ -1,0 +1,116 @@
+"""MCP servers as they run in a test: real ones, and a rogue that misbehaves as it is told to."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pixi.mcp.lock import FILE_NAME, Lock
+from pixi.mcp.server import Patience, Server
+from pixi.mcp.state import Broken, Ready
+from pixi.mcp.where import Program, Where
+from tests.pages import ROOT
+
+ROGUE = ROOT / "tests" / "servers" / "mcp_rogue.py"
+EVERYTHING = ROOT / ".venv" / "npm" / "node_modules" / ".bin" / "mcp-server-everything"
+SECONDS = 20.0
+QUICK = Patience(start=SECONDS, first_pause=0.05, longest_pause=0.4, list_pause=0.01)
+
+with_everything = pytest.mark.skipif(
+    not EVERYTHING.exists(),
+    reason="the reference server is not installed: it comes from npm, with `make setup`",
+)
+
+
+def rogue(way: str, notes: Path | None = None, **more: object) -> Program:
+    """The server that behaves in that way."""
+    args = (str(ROGUE), way) if notes is None else (str(ROGUE), way, str(notes))
+    return Program(sys.executable, ("-I", "-S", *args))
+
+
+def installed(name: str) -> Program:
+    """A server from a package."""
+    return Program(str(Path(sys.executable).with_name(name)))
+
+
+class Kept:
+    """A server, with what was told of it."""
+
+    def __init__(self, server: Callable[["Kept"], Server]) -> None:
+        self.lines: list[str] = []
+        self.states: list[object] = []
+        self.pauses: list[float] = []
+        self._changed = asyncio.Event()
+        self.server = server(self)
+
+    def tell(self, line: str) -> None:
+        self.lines.append(line)
+
+    def changed(self, server: Server) -> None:
+        self.states.append(server.state)
+        if isinstance(server.state, Broken):
+            self.pauses.append(server.state.again_at - asyncio.get_running_loop().time())
+        self._changed.set()
+
+    async def until(self, fits: Callable[[Server], bool]) -> None:
+        """Wait until the server is so."""
+        async with asyncio.timeout(SECONDS):
+            while not fits(self.server):
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def ready(self) -> Ready:
+        await self.until(lambda server: isinstance(server.state, Ready))
+        assert isinstance(self.server.state, Ready)
+        return self.server.state
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self.lines)
+
+
+@asynccontextmanager
+async def kept(
+    folder: Path, where: Where, *, name: str = "rogue", patience: Patience = QUICK
+) -> AsyncGenerator[Kept, None]:
+    """A server, started; in the end no task and no process is left of it."""
+    before = asyncio.all_tasks()
+    folder.mkdir(exist_ok=True)
+    lock = Lock(folder / FILE_NAME)
+    it = Kept(lambda it: Server(name, where, lock, changed=it.changed, tell=it.tell, patience=patience))
+    it.server.start()
+    try:
+        yield it
+    finally:
+        await it.server.close()
+        assert asyncio.all_tasks() == before
+
+
+async def eventually(fits: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    async with asyncio.timeout(SECONDS):
+        while not fits():  # noqa: ASYNC110 - what is waited for happens in another process
+            await asyncio.sleep(0.01)
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that ended and waits to be buried does not."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return not status.parent.parent.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def started(notes: Path, word: str = "started") -> list[int]:
+    """The processes that a rogue noted."""
+    lines = notes.read_text().splitlines() if notes.exists() else []
+    return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]
