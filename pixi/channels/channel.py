@@ -4,9 +4,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from pixi.channels.archive import Archive
 from pixi.core.card import Card
 from pixi.core.events import TurnEvent
 from pixi.core.message import Message
+from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
 Verdict = Literal["yes", "no", "nobody"]
@@ -54,6 +56,16 @@ class Channel(Protocol):
         """Where this is, and who reads it."""
         ...
 
+    @property
+    def abilities(self) -> Abilities:
+        """What can be done here besides showing words, as it is now."""
+        ...
+
+    @property
+    def archive(self) -> Archive | None:
+        """What was written round here before, for tools that look it up; None: there is nothing of it."""
+        ...
+
     async def rights(self, person: str) -> Rights:
         """What a person may do here, by the id of the author, as it is now. None for whom nobody knows."""
         ...
@@ -67,6 +79,21 @@ class Channel(Protocol):
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
         """Deliver a card; gives the platform's id of it, where there is one. As `send`, it pings nobody."""
+        ...
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show a picture, moving if it can; gives the platform's id of it, where there is one. As `send`, it
+        pings nobody.
+
+        Of one with a link `sent_before` is asked with the link, of others with "".
+        """
+        ...
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show one of the place's own stickers; gives the platform's id of it, where there is one.
+
+        Its name need not be spelt as it is. `sent_before` is asked with "".
+        """
         ...
 
     def parts(self, text: str) -> Sequence[str]:

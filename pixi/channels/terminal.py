@@ -13,11 +13,13 @@ from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Noted, Reacted, TurnEnded, TurnEvent, to_json
+from pixi.core.events import Failed, Noted, Reacted, Sourced, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
+from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
 
+_WORDS_ALONE = Abilities()
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
 
@@ -123,6 +125,16 @@ class LinesChannel:
         """Whoever started the program reads what it writes, and nobody else."""
         return Venue()
 
+    @property
+    def abilities(self) -> Abilities:
+        """Nothing but lines."""
+        return _WORDS_ALONE
+
+    @property
+    def archive(self) -> None:
+        """Nothing but the talk itself was written here."""
+        return None
+
     async def rights(self, person: str) -> Rights:
         """Whoever started the program governs it."""
         here = sits_at_terminal(person)
@@ -141,6 +153,18 @@ class LinesChannel:
         if self.fault:
             raise ChannelError("The output cannot be written any more.")
         return None
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Print what is to be seen, and where. Raises `ChannelError` when that is not possible any more."""
+        if not self.as_json:
+            self._write(f"[picture: {one_line(picture.plain)}]")
+        if self.fault:
+            raise ChannelError("The output cannot be written any more.")
+        return None
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Raises `ChannelError`: there are none."""
+        raise ChannelError("A terminal has no stickers.")
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""
@@ -190,6 +214,9 @@ class LinesChannel:
                 self._write(f"(note: {one_line(text)})")
             case Reacted(emoji) if self.notes:
                 self._write(f"(reaction: {one_line(emoji)})")
+            case Sourced(sources) if self.notes:
+                for each in sources:
+                    self._write(f"(source: {one_line(f'{each.title} {each.url}'.strip())})")
             case _:
                 pass
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pixi.channels.terminal_text import one_line, printable
 from pixi.core.card import Card
 from pixi.core.message import Image
+from pixi.core.picture import Picture
 
 
 def card_lines(card: Card) -> list[str]:
@@ -17,6 +18,11 @@ def picture_told(picture: str | Image) -> str:
     if isinstance(picture, str):
         return f"[picture: {one_line(picture)}]"
     return f"[picture: {one_line(picture.media_type)}, {max(1, round(len(picture.data) / 1_000)):,} kB]"
+
+
+def card_of(picture: Picture) -> Card:
+    """A picture as a card: it itself below its words, then whose it is, and where."""
+    return Card(picture.words, picture.credit, picture=picture.file, link=picture.link)
 
 
 def _below(card: Card) -> Iterator[str]:

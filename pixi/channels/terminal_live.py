@@ -11,6 +11,7 @@ from pixi.channels.channel import Question, Verdict
 from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
+from pixi.channels.terminal_card import card_of
 from pixi.channels.terminal_own import ASK_FORGET, exported, forgotten
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_rows import Line
@@ -18,10 +19,11 @@ from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
-from pixi.core.errors import ChannelLost, StoreError
+from pixi.core.errors import ChannelError, ChannelLost, StoreError
 from pixi.core.events import Opened, TurnEvent
-from pixi.core.figures import of_the_month, summed_up
+from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
+from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
 HELP = """\
@@ -110,6 +112,16 @@ class LiveTerminal:
         """Whoever sits here reads it, and nobody else."""
         return Venue()
 
+    @property
+    def abilities(self) -> Abilities:
+        """Pictures are drawn, where the terminal has the colours."""
+        return Abilities(draws=self._screen.colours)
+
+    @property
+    def archive(self) -> None:
+        """Nothing but the talk itself was written here."""
+        return None
+
     async def rights(self, person: str) -> Rights:
         """Whoever sits here governs the program."""
         here = person == self._seat.author.id
@@ -130,6 +142,14 @@ class LiveTerminal:
         self._transcript.put(card, picture)
         self._screen.changed()
         return None
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show the picture in a frame, with its words; what moves in it stands still."""
+        return await self.card(card_of(picture), nonce=nonce, answers=answers)
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Raises `ChannelError`: there are none."""
+        raise ChannelError("A terminal has no stickers.")
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""
@@ -290,7 +310,12 @@ class LiveTerminal:
 
     async def _bill(self, answering: Answering) -> str:
         bill = await answering.bill()
-        return f"{summed_up('Today', bill.today)}\n{of_the_month(bill.month, bill.month_dollars)}"
+        told = (
+            summed_up("Today", bill.today),
+            of_the_month(bill.month, bill.month_dollars),
+            of_searches(bill.searches),
+        )
+        return "\n".join(filter(None, told))
 
     async def _told(self, work: Callable[[Answering], Awaitable[str]]) -> None:
         """Do something, and tell what came of it."""

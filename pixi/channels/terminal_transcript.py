@@ -17,9 +17,11 @@ from pixi.core.events import (
     Noted,
     Opened,
     Performed,
+    Pictured,
     Reacted,
     Sent,
     Shown,
+    Sourced,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -141,7 +143,7 @@ class Transcript:
                 self._perform("note", Note(text), text)
             case Reacted(emoji):  # `react` knows which message it is on
                 self._perform("react", None, printable(emoji).strip())
-            case Shown():  # `put` knows what its picture looks like
+            case Shown() | Pictured():  # `put` knows what its picture looks like
                 pass
             case Performed(name, argument):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
@@ -151,6 +153,9 @@ class Transcript:
             case ToolAnswered(_, name, ok, result):
                 if not ok:
                     self.tell(f"· {one_line(name)} failed: {one_line(str(result))}")
+            case Sourced(sources):
+                for each in sources:
+                    self.tell(one_line(f"· {each.title} {each.url}" if each.title else f"· {each.url}"))
             case Failed(text):
                 self.tell(one_line(text), "error")
             case TurnEnded(finish):

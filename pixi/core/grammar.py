@@ -102,9 +102,10 @@ _TARGETED = frozenset({"send", "react"})
 def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bool) -> str:
     """The grammar of a whole reply.
 
-    A note stands first, and once. An argument called `emoji` is one. For small models the order is
-    fixed (note, reaction, another command, messages), counts and lengths are bounded, and there is
-    always a message: a model that cannot judge when silence fits would be silent at random.
+    A note stands first, and once. An argument called `emoji` is one, and where there are choices it is one
+    of them. For small models the order is fixed (note, reaction, another command, messages), counts and
+    lengths are bounded, and there is always a message: a model that cannot judge when silence fits would be
+    silent at random.
 
     Args:
         silence: whether a reply may go without a message; of no account for small models.
@@ -152,6 +153,8 @@ def _command(command: CommandHelp, small: bool) -> str:
 
 
 def _argument(command: CommandHelp, small: bool) -> str:
+    if command.choices:
+        return f"({' | '.join(map(_literal, command.choices))})"
     if command.argument == "emoji":
         return "emoji"
     if not small:

@@ -1,7 +1,7 @@
 """What a model is told: the static prefix of a conversation, and each new user line, stamped once."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pixi.core.language import BUILT_IN
@@ -36,11 +36,12 @@ _MUST_SEND = "Every reply of yours sends at least one message."
 
 @dataclass(frozen=True, slots=True)
 class CommandHelp:
-    """A command's line in the prompt. `argument` is "" where it takes none."""
+    """A command's line in the prompt. `argument` is "" where it takes none; `choices`: all that it can be."""
 
     name: str
     argument: str
     description: str
+    choices: tuple[str, ...] = ()
 
     @property
     def shown(self) -> str:
@@ -53,6 +54,11 @@ class CommandHelp:
         """How the command is written, e.g. `[SEND: message]`."""
         return f"[{self.shown}: {self.argument}]" if self.argument else f"[{self.shown}]"
 
+    @property
+    def told(self) -> str:
+        """What it does, and what there is to choose from."""
+        return f"{self.description}: {', '.join(self.choices)}" if self.choices else self.description
+
 
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Put values in for `{{name}}`, in a single pass: what was put in is never looked at again.
@@ -63,7 +69,13 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def prefix(
-    template: str, persona: Persona, commands: Sequence[CommandHelp], *, person: str, small: bool
+    template: str,
+    persona: Persona,
+    commands: Sequence[CommandHelp],
+    *,
+    person: str,
+    small: bool,
+    unserved: Collection[str] = (),
 ) -> tuple[Line, ...]:
     """The lines before the history, the same to the byte for the same persona, commands and person.
 
@@ -72,9 +84,11 @@ def prefix(
         person: the name of whom it talks to, a stranger's word; "" in a group, where messages are told by
             their numbers.
         small: a short system line and a few examples as turns, instead of all in one system line.
+        unserved: commands that it has elsewhere: their lines are taken out of the examples.
     """
     names = {"user": one_line(person) or "somebody", "char": persona.name, "persona": persona.name}
-    examples = [Example(fill(e.said, names), fill(e.reply, names)) for e in persona.examples]
+    served = [Example(e.said, _without(e.reply, unserved)) for e in persona.examples]
+    examples = [Example(fill(e.said, names), fill(e.reply, names)) for e in served if e.reply]
     if small:
         values = {
             "name": persona.name,
@@ -85,7 +99,7 @@ def prefix(
     values = {
         "name": persona.name,
         "prompt": fill(persona.prompt, names).strip(),
-        "commands": "\n".join(f"- {c.form} {c.description}" for c in commands),
+        "commands": "\n".join(f"- {c.form} {c.told}" for c in commands),
         "silence": _SILENCE if persona.silence else "",
         "must_send": "" if persona.silence else _MUST_SEND,
         "language": _told_language(persona.language),
@@ -94,6 +108,14 @@ def prefix(
         "examples": "\n\n".join(f"{quoted(e.said)}\n{e.reply.strip()}" for e in examples),
     }
     return (SystemLine(_written_out(template, values)),)
+
+
+def _without(reply: str, unserved: Collection[str]) -> str:
+    """An example's reply without the lines of some commands."""
+    if not unserved:
+        return reply
+    names = "|".join(map(re.escape, sorted(unserved)))
+    return re.sub(rf"(?im)^[ \t]*\[[ \t]*(?:{names})\b[^\n]*(?:\n|\Z)", "", reply).strip()
 
 
 def _written_out(template: str, values: Mapping[str, str]) -> str:

@@ -10,11 +10,13 @@ from pixi.channels.channel import Channel
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Reacted, Sent, Shown
+from pixi.core.events import Noted, Pictured, Reacted, Sent, Shown
 from pixi.core.limits import Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
+from pixi.core.picture import Picture, on_record
 from pixi.core.venue import Venue
+from pixi.core.written import written
 from pixi.engine.account import Account
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
@@ -50,6 +52,7 @@ class Acts:
         visible: whether people may have seen one.
         changed: whether a tool may have changed something in the world.
         first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
+        performed: name and argument of the command that is being performed.
         left_open: the process ends in the midst of an act: the next one finds out what became of it.
         on_limit: called when an act over the limits was asked for.
     """
@@ -77,6 +80,7 @@ class Acts:
         "left_open",
         "message",
         "on_limit",
+        "performed",
         "persona",
         "visible",
     )
@@ -105,6 +109,7 @@ class Acts:
         self.effects: Counter[str] = Counter()
         self.visible = self.changed = False
         self.first_seen: float | None = None
+        self.performed: tuple[str, str] | None = None
         self.left_open = False
         self._store = store
         self._limits = limits
@@ -143,7 +148,7 @@ class Acts:
         reply_to = await self._id_of(to) if to else None
         for part in parts[:_MOST_PARTS]:
             await self._keep_pace(part)
-            await self._post(part, reply_to, to if reply_to else 0)
+            await self._say(part, reply_to, to if reply_to else 0)
             reply_to = None
         if len(parts) > _MOST_PARTS:
             self.channel.show(Sent("".join(parts[:_MOST_PARTS])))
@@ -184,16 +189,41 @@ class Acts:
             return
         self._messages = self._counted(self._messages, self._limits.messages)
         channel, answers = self.channel, self.message.id
-
-        async def post(nonce: str) -> str | None:
-            self._typing.end(_COMMAND)
-            return await channel.card(card, nonce=nonce, answers=answers)
-
         # Its words alone are on record: it is never posted again.
-        await self._act("card", card.plain, post, target=0)
-        self._typing.posted()
-        self._writing_since = time.monotonic()
+        await self._post("card", card.plain, lambda nonce: channel.card(card, nonce=nonce, answers=answers))
         channel.show(Shown(card))
+
+    async def picture(self, picture: Picture) -> None:
+        """Show a picture, which counts as a message. Nothing happens for one with neither link nor file.
+
+        Raises:
+            ChannelError: the channel refused it for good.
+            NotDone: the turn may say no more.
+        """
+        if not picture.link and picture.file is None:
+            return
+        self._messages = self._counted(self._messages, self._limits.messages)
+        channel, answers = self.channel, self.message.id
+        # One without a link is never posted again: its file is not on record.
+        kept = on_record(picture, _command(self.performed) or picture.words)
+        await self._post(
+            "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
+        )
+        channel.show(Pictured(picture))
+
+    async def sticker(self, name: str) -> None:
+        """Show one of the place's own stickers, which counts as a message. Nothing happens without a name.
+
+        Raises:
+            ChannelError: there is none like it, or the channel refused it for good.
+            NotDone: the turn may say no more.
+        """
+        name = name.strip()
+        if not name:
+            return
+        self._messages = self._counted(self._messages, self._limits.messages)
+        channel, answers = self.channel, self.message.id
+        await self._post("sticker", name, lambda nonce: channel.sticker(name, nonce=nonce, answers=answers))
 
     async def note(self, text: str) -> None:
         """Write down a private thought."""
@@ -297,14 +327,25 @@ class Acts:
         finally:
             self._typing.end(_MESSAGE)
 
-    async def _post(self, text: str, reply_to: str | None, target: int) -> None:
+    async def _say(self, text: str, reply_to: str | None, target: int) -> None:
         channel, answers = self.channel, self.message.id
+        await self._post(
+            "send",
+            text,
+            lambda nonce: channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to),
+            target=target,
+        )
+
+    async def _post(
+        self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int = 0
+    ) -> None:
+        """An act that stands in the chat as a message does."""
 
         async def post(nonce: str) -> str | None:
             self._typing.end(_COMMAND)  # asked for once more, it would outlast the message
-            return await channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+            return await do(nonce)
 
-        await self._act("send", text, post, target=target)
+        await self._act(kind, payload, post, target=target)
         self._typing.posted()
         self._writing_since = time.monotonic()
 
@@ -336,6 +377,11 @@ class Acts:
         finally:
             if not self.left_open:
                 await self._store.settle(self._turn, sequence, outcome, platform_id)
+
+
+def _command(performed: tuple[str, str] | None) -> str:
+    """A command as history will hold it; "" for none."""
+    return "" if performed is None else written(performed[0], performed[1], {performed[0]: ()})
 
 
 def nonce_of(turn: int, sequence: int, message: Message) -> str:

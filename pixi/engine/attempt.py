@@ -50,6 +50,7 @@ def attempt_at(
         message=answered,
         answers=Counter(message.author.id for message in heard.messages if message.addressed),
         channel=channel,
+        search_price=stage.shared.conduct.search_price,
     )
     acts = Acts(
         turn=number,
@@ -109,7 +110,8 @@ def _turn(stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, k
         said=said,
         names=stage.repertoire.names,
         people=[message.author.name for message in heard.messages],
-        tools=stage.repertoire.schemas,
+        tools=stage.offered(heard.messages, window.lines),
+        search=stage.repertoire.searches,
         limits=conduct.limits,
         prose=conduct.prose,
         grammar=stage.repertoire.grammar,

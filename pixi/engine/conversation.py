@@ -18,6 +18,7 @@ from pixi.engine.casting import Casting
 from pixi.engine.folding import Folding
 from pixi.engine.heard import Heard
 from pixi.engine.history import History
+from pixi.engine.repertoire import NO_ABILITIES
 from pixi.engine.stage import Shared, Stage
 
 _log = logging.getLogger("pixi.engine")
@@ -146,7 +147,7 @@ class LiveConversation:
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
         """What a model would be shown before the user line of this message."""
         async with self._lock:
-            stage = self._casting.stage(self._name)
+            stage = self._stage(self._channel)
             window = await self._ready(stage, message)
             return (*stage.prefix(message), *window.lines)
 
@@ -193,7 +194,7 @@ class LiveConversation:
             PixiError: it could not be read or recorded.
         """
         async with self._lock:
-            saved = await self._history.recover(self._casting.stage(self._name), channel)
+            saved = await self._history.recover(self._stage(channel), channel)
             self._history.forget()
         wanted = any(message.addressed and message.sent_at >= since for message in saved.waiting)
         if channel is not None and wanted and not self._resting:
@@ -297,7 +298,7 @@ class LiveConversation:
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
         """One turn, however often it is begun again; None where there was nothing to answer any more."""
-        stage = self._casting.stage(self._name)
+        stage = self._stage(channel)
         answer = self._answer = Answer(stage, self._pending)
         if self._stopping:
             answer.stop()
@@ -323,6 +324,9 @@ class LiveConversation:
         return ended
 
     # What is kept in memory.
+
+    def _stage(self, channel: Channel | None) -> Stage:
+        return self._casting.stage(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
     async def _ready(self, stage: Stage, message: Message) -> Conversation:
         """The window; read anew where there is none, or another role is played now.

@@ -119,6 +119,11 @@ class Engine:
         """Who answers, where nobody else was cast."""
         return self._role.persona
 
+    @property
+    def model(self) -> Model:
+        """Who writes, where nobody else was cast."""
+        return self._role.model
+
     def check(self, persona: Persona) -> None:
         """See whether a persona could answer here.
 

@@ -10,8 +10,9 @@ from pixi.core.errors import ChannelError, PixiError, StoreError
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
 from pixi.core.reading import CommandEvent
 from pixi.engine.acts import Acts, NotDone
+from pixi.engine.ahead import Ahead
 from pixi.engine.bounded import give_up, within
-from pixi.toolbox.commands import Command, CommandRegistry
+from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.foreign import foreign
 
 _BUILT_IN = frozenset({"send", "react", "note"})  # shown by their acts, and seen with those
@@ -31,6 +32,7 @@ class Performer:
 
     __slots__ = (
         "_acts",
+        "_ahead",
         "_begun",
         "_commands",
         "_deaf",
@@ -63,6 +65,7 @@ class Performer:
     ) -> None:
         self._acts = acts
         self._commands = commands
+        self._ahead = Ahead(acts, commands)
         self._seconds = seconds
         self._delivered = delivered
         self._on_trouble = on_trouble
@@ -81,6 +84,7 @@ class Performer:
         """Take what the turn read. Never waits."""
         if self._deaf:
             return
+        self._ahead.heed(events)
         if not self._growing:
             events = [event for event in events if type(event) is not CommandText]
             if not events:  # as with most chunks
@@ -120,6 +124,7 @@ class Performer:
         kept = [event for event in self._queue if not isinstance(event, CommandEvent)]
         self._queue.clear()
         self._queue.extend(kept)
+        self._ahead.drop()
 
     async def drained(self) -> None:
         """Wait until everything put so far was performed."""
@@ -133,6 +138,7 @@ class Performer:
         if self._worker is not None:
             self.halt()
             await give_up(self._worker, "a command", graces=2)  # it may be giving one up itself
+        await self._ahead.close()
         await self._acts.close()
 
     def hasten(self, seconds: float) -> None:
@@ -194,14 +200,20 @@ class Performer:
         self._begun = ""
         self.performing = name != _PRIVATE
         self._acts.visible |= name not in _BUILT_IN  # nobody knows what it does first
+        ahead = self._ahead.take(number)
         command = self._commands.get(name)
         if command is None:
             return  # taken away since the turn began
         done = self._acts.done
         succeeded = False
+        self._acts.performed = (name, argument)
         try:
-            succeeded = await self._run(command, command.perform(self._acts, argument, target=target))
+            work = command.perform(self._acts, argument, target=target, ahead=ahead)
+            succeeded = await self._run(command, work)
         finally:
+            if ahead is not None:
+                self._ahead.end(ahead)
+            self._acts.performed = None
             if succeeded or self._acts.done > done:  # broke off half-way, and people saw the half
                 self._delivered(number)
         if succeeded and name not in _BUILT_IN:
@@ -215,8 +227,8 @@ class Performer:
                 await _guarded(what, work)
             else:
                 await within(self._seconds, _guarded(what, work), what)
-        except NotDone:
-            return False  # the turn was told, and ends
+        except (NotDone, CameToNothing):
+            return False  # the turn was told, and ends; or there is nothing to be told
         except StoreError:
             raise
         except ChannelError as error:

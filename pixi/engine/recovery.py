@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pixi.channels.channel import Channel
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Reacted, Sent
+from pixi.core.events import Pictured, Reacted, Sent
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
-from pixi.core.written import SILENCE, written
+from pixi.core.picture import Picture, from_record
+from pixi.core.written import SILENCE, read_again, written
 from pixi.engine.acts import nonce_of
 from pixi.store.kept import (
     AuditRecord,
@@ -110,7 +111,7 @@ class Recovery:
         answered = next((message for message in reversed(turn.messages) if message.addressed), None)
         if self.channel is None or answered is None:
             return "unknown", None
-        posted = [each.platform_id for each in before if each.kind == "send" and each.platform_id]
+        posted = [each.platform_id for each in before if each.platform_id]
         after = posted[-1] if posted else answered.id
         try:
             async with asyncio.timeout(_ACT_SECONDS):
@@ -139,11 +140,36 @@ class Recovery:
                     found = await channel.send(text, nonce=nonce, answers=answered.id, reply_to=target)
                     channel.show(Sent(text))
                     return "done", found
+            case "picture":
+                return await self._show_picture(effect, answered, channel, after)
+            case "sticker":
+                found = await channel.sent_before("", nonce=nonce, after=after)
+                if found is not None:
+                    return "done", found
+                if not late:
+                    return "done", await channel.sticker(text, nonce=nonce, answers=answered.id)
             case "react" if not late and (target or not effect.target):
                 await channel.react(target or answered.id, text, nonce=nonce)
                 channel.show(Reacted(text))
                 return "done", None
         return "unknown", None
+
+    async def _show_picture(
+        self, effect: Effect, answered: Message, channel: Channel, after: str
+    ) -> tuple[Outcome, str | None]:
+        """One with a link is shown again by it; of others the file is nowhere any more."""
+        nonce = nonce_of(effect.turn, effect.sequence, answered)
+        link, said = from_record(effect.payload)
+        found = await channel.sent_before(link, nonce=nonce, after=after)
+        if found is not None:
+            return "done", found
+        if not link or answered.sent_at < self.since:
+            return "unknown", None
+        acts = read_again(said, self.names)
+        picture = Picture(acts[0].argument if acts else said, link)
+        found = await channel.picture(picture, nonce=nonce, answers=answered.id)
+        channel.show(Pictured(picture))
+        return "done", found
 
     def _lines(self, turn: UnfinishedTurn, effects: Sequence[Effect]) -> tuple[Line, ...]:
         if not (effects or turn.deeds) or not turn.messages:
@@ -160,11 +186,18 @@ class Recovery:
         return (self.stamp(turn.messages), *rounds, AssistantLine("\n".join(done) or SILENCE))
 
     def _written(self, effect: Effect) -> str:
-        if effect.kind == "card":  # no command of the persona's; what it knows of it is its own affair
-            title = effect.payload.partition("\n")[0]
-            known = "note" in self.names
-            return written("note", f"I showed them a card: {title}", self.names, 0) if known else ""
+        match effect.kind:
+            case "card":  # no command of the persona's; what it knows of it is its own affair
+                title = effect.payload.partition("\n")[0]
+                return self._noted(f"I showed them a card: {title}")
+            case "picture":
+                _, said = from_record(effect.payload)
+                known = bool(read_again(said, self.names))
+                return said if known else self._noted(f"I showed them a picture: {said}")
         return written(effect.kind, effect.payload, self.names, effect.target)
+
+    def _noted(self, thought: str) -> str:
+        return written("note", thought, self.names, 0) if "note" in self.names else ""
 
 
 def _arguments(record: AuditRecord) -> str:

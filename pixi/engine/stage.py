@@ -6,20 +6,23 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.gathered import Gathered
 from pixi.core.limits import Limits
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Pace, Persona
+from pixi.core.picture import Abilities
 from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Budgets
 from pixi.core.stamps import Reminder
 from pixi.engine.books import Books
+from pixi.engine.offering import Offering, Room
 from pixi.engine.pace import PaceSetting
-from pixi.engine.repertoire import Repertoire, repertoire_of
+from pixi.engine.repertoire import NO_ABILITIES, Repertoire, repertoire_of
 from pixi.engine.summarizing import Summarizer
 from pixi.engine.templates import template
 from pixi.models.model import Model
@@ -58,6 +61,8 @@ class Conduct:
         budgets: how much may be used in a day and a month.
         summarize: whether the helper model writes down what falls out of the window.
         summary_tokens: how long that may be.
+        search_price: dollars for one search of the web that a model's provider makes by itself; None: not
+            known.
     """
 
     limits: Limits
@@ -69,6 +74,7 @@ class Conduct:
     budgets: Budgets = field(default_factory=Budgets)
     summarize: bool = True
     summary_tokens: int = 500
+    search_price: float | None = None
 
 
 @dataclass(slots=True)
@@ -117,29 +123,63 @@ class Shared:
 
 @dataclass(slots=True)
 class Stage:
-    """What the conversations in which one role is played have in common."""
+    """What the conversations in which one role is played have in common, in places of the same abilities."""
 
     role: Role
     shared: Shared
+    abilities: Abilities = NO_ABILITIES
     _repertoire: Repertoire | None = None
-    _registered: tuple[int, int] = (0, 0)
+    _registered: tuple[int, int, bool] = (0, 0, False)
     _prefixes: dict[str, tuple[Line, ...]] = field(default_factory=dict)
+    _offering: Offering | None = None
 
     @property
     def repertoire(self) -> Repertoire:
-        """The persona's commands and tools, of those registered by now.
+        """The persona's commands and tools, of those registered by now, for what its model can do by now.
 
         Raises:
             ConfigError: the persona names one that is not registered.
         """
         commands, toolbox = self.shared.commands, self.shared.toolbox
-        registered = (len(commands), toolbox.version)
+        traits = self.role.model.traits  # a provider may refuse to search: then the tool of ours is offered
+        registered = (len(commands), toolbox.version, traits.searches)
         if self._repertoire is None or self._registered != registered:
-            small = self.role.model.traits.small
-            self._repertoire = repertoire_of(self.role.persona, commands, toolbox, small=small)
+            self._repertoire = repertoire_of(
+                self.role.persona,
+                commands,
+                toolbox,
+                small=traits.small,
+                searches=traits.searches,
+                abilities=self.abilities,
+            )
             self._registered = registered
             self._prefixes.clear()
         return self._repertoire
+
+    def offered(self, messages: Sequence[Message], history: Sequence[Line]) -> tuple[ToolSchema, ...]:
+        """The tools that the model is offered for answering these messages: all, or those that matter."""
+        return self._offers.schemas(
+            self.repertoire,
+            self._room,
+            conversation=messages[-1].conversation,
+            asked="\n".join(message.text for message in messages),
+            lines=history,
+        )
+
+    @property
+    def tool_tokens(self) -> int:
+        """How much of a prompt the tools that are offered take, by estimate."""
+        return self._offers.tokens(self.repertoire, self._room)
+
+    @property
+    def _offers(self) -> Offering:
+        if self._offering is None:
+            self._offering = Offering(self.role.persona)
+        return self._offering
+
+    @property
+    def _room(self) -> Room:
+        return Room(self.shared.conduct.limits.tools, self.role.model.traits.context_tokens)
 
     @property
     def pace(self) -> Pace:
@@ -157,7 +197,12 @@ class Stage:
                 self._prefixes.clear()
             small = self.role.model.traits.small
             self._prefixes[person] = prefix(
-                template(small=small), self.role.persona, commands, person=person, small=small
+                template(small=small),
+                self.role.persona,
+                commands,
+                person=person,
+                small=small,
+                unserved=self.repertoire.unserved,
             )
         return self._prefixes[person]
 

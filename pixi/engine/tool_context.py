@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
@@ -9,6 +10,7 @@ from pixi.core.deltas import Prices, Usage
 from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.picture import Picture
 from pixi.core.venue import Venue
 from pixi.engine.acts import Acts, NotDone
 from pixi.toolbox.results import masked
@@ -67,6 +69,17 @@ class ToolContext:
         """See `Context.card`."""
         await self._its_turn()
         await self._acts.card(masked(card, self._mask))
+
+    async def picture(self, picture: Picture) -> None:
+        """See `Context.picture`."""
+        await self._its_turn()
+        words, link = self._mask.hide(picture.words), self._mask.hide(picture.link)
+        await self._acts.picture(replace(picture, words=words, link=link))
+
+    async def sticker(self, name: str) -> None:
+        """See `Context.sticker`."""
+        await self._its_turn()
+        await self._acts.sticker(name)
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
         """See `Context.react`."""

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from pixi.channels.archive import Archive
 from pixi.channels.channel import Question, Verdict
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, TurnEnded, TurnEvent
 from pixi.core.message import Author, Image, Message
+from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
 _SOMEBODY = Author("1", "Mo")
 _ANYWHERE = Venue()
+_WORDS_ALONE = Abilities()
 _FIRST_SENT_AT = 1_767_268_800.0  # noon on the first of January 2026, UTC; each message comes a second later
 
 
@@ -37,10 +40,12 @@ class RecordingChannel:
         paced: whether messages come at the pace of somebody who types them.
         part_length: how many characters fit in one message; 0: any number.
         venue: where it is, and who reads it.
+        abilities: what can be done in it besides showing words.
+        archive: what was written round it before.
 
     Attributes:
         posts: the messages, in order, with all that was told of them; `sent` has their texts alone.
-        cards: in order.
+        cards: in order; `pictures` and names of `stickers` too.
         reactions: (message id, emoji), in order.
         powers: what people may do here, by their ids; who is not among them may nothing.
         questions: what people were asked, in order.
@@ -48,7 +53,8 @@ class RecordingChannel:
         events: all that was shown, in order.
         nonces: those of the acts that were carried out, in order.
         typed: how often the typing indicator was asked for.
-        refuse: kinds of acts that are refused for good: `send`, `react`, `card`, `typing`.
+        refuse: kinds of acts that are refused for good: `send`, `react`, `card`, `picture`,
+            `sticker`, `typing`.
         hold: where set to an event, acts wait for it.
     """
 
@@ -60,10 +66,14 @@ class RecordingChannel:
         paced: bool = False,
         part_length: int = 0,
         venue: Venue = _ANYWHERE,
+        abilities: Abilities = _WORDS_ALONE,
+        archive: Archive | None = None,
     ) -> None:
         self.conversation = conversation
         self.posts: list[Post] = []
         self.cards: list[Card] = []
+        self.pictures: list[Picture] = []
+        self.stickers: list[str] = []
         self.reactions: list[tuple[str, str]] = []
         self.powers: dict[str, Rights] = {}
         self.questions: list[Question] = []
@@ -77,6 +87,9 @@ class RecordingChannel:
         self._paced = paced
         self._part_length = part_length
         self.venue = venue
+        self.abilities = abilities
+        self.archive = archive
+        self._shown: dict[str, str] = {}  # ids of what was shown, by the nonces
         self._numbers = count(1)
 
     @property
@@ -173,6 +186,32 @@ class RecordingChannel:
             self.cards.append(card)
         return f"card:{nonce}"
 
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Remember a picture, once for a nonce; gives an id for it.
+
+        Raises:
+            ChannelError: it is told to refuse.
+        """
+        await self._act("picture")
+        if nonce not in self.nonces:
+            self.nonces.append(nonce)
+            self.pictures.append(picture)
+        return self._shown.setdefault(nonce, f"picture:{nonce}")
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Remember a sticker that `abilities` has, once for a nonce; gives an id for it.
+
+        Raises:
+            ChannelError: there is no such sticker, or it is told to refuse.
+        """
+        await self._act("sticker")
+        if name not in self.abilities.stickers:
+            raise ChannelError(f"There is no sticker {name!r}.")
+        if nonce not in self.nonces:
+            self.nonces.append(nonce)
+            self.stickers.append(name)
+        return self._shown.setdefault(nonce, f"sticker:{nonce}")
+
     async def rights(self, person: str) -> Rights:
         """What `powers` says."""
         return self.powers.get(person, Rights())
@@ -192,8 +231,9 @@ class RecordingChannel:
         return "nobody"
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """The id of the message that was posted with this nonce."""
-        return next((post.id for post in self.posts if post.nonce == nonce), None)
+        """The id of what was posted with this nonce."""
+        posted = (post.id for post in self.posts if post.nonce == nonce)
+        return self._shown.get(nonce) or next(posted, None)
 
     async def typing(self) -> None:
         """Count it.

@@ -9,6 +9,8 @@ from pixi.core.errors import ConfigError
 from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine, SystemLine
 from pixi.core.persona import Persona
+from pixi.core.picture import Abilities
+from pixi.engine import casting
 from pixi.engine.stage import Role
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
@@ -144,12 +146,26 @@ async def test_what_is_read_beforehand_is_the_roles() -> None:
         assert "who sails" in lines[0].text
 
 
-async def test_personas_that_are_edited_all_day_are_not_kept_for_ever() -> None:
-    model = ScriptedModel(*["[SEND: x]"] * 100)
+async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(casting, "_KEPT", 8)
+    model = ScriptedModel(*["[SEND: x]"] * 20)
     cast = Stock(Role(PIXI, model))
     async with scene(ScriptedModel(), cast=cast) as here:
-        for number in range(100):
+        for number in range(20):
             cast.role = Role(replace(PIXI, prompt=f"You are number {number}."), model)
             await here.talk("hello")
             assert f"number {number}." in told(model)
-        assert len(here.engine._casting._stages) <= 64
+        assert len(here.engine._casting._stages) == 8
+
+
+async def test_a_hundred_servers_of_their_own_stickers_have_each_a_stage_that_stays() -> None:
+    async with scene(ScriptedModel()) as here:
+        places = [Abilities(stickers=(f"wave {number}",)) for number in range(100)]
+        stages = [here.engine._casting.stage("test:chat", each) for each in places]
+        assert len({id(stage) for stage in stages}) == 100
+        assert all(
+            here.engine._casting.stage("test:chat", each) is stage
+            for each, stage in zip(places, stages, strict=True)
+        )

@@ -17,8 +17,8 @@ from pixi.core.events import ToolAnswered, ToolCalled
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.engine import Engine
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.model import Traits
-from pixi.models.openai_chat import OpenAIChat
 from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context

@@ -57,7 +57,7 @@ def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[Content]:
     forms = []
     if boxes:
         embed = _embed(card)
-        file = _file(card.picture) if files else None
+        file = file_of(card.picture) if files else None
         address = public_address(card.picture, "https") if isinstance(card.picture, str) else ""
         shown = bool(embed.title or embed.description or embed.fields)
         if file is not None:
@@ -110,7 +110,7 @@ def _embed(card: Card) -> discord.Embed:
     return embed
 
 
-def _file(picture: str | Image | None) -> tuple[str, bytes] | None:
+def file_of(picture: str | Image | None) -> tuple[str, bytes] | None:
     """A picture as a file that Discord shows."""
     if not isinstance(picture, Image) or not 0 < len(picture.data) <= _LARGEST_PICTURE:
         return None

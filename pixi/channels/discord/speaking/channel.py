@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import discord
 
+from pixi.channels.archive import Archive
 from pixi.channels.channel import Question, Verdict
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.refusals import Refused, asked, missing, where
@@ -17,13 +18,16 @@ from pixi.channels.discord.speaking.cards import post_card
 from pixi.channels.discord.speaking.delivery import Delivery
 from pixi.channels.discord.speaking.emoji import find
 from pixi.channels.discord.speaking.mentions import with_own_emoji
+from pixi.channels.discord.speaking.pictures import picture_content
 from pixi.channels.discord.speaking.shared import Shared
 from pixi.channels.discord.speaking.splitting import split
 from pixi.channels.discord.speaking.standing import venue_of
+from pixi.channels.discord.speaking.stickers import names_of, own_stickers, sticker_content
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent
+from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
 if TYPE_CHECKING:
@@ -88,6 +92,20 @@ class DiscordChannel:
         """Where it is, and who reads it."""
         return venue_of(self.target)
 
+    @property
+    def abilities(self) -> Abilities:
+        """The server's stickers and what was written in it, where the rules let personas use them."""
+        rules = self._shared.house.rules
+        return Abilities(
+            stickers=names_of(own_stickers(self.target)) if rules.stickers else (),
+            archive=self.archive is not None,
+        )
+
+    @property
+    def archive(self) -> Archive | None:
+        """What was written in the server, while the rules let it be read; a direct message has none."""
+        return self._shared.archives.of(self.target) if self._shared.house.rules.read_history else None
+
     async def rights(self, person: str) -> Rights:
         """What a person may do here, as Discord and the rules have it now."""
         return await self._shared.standing.rights(self.target, person, self._shared.house.rules)
@@ -127,7 +145,7 @@ class DiscordChannel:
             ChannelError: Discord refused it; what closes the channel is not tried again in this turn.
         """
         answered = _number(answers)
-        after = max(answered, self._posted[-1] if self._posted else 0) if answered else None
+        after = self._after(answered)
         delivery = self._delivery(text, nonce, answered, after=after, point=_number(reply_to))
         return await self._post(delivery.post, "message")
 
@@ -138,7 +156,7 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it.
         """
-        masked = self._shared.house.rules.faces == "webhook"  # which needs none of the bot's permissions
+        masked = self._masked
         nobody, point = discord.AllowedMentions.none(), self._worth_pointing_at(_number(answers))
 
         async def post(content: rest.Content) -> int:
@@ -147,6 +165,48 @@ class DiscordChannel:
         boxes = masked or not missing(self.target, "box")
         files = masked or not missing(self.target, "file")
         return await self._post(lambda: post_card(card, post, boxes=boxes, files=files), "card")
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Post a picture; gives its id. A link stands alone in its message: Discord shows what is behind it.
+
+        Raises:
+            ChannelLost: nobody knows whether it was posted.
+            ChannelError: it cannot be shown there, or Discord refused it.
+        """
+        files = self._masked or not missing(self.target, "file")
+        return await self._show(lambda: picture_content(picture, files=files), "picture", nonce, answers)
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Post one of the server's stickers; gives its id. Under a face of its own, as the sticker's picture.
+
+        Raises:
+            ChannelLost: nobody knows whether it was posted.
+            ChannelError: there is none like it, or Discord refused it.
+        """
+        own = own_stickers(self.target)
+        return await self._show(
+            lambda: sticker_content(name, own, as_link=self._masked), "sticker", nonce, answers
+        )
+
+    @property
+    def _masked(self) -> bool:
+        """Whether personas speak by webhooks, which need none of the bot's permissions."""
+        return self._shared.house.rules.faces == "webhook"
+
+    async def _show(
+        self, make: Callable[[], rest.Content], what: str, nonce: str, answers: str | None
+    ) -> str | None:
+        try:
+            content = make()
+        except ChannelError as error:
+            self._told = str(error)
+            _log.info("%s: %s", where(self.target), self._told)
+            raise
+        answered = _number(answers)
+        point, after = self._worth_pointing_at(answered), self._after(answered)
+        nobody = discord.AllowedMentions.none()
+        delivery = self._parcel(content, nonce, nobody, after=after, point=point)
+        return await self._post(delivery.post if content.sticker is None else delivery.post_as_bot, what)
 
     async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
         if self._closed is not None:
@@ -201,13 +261,15 @@ class DiscordChannel:
         the same message.
 
         Raises:
-            ChannelLost: the history is closed, and what is posted now might be there twice.
+            ChannelLost: what is posted now might be there twice: the history is closed, or does not tell.
         """
         earlier = _number(after)
         found, looked = await self._delivery(text, nonce, earlier, after=earlier).find()
         if found is None:
             if not looked and not self._knows_nonces_since(earlier):
                 raise ChannelLost("the history cannot be read, so nobody knows whether it was posted.")
+            if not text and self._masked:
+                raise ChannelLost("a webhook posts a sticker as a link, so nobody knows which one it was.")
             return None
         self._remember(found)
         return str(found)
@@ -279,6 +341,10 @@ class DiscordChannel:
     def _remember(self, posted: int) -> None:
         self._posted.append(posted)
         del self._posted[:-_REMEMBERED]
+
+    def _after(self, answered: int | None) -> int | None:
+        """What is known to stand before the next message."""
+        return max(answered, self._posted[-1] if self._posted else 0) if answered else None
 
     def _worth_pointing_at(self, answered: int | None) -> int | None:
         """The message answered, where others spoke since: since it, and since what we said to it last."""

@@ -24,27 +24,32 @@ class _Parts(TypedDict, total=False):
     embed: discord.Embed
     file: discord.File
     view: discord.ui.View
+    stickers: list[str | int]
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a message holds; of text, box, and file at least one.
+    """What a message holds; of text, box, file and sticker at least one.
 
     Attributes:
         embed: a box below the text.
         file: its name, and what is in it; a box can show it as `attachment://NAME`.
+        alt: what is to be seen in the file.
         view: buttons. Whoever posts them hears of clicks in another way.
+        sticker: the id of one of the server's own. Webhooks cannot post one.
     """
 
     text: str = ""
     embed: discord.Embed | None = None
     file: tuple[str, bytes] | None = None
+    alt: str = ""
     view: discord.ui.View | None = None
+    sticker: int | None = None
 
     @property
     def is_text(self) -> bool:
         """Whether the text is all that there is, so that the message can be known by it."""
-        return self.embed is None and self.file is None and self.view is None
+        return all(each is None for each in (self.embed, self.file, self.view, self.sticker))
 
     def parts(self) -> _Parts:
         """It, for one request: a file can be sent once."""
@@ -53,9 +58,11 @@ class Content:
             parts["embed"] = self.embed
         if self.file is not None:
             name, data = self.file
-            parts["file"] = discord.File(io.BytesIO(data), name)
+            parts["file"] = discord.File(io.BytesIO(data), name, description=self.alt or None)
         if self.view is not None:
             parts["view"] = self.view
+        if self.sticker is not None:
+            parts["stickers"] = [self.sticker]
         return parts
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import discord
 
 from pixi.channels.channel import Question, Verdict
+from pixi.channels.discord.archive.archive import Archives
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, missing, timed_out, where
 from pixi.channels.discord.speaking.emoji import EmojiNames
@@ -75,10 +76,14 @@ class Shared:
     webhooks: Webhooks
     approvals: Approvals | None = None
     standing: Standing = field(default_factory=Standing)
+    archives: Archives = field(init=False)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
     _beside: set[asyncio.Task[None]] = field(default_factory=set)
     _excused: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.archives = Archives(self.client, self.house, self.standing)
 
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""

@@ -93,7 +93,7 @@ class Standing:
             if not isinstance(there, discord.Guild):
                 return Rights()
             try:
-                member = await self._member(there, user)
+                member = await self.member(there, user)
             except ChannelError as error:
                 _log.warning("the roles of user %s could not be read: %s", user, error)
                 if rules.blocked_roles or user not in rules.admins:
@@ -113,8 +113,10 @@ class Standing:
         operator = user in rules.admins and may_talk(rules, asker)
         return Rights(manager=operator or is_admin(rules, asker), operator=operator)
 
-    async def _member(self, guild: discord.Guild, user: int) -> discord.Member | None:
-        """A member as they are now, or were a minute ago; None for whom is none.
+    async def member(
+        self, guild: discord.Guild, user: int, *, within: float = _KNOWN_SECONDS
+    ) -> discord.Member | None:
+        """A member as they are now, or were so many seconds ago, a minute at most; None for whom is none.
 
         Raises:
             ChannelError: Discord does not tell.
@@ -123,7 +125,7 @@ class Standing:
             return cached  # what is not told of changes must not be believed
         key, now = (guild.id, user), time.monotonic()
         known = self._known.get(key)
-        if known is not None and now < known.until:
+        if known is not None and now < known.until - (_KNOWN_SECONDS - within):
             return known.member
         member: discord.Member | None
         try:

@@ -1,0 +1,69 @@
+"""`[GIF: …]`: where its pictures come from, as `[gifs]` says. It is a command, and stays until the end."""
+
+import asyncio
+
+from pixi.addons.gifs import gifs_from
+from pixi.app.reach.part import Grounds
+from pixi.core.errors import ConfigError
+from pixi.settings import GifSettings, Settings
+from pixi.web.fetching import Web
+from pixi.web.gifs.folder import GifFolder
+from pixi.web.gifs.gifs import GifSource
+from pixi.web.gifs.services import GIPHY, KLIPY, Giphy, Klipy
+
+BASES = {"klipy": KLIPY, "giphy": GIPHY}
+"""Where the services are."""
+
+
+def part_on(grounds: Grounds) -> "Gifs":
+    """The part."""
+    return Gifs(grounds)
+
+
+class Gifs:
+    """Registers the command once: other settings count from the next start."""
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._grounds = grounds
+        self._web = Web()
+        self._registered = False
+
+    async def go_by(self, settings: Settings) -> None:
+        """Register the command, where there is a source of pictures.
+
+        Raises:
+            ConfigError: there is no key, or no folder.
+        """
+        self._web.contact = settings.web_pages.contact
+        if self._registered or settings.gifs.engine == "off":
+            return
+        source = source_of(settings.gifs, self._web)
+        if isinstance(source, GifFolder) and not await asyncio.to_thread(source.count):
+            self._grounds.report(
+                f"gifs.folder: there is no picture in {settings.gifs.folder}: nobody is told of [GIF: …]. "
+                "Put some there, and start again."
+            )
+            return
+        gifs_from(source, self._grounds.engine.tools.mask)(self._grounds.engine.addon)
+        self._registered = True
+
+    async def close(self) -> None:
+        """Close the connections. Calling it twice does no harm."""
+        await self._web.close()
+
+
+def source_of(settings: GifSettings, web: Web) -> GifSource:
+    """The source that the settings name.
+
+    Raises:
+        ConfigError: it is a service, and there is no key for it.
+    """
+    if settings.engine == "folder":
+        return GifFolder(settings.folder)
+    if settings.api_key is None:
+        raise ConfigError(
+            f'gifs.api_key: engine = "{settings.engine}" needs a key: write PIXI_GIFS__API_KEY=… in .env '
+            '(docs/gifs.md says where to get one), or engine = "off".'
+        )
+    door = Klipy if settings.engine == "klipy" else Giphy
+    return door(web, settings.api_key.reveal(), settings.rating, base=BASES[settings.engine])

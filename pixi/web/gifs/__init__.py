@@ -1,0 +1,1 @@
+"""Where moving pictures come from."""

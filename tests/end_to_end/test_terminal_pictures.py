@@ -1,0 +1,72 @@
+"""`[GIF: …]` in `chat`: drawn where somebody sits, told on a pipe, events as JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.program import chat, on_terminal, piped
+from tests.servers.scripted_gifs import KEY, gif_services, moving
+from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+
+REPLY = stream("[GIF: excited cat]\n[SEND: me]", finish())
+AT_A_SERVICE = """
+import sys
+from pixi.app.reach import gifs
+gifs.BASES["klipy"] = {base!r}
+from pixi.cli import main
+sys.exit(main())
+"""
+
+
+def words(home: Path, server: ScriptedOpenAI, **settings: str) -> tuple[str, ...]:
+    """How `chat` is started, with these settings of `[gifs]`."""
+    lines = "".join(f'{key} = "{value}"\n' for key, value in settings.items())
+    (home / "pixi.toml").write_text(f"[gifs]\n{lines}", encoding="utf-8")
+    (home / "gifs").mkdir(exist_ok=True)
+    (home / "gifs" / "excited cat.gif").write_bytes(moving())
+    return ("--model", "scripted", "--base-url", server.base_url, "--user", "mo")
+
+
+async def test_on_a_pipe_a_picture_is_a_line(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(REPLY) as server:
+        ended = await chat(tmp_path, "hi\n", *words(tmp_path, server, engine="folder"))
+    assert (ended.code, ended.out) == (0, "[picture: excited cat]\nme\n")
+
+
+async def test_as_json_a_picture_is_an_event_and_its_command_another(tmp_path: Path) -> None:
+    async with gif_services() as services, ScriptedOpenAI(REPLY) as server:
+        given = words(tmp_path, server, engine="klipy", api_key=KEY)
+        launch = AT_A_SERVICE.format(base=services.base)
+        async with piped(tmp_path, "chat", "--json", *given, launch=launch) as program:
+            ended = await program.end(b"hi\n")
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    assert [event["event"] for event in events] == ["picture", "command", "send", "turn_end"]
+    picture, command = events[:2]
+    assert picture["link"].startswith("https://klipy.com/gifs/cat-")
+    assert picture["service"] == "KLIPY"
+    assert picture["text"].startswith("excited cat")
+    assert (command["name"], command["argument"]) == ("gif", "excited cat")
+    assert KEY not in ended.out + ended.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
+async def test_who_sits_at_the_terminal_sees_it_drawn(tmp_path: Path) -> None:
+    async with (
+        ScriptedOpenAI(REPLY) as server,
+        on_terminal(tmp_path, "chat", *words(tmp_path, server, engine="folder")) as terminal,
+    ):
+        await terminal.shows("mo ›")
+        terminal.type("hi\r")
+        await terminal.shows("╭ excited cat ")
+        await terminal.shows("▀▀▀▀▀▀▀▀")
+        await terminal.shows("Pixi › me")
+
+
+async def test_without_a_key_the_start_is_refused_in_one_line(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(REPLY) as server:
+        ended = await chat(tmp_path, "hi\n", *words(tmp_path, server, engine="giphy"))
+    assert ended.code == 2
+    assert "PIXI_GIFS__API_KEY=" in ended.err
+    assert "Traceback" not in ended.err
