@@ -10,7 +10,7 @@ import pytest
 from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
 from pixi.core.card import Card, Field
-from pixi.core.deltas import Usage
+from pixi.core.deltas import Cited, Usage
 from pixi.core.errors import ChannelError
 from pixi.core.events import (
     Failed,
@@ -19,6 +19,7 @@ from pixi.core.events import (
     Reacted,
     Sent,
     Shown,
+    Sourced,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -36,6 +37,7 @@ EVERYTHING: tuple[TurnEvent, ...] = (
     Performed("wave", "wildly"),
     ToolCalled("1", "search", {"query": "x"}),
     ToolAnswered("1", "search", True, ["y"]),
+    Sourced((Cited("https://x.example/", "All"),)),
     Failed("The model does not answer."),
     TurnEnded("error", 2, Usage(3, 2, 1)),
 )
@@ -76,7 +78,9 @@ async def test_a_reply_that_was_closed_at_a_limit_is_no_failure_and_told() -> No
 async def test_notes_and_reactions_are_marked_where_they_are_wanted() -> None:
     out = io.StringIO()
     await happen(LinesChannel(out, io.StringIO(), notes=True), *EVERYTHING)
-    assert out.getvalue() == "(note: they sound sad)\nhi\n(reaction: 🥞)\n"
+    assert out.getvalue() == (
+        "(note: they sound sad)\nhi\n(reaction: 🥞)\n(source: All https://x.example/)\n"
+    )
 
 
 async def test_json_is_every_event_with_its_time() -> None:
@@ -93,6 +97,7 @@ async def test_json_is_every_event_with_its_time() -> None:
         {"event": "command", "name": "wave", "argument": "wildly"},
         {"event": "tool_call", "id": "1", "name": "search", "arguments": {"query": "x"}},
         {"event": "tool_result", "id": "1", "name": "search", "ok": True, "result": ["y"]},
+        {"event": "sources", "sources": [{"title": "All", "url": "https://x.example/"}]},
         {"event": "error", "text": "The model does not answer."},
         {
             "event": "turn_end",

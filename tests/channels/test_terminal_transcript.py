@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pixi.channels.terminal_rows import Line, height, tail, wrapped
 from pixi.channels.terminal_transcript import CURSOR, Transcript
+from pixi.core.deltas import Cited
 from pixi.core.events import (
     Failed,
     Grew,
@@ -14,6 +15,7 @@ from pixi.core.events import (
     Performed,
     Reacted,
     Sent,
+    Sourced,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -95,11 +97,14 @@ def test_tools_other_commands_and_errors_each_have_a_line() -> None:
         ToolAnswered("2", "dice", False, "no such die"),
         Opened("wave"),
         Performed("wave", "wildly"),
+        Sourced((Cited("https://syrup.example/", "All of it"), Cited("https://x.example/"))),
         Failed("The model does not answer."),
     ) == [
         '  · search {"query": "syrup"}',
         "  · dice failed: no such die",
         "  · wave: wildly",
+        "  · All of it https://syrup.example/",
+        "  · https://x.example/",
         "  The model does not answer.",
     ]
 
@@ -118,6 +123,7 @@ def test_nothing_that_others_write_drives_the_terminal() -> None:
         Performed(evil, evil),
         ToolCalled("1", evil, {evil: evil}),
         ToolAnswered("1", evil, False, evil),
+        Sourced((Cited(evil, evil),)),
         Failed(evil),
         Reacted(evil),
         Opened("send"),

@@ -24,6 +24,7 @@ class Status:
         month: what was used in this month, by everybody.
         month_dollars: how many dollars may be; None: any number.
         shares: what was used today of all that is limited for whoever asks.
+        searches: of the month, each way of searching the web by itself.
     """
 
     version: str
@@ -33,6 +34,7 @@ class Status:
     month: Spent
     month_dollars: float | None
     shares: tuple[Share, ...]
+    searches: tuple[Spent, ...] = ()
 
 
 class House(Protocol):

@@ -87,6 +87,8 @@ _NEEDED = {
     "typing": ("view_channel", "send_messages"),
     "webhook": ("view_channel", "manage_webhooks"),
     "card": ("view_channel", "send_messages"),
+    "picture": ("view_channel", "send_messages"),
+    "sticker": ("view_channel", "send_messages"),
     "box": ("embed_links",),
     "file": ("attach_files",),
 }

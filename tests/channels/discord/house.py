@@ -42,6 +42,7 @@ class RecordingHouse:
     unfinished: tuple[str, ...] = ()
     month: Spent = field(default_factory=Spent)
     month_dollars: float | None = None
+    searches: tuple[Spent, ...] = ()
     shares: tuple[Share, ...] = ()
 
     def obey(self, **rules: Any) -> None:
@@ -107,6 +108,7 @@ class RecordingHouse:
             month=self.month,
             month_dollars=self.month_dollars,
             shares=self.shares,
+            searches=self.searches,
         )
 
     async def watermarks(self) -> dict[str, int]:

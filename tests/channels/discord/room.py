@@ -5,7 +5,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from unittest import mock
 
+from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.speaking.channel import DiscordChannel
 from tests.channels.discord.house import RecordingHouse
@@ -35,6 +37,10 @@ class Room:
         assert isinstance(channel, DiscordChannel)
         return channel, str(message.id)
 
+    async def settled(self) -> None:
+        """The bot has heard of all that was changed: it hears of one thing after the other."""
+        await self.asked("so far, so good")
+
     async def interrupted(self, channel: DiscordChannel) -> None:
         """Ana says something, and the bot hears it."""
         message = await self.general.say(self.ana, "by the way")
@@ -43,7 +49,7 @@ class Room:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.005)
 
@@ -57,12 +63,13 @@ async def room_of(house: RecordingHouse) -> AsyncIterator[Room]:
         guild.join(mo)
         guild.join(ana)
         bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
-        running = asyncio.create_task(bot.run())
-        try:
-            await discord.ready()
-            await discord.idle()
-            yield Room(discord, house, guild, general, mo, ana)
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+        with mock.patch.object(client, "_LAST_GUILD", 0.05):  # there is one
+            running = asyncio.create_task(bot.run())
+            try:
+                await discord.ready()
+                await discord.idle()
+                yield Room(discord, house, guild, general, mo, ana)
+            finally:
+                running.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await running

@@ -361,6 +361,11 @@ async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stag
     )
     here.house.month, here.house.month_dollars = Spent(), None
     assert fields(await here.use("status", here.boss))["This month"].endswith("cost: $0.00")
+    searched = Spent(model="web search (native)", usage=Usage(searches=1_200), cost=12.0)
+    here.house.searches = (searched, Spent(model="web search (mcp)", usage=Usage(searches=1), unpriced=1))
+    assert fields(await here.use("status", here.boss))["This month"].endswith(
+        "\nweb search (native): 1\u202f200 · $12.00\nweb search (mcp): 1 · $0.00+?"
+    )
 
 
 async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:

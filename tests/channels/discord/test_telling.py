@@ -10,7 +10,8 @@ from pixi.channels.discord.slash.inert import block, clipped, inert, inert_line
 from pixi.channels.discord.slash.telling import Field, Told, dollars, notes_in, number, tell_notes, tell_why
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.splitting import units
-from pixi.core.deltas import Usage
+from pixi.core.citing import traced
+from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.written import written
@@ -64,6 +65,20 @@ def test_tools_are_told_with_arguments_and_results() -> None:
 
 def test_addresses_in_results_are_sources() -> None:
     assert field(tell_why(RECORD, SAY), "Sources") == "- <https://example.org/fog>"
+
+
+def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
+    cited = [
+        Cited("https://example.org/fog", "All of it_"),
+        Cited("https://example.org/mist"),
+        Cited("https://example.org/" + "a" * 300, "too long to be shown"),
+    ]
+    text = f"[SEND: a cloud]\n{written('note', traced(cited), BUILT_IN)}"
+    record = replace(RECORD, lines=(*RECORD.lines, AssistantLine(text)))
+    assert notes_in(record) == notes_in(RECORD)
+    assert field(tell_why(record, SAY), "Sources") == (
+        "- All of it\\_ <https://example.org/fog>\n- <https://example.org/mist>"
+    )
 
 
 @pytest.mark.parametrize(

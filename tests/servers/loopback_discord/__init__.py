@@ -9,7 +9,7 @@ from tests.servers.loopback_discord.interactions import Interaction
 from tests.servers.loopback_discord.messages import Attachment, Message, Upload
 from tests.servers.loopback_discord.permissions import ALL, EVERYONE, Permission
 from tests.servers.loopback_discord.server import BOT_MAY, LoopbackDiscord
-from tests.servers.loopback_discord.users import Emoji, Member, Role, User
+from tests.servers.loopback_discord.users import Emoji, Member, Role, Sticker, User
 from tests.servers.loopback_discord.webhooks import Webhook
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Message",
     "Permission",
     "Role",
+    "Sticker",
     "Typing",
     "Upload",
     "User",

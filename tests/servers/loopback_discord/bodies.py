@@ -100,12 +100,19 @@ def draft_of(call: Call, world: World, body: Json | None = None) -> Draft:
     draft.embeds = embeds_of(fields, form, [one.name for one in draft.files])
     draft.components = components_of(fields, form)
     draft.allowed = allowed_of(fields, form)
-    draft.stickers = [
-        {"id": str(snowflake(one, "sticker_ids")), "name": "sticker", "format_type": 1}
-        for one in fields.get("sticker_ids") or []
-    ]
+    draft.stickers = [_sticker(one, world) for one in fields.get("sticker_ids") or []]
     form.check()
     return draft
+
+
+def _sticker(given: object, world: World) -> Json:
+    """One of the stickers that the bot can send. Raises `Fault`."""
+    number = snowflake(given, "sticker_ids")
+    found = (guild.stickers.get(number) for guild in world.guilds.values())
+    sticker = next((each for each in found if each is not None and each.available), None)
+    if sticker is None:
+        raise fault(50081)
+    return sticker.item
 
 
 def content_of(fields: Json, form: Form) -> str:

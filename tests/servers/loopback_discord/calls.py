@@ -21,6 +21,7 @@ class Call:
 
     Attributes:
         path: under `/api/v10`, decoded, without the query.
+        pairs: the query with names that stand in it more than once.
         route: its template, like `/channels/{channel}/messages`; "" while it is not known.
         body: what JSON or `payload_json` said; None: nothing.
         files: names of the files that came along.
@@ -34,6 +35,7 @@ class Call:
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
+    pairs: tuple[tuple[str, str], ...] = ()
     body: Any = None
     files: tuple[str, ...] = ()
     at: float = field(default_factory=time.monotonic)

@@ -43,6 +43,7 @@ class Channel:
         typings: every typing signal that came, in their order.
         deleted: messages that are gone.
         tags: of a forum, by id.
+        pins: pinned messages, and when that was, in seconds since 1970.
     """
 
     world: World
@@ -68,6 +69,7 @@ class Channel:
     typings: list[Typing] = field(default_factory=list)
     deleted: list[Message] = field(default_factory=list)
     gone: bool = False
+    pins: list[tuple[Message, float]] = field(default_factory=list)
     _messages: dict[int, Message] = field(default_factory=dict)
     _order: list[int] = field(default_factory=list)
 
@@ -257,6 +259,10 @@ class Channel:
         self.locked = self.locked if locked is None else locked
         self.world.tell_channel("THREAD_UPDATE" if self.is_thread else "CHANNEL_UPDATE", self)
         self.world.changed()
+
+    def pin(self, message: Message) -> None:
+        """Pin a message."""
+        self.pins.append((message, time.time()))
 
     def vanish(self) -> None:
         """It is deleted, with all that is in it."""

@@ -75,6 +75,7 @@ _KNOWN: dict[int, tuple[int, str]] = {
     50027: (401, "Invalid Webhook Token"),
     50034: (400, "You can only bulk delete messages that are under 14 days old."),
     50041: (400, "Invalid API version provided"),
+    50081: (400, "Invalid sticker sent"),
     50083: (400, "Thread is archived"),
     50109: (400, "The request body contains invalid JSON."),
     160002: (403, "Cannot reply without permission to read message history"),

@@ -23,7 +23,7 @@ from tests.servers.loopback_discord.intents import Intent
 from tests.servers.loopback_discord.mentioning import SILENT
 from tests.servers.loopback_discord.messages import THREAD_CREATED, THREAD_STARTER, Message
 from tests.servers.loopback_discord.permissions import EVERYONE, NONE, Permission
-from tests.servers.loopback_discord.users import Emoji, Member, Role, User
+from tests.servers.loopback_discord.users import Emoji, Member, Role, Sticker, User
 from tests.servers.loopback_discord.writing import Draft, write
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Guild:
     channels: dict[int, Channel] = field(default_factory=dict)
     threads: dict[int, Channel] = field(default_factory=dict)
     emojis: dict[int, Emoji] = field(default_factory=dict)
+    stickers: dict[int, Sticker] = field(default_factory=dict)
     bot_role: Role = field(init=False)
 
     def __post_init__(self) -> None:
@@ -152,6 +153,30 @@ class Guild:
     def _tell_emojis(self) -> None:
         every = [each.payload() for each in self.emojis.values()]
         self.world.tell_guild("GUILD_EMOJIS_UPDATE", self, {"emojis": every}, Intent.GUILD_EXPRESSIONS)
+
+    def sticker(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        tags: str = "wave",
+        format: int = 1,  # noqa: A002 - Discord's word
+        available: bool = True,
+    ) -> Sticker:
+        """Add a sticker."""
+        sticker = Sticker(self.world.ids.next(), name, description, tags, format, available)
+        self.stickers[sticker.id] = sticker
+        self._tell_stickers()
+        return sticker
+
+    def drop_sticker(self, sticker: Sticker) -> None:
+        """Take a sticker away."""
+        self.stickers.pop(sticker.id, None)
+        self._tell_stickers()
+
+    def _tell_stickers(self) -> None:
+        every = [each.payload(self.id) for each in self.stickers.values()]
+        self.world.tell_guild("GUILD_STICKERS_UPDATE", self, {"stickers": every}, Intent.GUILD_EXPRESSIONS)
 
     def emoji_named(self, name: str) -> Emoji | None:
         """An emoji by its name."""

@@ -37,7 +37,7 @@ def message(one: Message, world: World, *, nested: bool = False) -> Json:
         "attachments": [each.payload(world.origin) for each in one.attachments],
         "embeds": one.embeds,
         "components": one.components,
-        "pinned": False,
+        "pinned": any(one is pinned for pinned, _ in one.channel.pins),
         "flags": one.flags | (1 << 5 if one.thread else 0),
     }
     if one.found:
@@ -208,7 +208,7 @@ def guild(one: Guild) -> Json:
         "explicit_content_filter": 0,
         "roles": [role.payload() for role in one.roles.values()],
         "emojis": [emoji.payload() for emoji in one.emojis.values()],
-        "stickers": [],
+        "stickers": [sticker.payload(one.id) for sticker in one.stickers.values()],
         "features": ["COMMUNITY"],
         "mfa_level": 0,
         "application_id": None,

@@ -78,6 +78,7 @@ class Rest:
         version, parts = (parts[1], parts[2:]) if len(parts) > 1 else ("", [])
         path = "/" + "/".join(parts)
         call = Call(self._world, request.method, path, request.query, request.headers)
+        call.pairs = tuple(request.query.items())
         if self.keeps:
             self.calls.append(call)
         self.running += 1

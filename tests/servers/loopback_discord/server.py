@@ -13,6 +13,7 @@ from tests.servers.loopback_discord import (
     commands,
     message_routes,
     place_routes,
+    search_routes,
     thread_routes,
     webhook_routes,
 )
@@ -33,6 +34,8 @@ from tests.servers.loopback_discord.world import World
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"
 ROUTES = [
+    # The first that fits answers: `/messages/pins` is no message.
+    *search_routes.ROUTES,
     *message_routes.ROUTES,
     *place_routes.ROUTES,
     *thread_routes.ROUTES,

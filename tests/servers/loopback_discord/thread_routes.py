@@ -10,7 +10,7 @@ from tests.servers.loopback_discord.channels import Channel
 from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
 from tests.servers.loopback_discord.messages import Message
 from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.routing import Answer, Route, guild_of, message_in, need, visible
+from tests.servers.loopback_discord.routing import Answer, Route, guild_of, message_in, need, number, visible
 
 if TYPE_CHECKING:
     from tests.servers.loopback_discord.world import World
@@ -103,12 +103,15 @@ def active_threads(world: World, call: Call) -> object:
 
 
 def archived_threads(world: World, call: Call) -> object:
-    """The archived public threads of a channel."""
+    """The archived public threads of a channel, the newest first."""
     parent = visible(world, call)
     need(world, parent, P.READ_MESSAGE_HISTORY)
+    limit = number(call, "limit", 50, 1, 100)
     threads = parent.guild.threads.values() if parent.guild else ()
     found = [each for each in threads if each.parent is parent and each.archived and not each.private]
-    return {"threads": [payloads.channel(each, world) for each in found], "members": [], "has_more": False}
+    found.sort(key=lambda each: -each.id)
+    told = [payloads.channel(each, world) for each in found[:limit]]
+    return {"threads": told, "members": [], "has_more": len(found) > limit}
 
 
 _CHANNEL = "/channels/{channel}"

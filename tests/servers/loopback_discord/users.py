@@ -115,6 +115,33 @@ class Emoji:
 
 
 @dataclass(eq=False, slots=True)
+class Sticker:
+    """A sticker of a guild. `format` is 1 (PNG), 2 (APNG), 3 (Lottie) or 4 (GIF)."""
+
+    id: int
+    name: str
+    description: str = ""
+    tags: str = "wave"
+    format: int = 1
+    available: bool = True
+
+    @property
+    def item(self) -> Json:
+        """What a message tells of it."""
+        return {"id": str(self.id), "name": self.name, "format_type": self.format}
+
+    def payload(self, guild: int) -> Json:
+        """As clients see it."""
+        return self.item | {
+            "description": self.description,
+            "tags": self.tags,
+            "type": 2,
+            "available": self.available,
+            "guild_id": str(guild),
+        }
+
+
+@dataclass(eq=False, slots=True)
 class Member:
     """Somebody in a guild. `silenced_until` is the end of a timeout, in seconds since 1970."""
 

@@ -133,7 +133,7 @@ def execute(world: World, call: Call) -> object:
         form.wrong(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
     form.check()
     draft = bodies.draft_of(call, world)
-    draft.nonce, draft.flags = None, draft.flags & ~EPHEMERAL
+    draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
     if draft.empty:
         raise fault(50006)
     channel = _place(world, call, hook, fields)

@@ -31,6 +31,7 @@ class World:
         attachment_limit: the largest file, in bytes.
         nonce_seconds: how long a nonce is remembered.
         shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
+        index_waits: how often a search is told that its index is not there yet.
         origin: where the server listens, `http://127.0.0.1:PORT`.
     """
 
@@ -48,6 +49,7 @@ class World:
         self.attachment_limit = 10 * 1024 * 1024
         self.nonce_seconds = 300.0
         self.shows_nonces = False
+        self.index_waits = 0
         self.users: dict[int, User] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}

@@ -13,7 +13,7 @@ from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.telling import Field, Told, dollars, number
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.splitting import units
-from pixi.core.spending import Share
+from pixi.core.spending import Share, Spent
 
 _FIELD = 1_024
 _WORD = 40
@@ -128,8 +128,8 @@ def _ping(use: Invocation) -> str:
 
 def _of_the_month(use: Invocation, status: Status) -> str:
     spent, stop = status.month, status.month_dollars
-    cost = dollars(spent.cost) + ("+?" if spent.unpriced else "")
-    return use.say(
+    cost = _cost_of(spent)
+    told = use.say(
         "says.status.spent",
         messages=number(spent.messages),
         prompt=number(spent.usage.prompt_tokens),
@@ -137,6 +137,12 @@ def _of_the_month(use: Invocation, status: Status) -> str:
         completion=number(spent.usage.completion_tokens),
         cost=cost if stop is None else f"{cost} / {dollars(stop)}",
     )
+    ways = (f"{way.model}: {number(way.usage.searches)} · {_cost_of(way)}" for way in status.searches)
+    return "\n".join((told, *ways))
+
+
+def _cost_of(spent: Spent) -> str:
+    return dollars(spent.cost) + ("+?" if spent.unpriced else "")
 
 
 def _share(use: Invocation, share: Share) -> str:

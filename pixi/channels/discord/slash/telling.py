@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pixi.channels.discord.slash.inert import block, inert, inert_line
 from pixi.channels.discord.slash.sources import Say, documents_in
 from pixi.channels.discord.speaking.splitting import units
+from pixi.core.citing import is_trace, sources_in
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.written import read_again
@@ -52,13 +53,16 @@ class Told:
 
 def notes_in(record: TurnRecord) -> tuple[str, ...]:
     """The thoughts that were written down in a turn."""
-    return tuple(
-        command.argument
-        for line in record.lines
-        if isinstance(line, AssistantLine)
-        for command in read_again(line.text, BUILT_IN)
-        if command.name == "note" and command.argument
-    )
+    return tuple(note for note in _all_notes(record) if not is_trace(note))
+
+
+def _all_notes(record: TurnRecord) -> Iterator[str]:
+    """Those, and what tells where something is from."""
+    for line in record.lines:
+        if isinstance(line, AssistantLine):
+            for command in read_again(line.text, BUILT_IN):
+                if command.name == "note" and command.argument:
+                    yield command.argument
 
 
 def tell_notes(records: Sequence[TurnRecord], say: Say) -> Told | None:
@@ -132,8 +136,14 @@ def _use(call: ToolCall, result: str, room: int) -> str:
 
 
 def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
-    """Documents that were read, and addresses that tools gave. Nobody needs a password to be shown."""
+    """Documents that were read, pages that were cited, and addresses that tools gave.
+
+    Nobody needs a password to be shown.
+    """
     documents = documents_in(record.lines, say)
+    cited = {
+        each.url: each.title for each in sources_in(_all_notes(record)) if len(each.url) <= _LONGEST_SOURCE
+    }
     found: dict[str, None] = {}
     for line in record.lines:
         if isinstance(line, ToolLine):
@@ -142,7 +152,9 @@ def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
                 if len(address) <= _LONGEST_SOURCE and _is_public(address):
                     found[address] = None
     told, room = [], _SOURCES
-    for source in [*documents, *(f"<{address}>" for address in found)][:_SHOWN_SOURCES]:
+    pages = [f"{inert_line(title, _NAME)} <{url}>".strip() for url, title in cited.items()]
+    addresses = [f"<{address}>" for address in found if address not in cited]
+    for source in [*documents, *pages, *addresses][:_SHOWN_SOURCES]:
         room -= units(source) + 3
         if room >= 0:
             told.append(f"- {source}")

@@ -1,0 +1,43 @@
+"""What was written in a Discord server, as tools: there while the settings want it."""
+
+from pixi.addons.server_history import SOURCE, setup
+from pixi.app.reach.part import Grounds, Part
+from pixi.core.errors import ConfigError
+from pixi.settings import Settings
+
+
+class ServerHistory:
+    """The tools that look a server's history up."""
+
+    def __init__(self, grounds: Grounds) -> None:
+        self._engine = grounds.engine
+        self._open = False
+        self._engine.tools.announce(SOURCE)  # a persona that names it goes without, where it is off
+
+    async def go_by(self, settings: Settings) -> None:
+        """Register them, or take them away.
+
+        Raises:
+            ConfigError: the name of one is taken.
+        """
+        wanted = settings.discord.read_history
+        if wanted and not self._open:
+            try:
+                setup(self._engine.addon)
+            except ConfigError:  # an addon has a tool of that name
+                self._engine.tools.remove(SOURCE)
+                raise
+        elif self._open and not wanted:
+            self._engine.tools.remove(SOURCE)
+        self._open = wanted
+
+    async def close(self) -> None:
+        """Take them away."""
+        if self._open:
+            self._engine.tools.remove(SOURCE)
+        self._open = False
+
+
+def part_on(grounds: Grounds) -> Part:
+    """The part, which opens as the settings want."""
+    return ServerHistory(grounds)

@@ -1,0 +1,46 @@
+"""A server with things written in it, and the archive of whoever asks somewhere in it."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pixi.channels.archive import Archive, Asking, Found, Query
+from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.room import Room, room_of
+from tests.servers.loopback_discord import Channel, User
+
+SEARCH = r"/messages/search$"
+
+
+@asynccontextmanager
+async def reading_room() -> AsyncIterator[Room]:
+    """A server whose history may be looked up."""
+    house = RecordingHouse()
+    house.obey(read_history=True)
+    async with room_of(house) as room:
+        yield room
+
+
+@dataclass
+class Desk:
+    """Where somebody asks."""
+
+    archive: Archive
+    asking: Asking
+
+    async def search(self, words: str, place: str = "", *, limit: int = 25, **more: Any) -> Found:
+        query = Query(words, place, limit=limit, **more)
+        return await self.archive.search(query, self.asking)
+
+    async def texts(self, words: str, place: str = "", **more: Any) -> set[str]:
+        """What is found."""
+        return {each.text for each in (await self.search(words, place, **more)).messages}
+
+
+async def desk(room: Room, where: Channel, people: Sequence[User] = ()) -> Desk:
+    """Mo asks there; in the name of others, where they are named. All before that was heard of."""
+    channel, message = await room.asked("well?", where=where)
+    assert channel.archive is not None
+    asking = Asking(tuple(str(person.id) for person in people or (room.mo,)), message)
+    return Desk(channel.archive, asking)
