@@ -23,6 +23,9 @@ NAMES = (
     "search_speed",
     "grounding",
     "retrieval_tokens",
+    "mcp",
+    "web",
+    "web_search",
 )
 LONG = ("flow",)
 """What takes so long that it is only measured where it is named."""

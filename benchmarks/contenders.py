@@ -22,10 +22,11 @@ from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
+from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
-from pixi.models.openai_chat import OpenAIChat
+from pixi.models.chat.door import OpenAIChat
 from pixi.store.kept import Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
@@ -166,6 +167,7 @@ class Recording:
     growing = False
     paced = False
     venue = Venue()
+    archive = None
 
     def __init__(self, delays: list[int]) -> None:
         self._delays = delays
@@ -186,6 +188,10 @@ class Recording:
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """It is enough that it was asked for."""
 
+    @property
+    def abilities(self) -> Abilities:
+        return Abilities()
+
     async def rights(self, person: str) -> Rights:
         return Rights()
 
@@ -193,6 +199,12 @@ class Recording:
         return "nobody"
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        return None
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        return None
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
         return None
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:

@@ -19,10 +19,10 @@ from pixi.core.deltas import Request
 from pixi.core.errors import ConfigError
 from pixi.core.lines import Line
 from pixi.core.tokens import estimate_all
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
-from pixi.models.openai_chat import OpenAIChat
 from pixi.models.weights import bundled_weights
 
 COMMAND = "python -m benchmarks long_talk"

@@ -25,8 +25,8 @@ from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.sentences import sentences
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.model import Traits
-from pixi.models.openai_chat import OpenAIChat
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 
 ENTRIES = 3

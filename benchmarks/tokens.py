@@ -17,10 +17,10 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import SystemLine
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
-from pixi.models.openai_chat import OpenAIChat
 from pixi.models.weights import bundled_weights
 from pixi.personas.shelf import find_persona, shipped_folder
 

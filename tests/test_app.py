@@ -135,7 +135,7 @@ from pixi.models.model import Traits
 from pixi.settings import load
 from pixi.testing import ScriptedModel
 
-async def open_model(*_):
+async def open_model(*_, **__):
     return ScriptedModel(traits=Traits(small=sys.argv[1] == "small"))
 
 async def start():

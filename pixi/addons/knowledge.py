@@ -57,7 +57,7 @@ def knowledge_of(
 
         search.__name__, query.__name__ = f"search_{tool_name}_database", f"query_{tool_name}_database"
         search.__doc__ = (
-            f"Search {_described(database)}\n\nGives ids, titles and snippets of entries; "
+            f"Search {described(database)}\n\nGives ids, titles and snippets of entries; "
             f"`{query.__name__}` then reads whole entries for you."
         )
         query.__doc__ = (
@@ -137,7 +137,7 @@ def _nothing_in(database: DirectoryDatabase) -> str:
     return _NO_DOCUMENTS if database.state.finished and not database.entries else _NOTHING_FOUND
 
 
-def _described(database: DirectoryDatabase) -> str:
+def described(database: DirectoryDatabase) -> str:
     """What a model must know of a database to choose it: its title, and how its description begins."""
     about = " ".join(database.about.partition("\n\n")[0].split())
     name = "" if database.title == database.name else f' (the folder "{database.name}")'

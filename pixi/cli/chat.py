@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         },
     )
     persona = find_persona(settings)
-    place = seat(persona.name, arguments.user or _login())
+    place = seat(persona.name, arguments.user or login())
     live = _somebody_sits_here(arguments)
 
     def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
@@ -153,7 +153,8 @@ def _model(settings: "Settings") -> str:
     return f"{name} at {host}" if name else host
 
 
-def _login() -> str:
+def login() -> str:
+    """The name of whoever is logged in here."""
     import getpass
 
     try:

@@ -69,14 +69,15 @@ async def check_settings(settings: "Settings") -> AsyncIterator[Finding]:
 async def check_key(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether there is a key where one is needed. Whether it is accepted is seen with the model."""
     from pixi.app import runs_here
+    from pixi.settings.own_keys import key_name
 
     model = settings.model
     if runs_here(model):
         yield Finding(True, "key", "a model on this machine needs none")
     elif model.api_key is not None:
         yield Finding(True, "key", f"set by {settings.sources['model.api_key']}")
-    elif urlsplit(model.base_url).hostname == "api.openai.com":
-        yield Finding(False, "key", "there is none: set OPENAI_API_KEY in the environment or in .env")
+    elif urlsplit(model.base_url).hostname == "api.openai.com" or key_name(model) != "OPENAI_API_KEY":
+        yield Finding(False, "key", f"there is none: set {key_name(model)} in the environment or in .env")
     else:
         yield Finding(True, "key", "none set; a server of your own may need none")
 
@@ -213,6 +214,57 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
             yield Finding(False, "addons", f"{path}: there is no such file; mend or remove it in `addons`.")
 
 
+async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:
+    """What each MCP server runs, whether it starts, which tools it has, and what waits for consent."""
+    from pixi.cli.doctor_mcp import look_at_mcp
+
+    for subject, fine, text in await look_at_mcp(settings):
+        yield Finding(fine, subject, text)
+
+
+async def check_web_pages(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether pages of the web can be read, where they are to be."""
+    pages = settings.web_pages
+    if not pages.read:
+        return
+    from pixi.app.reach.web_pages import check_installed
+
+    try:
+        check_installed()
+    except ConfigError as error:
+        yield Finding(False, "web_pages", str(error))
+    else:
+        robots = "robots.txt is heeded" if pages.robots else "robots.txt is not looked at"
+        yield Finding(True, "web_pages", f"read_page: pages of up to {pages.megabytes:g} MB; {robots}")
+
+
+async def check_web_search(settings: "Settings") -> AsyncIterator[Finding]:
+    """Who searches the web, if anybody is to."""
+    from pixi.cli.doctor_web_search import look_at_web_search
+
+    found = await look_at_web_search(settings)
+    if found is not None:
+        yield Finding(found[0], "web_search", found[1])
+
+
+async def check_wikis(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether each wiki can be asked."""
+    from pixi.cli.doctor_wikis import look_at_wikis
+
+    if settings.wiki:
+        async for fine, section, text in look_at_wikis(settings):
+            yield Finding(fine, section, text)
+
+
+async def check_gifs(settings: "Settings") -> AsyncIterator[Finding]:
+    """Whether there are pictures to be found, where they are wanted."""
+    from pixi.cli.doctor_gifs import look_at_gifs
+
+    found = await look_at_gifs(settings)
+    if found is not None:
+        yield Finding(found[0], "gifs", found[1])
+
+
 async def check_store(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether the store can be opened and is whole. A missing file is not made."""
     from pixi.cli.doctor_store import look_at_store
@@ -246,6 +298,11 @@ CHECKS: tuple[Check, ...] = (
     check_personas,
     check_databases,
     check_addons,
+    check_mcp,
+    check_web_pages,
+    check_web_search,
+    check_wikis,
+    check_gifs,
     check_store,
     check_limits,
     check_discord,

@@ -23,7 +23,7 @@ async def look_at_model(model: "ModelSettings") -> tuple[bool, str]:
             return True, _found_on_this_machine(model.name)
         return True, await _found_at_server(model)
     except (ModelError, ConfigError) as error:
-        return False, str(error)
+        return False, " ".join(str(error).split())
 
 
 def _found_on_this_machine(name: str) -> str:
@@ -40,15 +40,11 @@ def _found_on_this_machine(name: str) -> str:
 
 
 async def _found_at_server(model: "ModelSettings") -> str:
+    from pixi.app.doors import door_to
     from pixi.models.deadlines import Deadlines
-    from pixi.models.openai_chat import OpenAIChat
 
-    door = OpenAIChat(
-        model.name,
-        base_url=model.base_url,
-        api_key=model.api_key.reveal() if model.api_key else None,
-        deadlines=Deadlines(first=LISTING_SECONDS),
-    )
+    # Each provider lists its models for its own API; what they all list for chat completions is the same.
+    door = door_to(model, model.name, native=True, deadlines=Deadlines(first=LISTING_SECONDS))
     try:
         listed = await door.models()
     finally:

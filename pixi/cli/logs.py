@@ -15,8 +15,23 @@ from pixi.core.masking import Mask
 if TYPE_CHECKING:
     from rich.text import Text
 
-_OTHERS = ("discord", "aiohttp", "openai", "httpx", "httpx2", "httpcore", "asyncio", "watchfiles", "PIL")
+_OTHERS = (
+    "discord",
+    "aiohttp",
+    "openai",
+    "anthropic",
+    "google_genai",
+    "httpx",
+    "httpx2",
+    "httpcore",
+    "asyncio",
+    "watchfiles",
+    "PIL",
+)
 """Libraries that tell more than an operator wants to know."""
+
+_SILENT = ("mcp", "client")
+"""Of the MCP SDK, which logs with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
 
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
 
@@ -39,6 +54,8 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
     logging.getLogger("pixi").setLevel(logging.DEBUG if debug else logging.INFO)
     for name in _OTHERS:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
+    for name in _SILENT:
+        logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     logging.captureWarnings(True)
     sys.excepthook = _logged
     return mask

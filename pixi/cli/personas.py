@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(Path(arguments.config) if arguments.config else None)
     named = "persona.folder" in settings.sources
     found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
-    found = [_with_missing_databases(each, settings) for each in found]
+    found = [_with_unset_commands(_with_missing_databases(each, settings), settings) for each in found]
     if arguments.json:
         for each in found:
             print(json_line(_as_json(each)))
@@ -57,6 +57,22 @@ def _with_missing_databases(found: Found, settings: "Settings") -> Found:
             library.find(name)
         except ConfigError as error:
             missing.append(Remark(_line_of("databases", found.path), str(error)))
+    return replace(found, remarks=(*missing, *found.remarks))
+
+
+def _with_unset_commands(found: Found, settings: "Settings") -> Found:
+    """The same, with a remark for each command that it names and that a setting would bring."""
+    if not isinstance(found, Loaded) or not found.persona.commands:
+        return found
+    from pixi.toolbox.commands import BY_SETTING
+
+    is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
+    line = _line_of("commands", found.path)
+    missing = [
+        Remark(line, f"it goes without the command {name}, which {setting} would bring")
+        for name, setting in BY_SETTING.items()
+        if name in found.persona.commands and not is_set[name]
+    ]
     return replace(found, remarks=(*missing, *found.remarks))
 
 

@@ -228,6 +228,21 @@ async def test_the_default_persona_stays_when_its_file_breaks(scene: Scene) -> N
     assert scene.house.personas["wren"].name == "Wren"
 
 
+async def test_what_brings_a_command_counts_from_the_next_start(scene: Scene) -> None:
+    (scene.folder / "gifs").mkdir()
+    (scene.folder / "gifs" / "cat.gif").write_bytes(b"GIF89a")
+    scene.settings('[gifs]\nengine = "folder"\n[discord]\nstickers = true\n')
+    assert await scene.look() == ["WARNING: a restart is needed for: discord.stickers, gifs.engine"]
+    await scene.said()
+    assert "[GIF" not in scene.prompt
+    async with house_in(scene.folder) as again:
+        channel = RecordingChannel()
+        await again.receive(message(99), channel)
+        await again.engine.settled()
+        assert "[GIF: words]" in scene.prompt
+        assert "[STICKER" not in scene.prompt  # there are none here
+
+
 async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scene) -> None:
     (scene.folder / ".env").write_text("DISCORD_TOKEN=canary-token-1\nOPENAI_API_KEY=canary-key-1\n")
     told = await scene.look()

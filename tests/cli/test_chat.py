@@ -81,7 +81,7 @@ def test_a_nameless_account_is_a_friend(monkeypatch: pytest.MonkeyPatch) -> None
         raise KeyError("uid not found")
 
     monkeypatch.setattr("getpass.getuser", nobody)
-    assert chat._login() == "friend"
+    assert chat.login() == "friend"
 
 
 def test_the_spinner_shows_what_takes_long_and_goes_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.reach.gifs import BASES
 from pixi.cli import doctor, doctor_models
 from pixi.cli.doctor import Finding
 from pixi.models import weights
@@ -22,6 +23,7 @@ from pixi.store.sqlite import SqliteStore
 from tests.cli.conftest import Program
 from tests.servers.postgres import Postgres
 from tests.servers.scripted_embeddings import embeddings_server
+from tests.servers.scripted_gifs import KEY, gif_services, moving
 from tests.servers.scripted_openai import error
 from tests.store.test_damage import PAGE, filled, harmed
 
@@ -301,6 +303,41 @@ async def test_addons(tmp_path: Path) -> None:
 
 def run(config: str | None = None) -> int:
     return doctor.run(argparse.Namespace(config=config))
+
+
+async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pixi.app.reach import web_pages
+
+    assert await findings(doctor.check_web_pages, settings(tmp_path)) == []
+    given = settings(tmp_path, web_pages__read=True, web_pages__robots=False)
+    assert str(await only(doctor.check_web_pages, given)) == (
+        "ok   web_pages — read_page: pages of up to 5 MB; robots.txt is not looked at"
+    )
+    monkeypatch.setattr(web_pages, "find_spec", lambda name: None)
+    found = await only(doctor.check_web_pages, given)
+    assert (found.ok, 'pip install "pixi-persona[web]"' in found.text) == (False, True)
+
+
+async def test_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await findings(doctor.check_gifs, settings(tmp_path)) == []
+    given = settings(tmp_path, gifs__engine="folder")
+    assert "there is no such folder; make it" in (await only(doctor.check_gifs, given)).text
+    (tmp_path / "gifs").mkdir()
+    empty = await only(doctor.check_gifs, given)
+    assert (empty.ok, "put some there" in empty.text) == (False, True)
+    for number in range(3):
+        (tmp_path / "gifs" / f"cat {number}.gif").write_bytes(moving())
+    assert str(await only(doctor.check_gifs, given)) == f"ok   gifs — 3 pictures in {tmp_path / 'gifs'}"
+    without = await only(doctor.check_gifs, settings(tmp_path, gifs__engine="giphy"))
+    assert "PIXI_GIFS__API_KEY=" in without.text
+    async with gif_services() as services:
+        monkeypatch.setitem(BASES, "klipy", services.base)
+        given = settings(tmp_path, gifs__engine="klipy", gifs__api_key=KEY)
+        found = await only(doctor.check_gifs, given)
+        assert str(found).startswith("ok   gifs — KLIPY takes the key, set by ")
+        given = settings(tmp_path, gifs__engine="klipy", gifs__api_key="wrong-1")
+        wrong = await only(doctor.check_gifs, given)
+        assert str(wrong) == "fail gifs — KLIPY does not take the key; see gifs.api_key."
 
 
 def test_the_report_ends_with_1_if_anything_failed(

@@ -15,12 +15,18 @@ from pixi.core.errors import ConfigError, ModelError
 
 HEAVY = {
     "aiohttp",
+    "anthropic",
     "asyncio",
+    "ddgs",
     "discord",
+    "google.genai",
+    "httpx2",
+    "mcp",
     "openai",
     "prompt_toolkit",
     "pydantic",
     "rich",
+    "trafilatura",
     "uvloop",
     "xllamacpp",
 }

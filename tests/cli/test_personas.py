@@ -119,3 +119,14 @@ def test_a_folder_that_somebody_named_must_be_there(folder: Path) -> None:
     assert done.stderr.count("\n") <= 2
     (folder / "person").mkdir()
     assert personas(folder).returncode == 0
+
+
+def test_a_command_that_some_setting_would_bring_is_remarked_on_and_no_fault(folder: Path) -> None:
+    path = folder / "personas" / "a.md"
+    path.write_text("---\nname: A\ncommands: [send, gif, sticker]\n---\nYou dig.", encoding="utf-8")
+    text = personas(folder).stdout.replace("\\", "/")
+    goes = "  personas/a.md:3: it goes without the command"
+    assert f"{goes} gif, which [gifs] engine would bring\n" in text
+    assert f"{goes} sticker, which [discord] stickers would bring\n" in text
+    (folder / "pixi.toml").write_text('[gifs]\nengine = "folder"\n[discord]\nstickers = true\n')
+    assert "goes without" not in personas(folder).stdout

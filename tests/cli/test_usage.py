@@ -124,6 +124,7 @@ def test_programs_get_a_line_for_each(program: Program) -> None:
             "prompt_tokens": 120_019,
             "cached_tokens": 90_000,
             "completion_tokens": 4_005,
+            "searches": 0,
             "unpriced_tokens": 0,
             "cost": 9.51,
         },
@@ -134,6 +135,7 @@ def test_programs_get_a_line_for_each(program: Program) -> None:
             "prompt_tokens": 700,
             "cached_tokens": 0,
             "completion_tokens": 0,
+            "searches": 0,
             "unpriced_tokens": 700,
             "cost": 0.0,
         },
@@ -144,6 +146,42 @@ def test_programs_get_a_line_for_each(program: Program) -> None:
         json.loads(line)["person"] for line in program("usage", "--json", "--by", "person")[1].splitlines()
     ]
     assert people == [None, "11", "[red]m\x1b[2Jo"]
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_web_searches_have_a_column_where_there_were_some(
+    program: Program, home: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    async def enter() -> None:
+        store = await SqliteStore.open(home / "pixi.db")
+        ways = {"web search (native)": (7, 0.07), "web search (duckduckgo)": (12, 0.0)}
+        await store.spend(
+            [
+                Spent(today(), "11", model=MODEL, messages=4, usage=Usage(900, 0, 50), cost=0.5),
+                *(
+                    Spent(today(), "11", model=name, usage=Usage(searches=count), cost=cost)
+                    for name, (count, cost) in ways.items()
+                ),
+            ]
+        )
+        await store.close()
+
+    asyncio.run(enter())
+    monkeypatch.setenv("COLUMNS", str(width))
+    code, out, _ = program("usage", "--by", "model")
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= width
+    assert "19 web searches, $0.57." in " ".join(out.split())
+    head = next(line for line in out.splitlines() if line.startswith(" model"))
+    assert head.split()[-2:] == ["searches" if width == 100 else "srch", "cost"]
+    ways = [line.split() for line in out.splitlines() if line.startswith(" web")]  # narrow, a name is folded
+    assert [row[-2:] for row in ways] == [["7", "$0.07"], ["12", "$0.00"]]
+    told = [json.loads(line) for line in program("usage", "--by", "model", "--json")[1].splitlines()]
+    assert {each["model"]: each["searches"] for each in told} == {
+        MODEL: 0,
+        "web search (native)": 7,
+        "web search (duckduckgo)": 12,
+    }
 
 
 @pytest.mark.usefixtures("books")

@@ -25,9 +25,9 @@ from pixi.core.lines import AssistantLine
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.engine.stage import Role, local_now
+from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
-from pixi.models.openai_chat import OpenAIChat
 from pixi.store.opening import open_store
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel

@@ -17,7 +17,14 @@ RECOVERY = "tests/engine/test_recovery.py::"
 KILL = "tests/kill/test_kill.py::"
 CUTS = "tests/store/test_postgres_cuts.py::"
 TOOLS = "tests/end_to_end/test_discord_tools.py::"
+HOSTILE = "tests/web/test_hostile_urls.py::"
+FETCHING = "tests/web/test_fetching.py::"
+PAGES = "tests/web/test_pages.py::"
+WIKIS = "tests/web/test_wiki_walls.py::"
+ROGUES = "tests/mcp/test_rogues.py::"
+CONSENT = "tests/mcp/test_consent.py::"
 LOADING = "tests/addons/test_loading.py::"
+GIFS = "tests/addons/test_gifs.py::"
 
 TESTS: dict[str, tuple[str, ...]] = {
     # The model's server.
@@ -149,6 +156,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "An endless loop of calls": (SERVER + "test_an_endless_loop_of_calls",),
     "A server that takes no tools": (SERVER + "test_a_server_that_takes_no_tools",),
+    "A provider that refuses to search the web": (
+        "tests/models/test_responses.py::test_a_server_that_will_not_search_is_asked_without_from_then_on",
+        "tests/engine/test_searching.py"
+        "::test_where_the_provider_refuses_the_tool_of_ours_is_offered_from_the_next_reply_on",
+    ),
     "A tool raises": (FUNCTIONS + "test_a_tool_that_raises",),
     "A command raises or hangs": (
         FUNCTIONS + "test_a_command_that_raises",
@@ -157,6 +169,75 @@ TESTS: dict[str, tuple[str, ...]] = {
     "A tool hangs": (FUNCTIONS + "test_a_tool_that_hangs",),
     "A tool answers with 50 MB": (FUNCTIONS + "test_a_tool_that_answers_with_fifty_megabytes",),
     "A tool's own server dies": (FUNCTIONS + "test_a_tool_whose_server_dies",),
+    "An MCP server dies": (
+        ROGUES + "test_one_that_dies_is_restarted_and_its_tools_say_so",
+        ROGUES + "test_each_pause_is_longer_until_the_longest",
+        "tests/mcp/test_real_servers.py::test_a_server_that_is_killed_comes_back",
+        "tests/app/test_mcp_servers.py::test_tools_stay_while_a_server_is_away",
+    ),
+    "An MCP server hangs, as it starts, lists its tools or is called": (
+        ROGUES + "test_what_is_no_server_is_named",
+        ROGUES + "test_one_that_hangs_over_its_list",
+        ROGUES + "test_a_call_that_hangs_is_bounded",
+        ROGUES + "test_a_call_that_is_cancelled_is_cancelled_there",
+        "tests/app/test_mcp_servers.py::test_one_that_is_dead_holds_nobody_up",
+    ),
+    "An MCP server floods: notices without end, 50 MB, a line that never ends": (
+        ROGUES + "test_a_flood_does_not_stop_the_loop",
+        ROGUES + "test_a_result_of_fifty_megabytes_is_refused",
+        ROGUES + "test_a_line_without_end",
+        "tests/mcp/test_network.py::test_a_result_that_is_too_long",
+    ),
+    "A program or an address that is no MCP server, or one that lies": (
+        ROGUES + "test_what_is_no_server_is_named",
+        ROGUES + "test_answers_that_nobody_asked_for",
+        ROGUES + "test_answers_that_are_none",
+        ROGUES + "test_two_tools_of_one_name",
+        "tests/mcp/test_network.py::test_what_is_no_server_is_named",
+    ),
+    "An MCP server would run another command, or describes a tool otherwise": (
+        CONSENT + "test_another_command_is_not_started",
+        CONSENT + "test_a_tool_that_is_described_otherwise_is_left_out",
+        CONSENT + "test_a_lock_file_that_cannot_be_read_stops_all_and_stays",
+        "tests/cli/test_approve.py::test_a_command_that_changed",
+        "tests/cli/test_approve.py::test_a_description_that_changed",
+    ),
+    "An address of the web that leads into your own network: by its numbers, its name, a redirect": (
+        HOSTILE + "test_refused_without_a_packet",
+        HOSTILE + "test_name_that_leads_inside",
+        HOSTILE + "test_name_is_looked_up_once_and_what_was_checked_is_dialled",
+        HOSTILE + "test_redirect_that_leads_inside",
+        "tests/end_to_end/test_web_pages.py::test_nothing_of_the_private_network_is_read",
+    ),
+    "A page of the web that is a bomb, packed or nested, or never ends": (
+        FETCHING + "test_gzip_bomb_is_stopped_early",
+        FETCHING + "test_time_is_up_whatever_trickles_in",
+        PAGES + "test_page_that_is_a_bomb_neither_stalls_nor_grows_this_process",
+        PAGES + "test_billion_laughs",
+    ),
+    "A wiki behind a wall: a check for browsers, a login, a web page in place of data": (
+        WIKIS + "test_a_wall_is_told_in_words",
+        WIKIS + "test_what_went_wrong_is_not_tried_again_at_once",
+    ),
+    "A wiki that is busy, or wants to rest": (
+        WIKIS + "test_a_wiki_that_wants_a_moment_gets_it",
+        WIKIS + "test_a_wiki_that_wants_to_rest_is_not_asked_meanwhile",
+    ),
+    "Who searches the web is away, sends programs away, or gives no JSON": (
+        "tests/web/test_duckduckgo.py::test_why_there_is_nothing_is_told_in_words",
+        "tests/web/test_duckduckgo.py::test_a_server_that_is_not_there_or_is_another_is_told_of",
+        "tests/web/test_searxng.py::test_what_is_to_be_mended_is_told",
+        "tests/addons/test_web_search.py::test_the_server_is_looked_for_when_it_is_wanted",
+    ),
+    "A page behind a login or a check for people, or on a site that is down": (
+        FETCHING + "test_refusal_is_told_in_words",
+        FETCHING + "test_nobody_there",
+        PAGES + "test_walls_are_told_in_words",
+    ),
+    "No picture comes for `[GIF: …]`: its service is down, slow, or was asked too often": (
+        GIFS + "test_trouble_is_shown_to_nobody_and_told_to_the_log_once",
+        GIFS + "test_what_stands_behind_waits_no_longer_than_patience_has",
+    ),
     "The model dies after a tool changed something": (
         FUNCTIONS + "test_a_model_that_dies_while_a_tool_runs",
     ),

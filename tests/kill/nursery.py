@@ -20,7 +20,7 @@ _IMPORTED = (
     "pixi.channels.discord.bot",
     "pixi.cli.discord",
     "pixi.engine.engine",
-    "pixi.models.openai_chat",
+    "pixi.models.chat.door",
     "pixi.store.sqlite",
     "uvloop",
 )

@@ -1,0 +1,49 @@
+"""The tools of a server's history come and go with the setting, whole or not at all."""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from pixi.addons.server_history import SOURCE
+from pixi.app.library import Library
+from pixi.app.reach.part import Grounds
+from pixi.app.reach.server_history import part_on
+from pixi.core.errors import ConfigError
+from pixi.settings import Settings, load
+from pixi.testing import ScriptedModel
+from tests.engine.scene import scene
+
+TOOLS = {"search_messages", "search_forum", "read_pins", "read_messages"}
+
+
+def settings(folder: Path, *, read: bool) -> Settings:
+    return load(environ={}, folder=folder, overrides={"discord.read_history": read})
+
+
+async def test_they_come_and_go(tmp_path: Path) -> None:
+    async with scene(ScriptedModel()) as here:
+        part = part_on(Grounds(here.engine, mock.Mock(spec=Library), pytest.fail))
+        assert SOURCE in here.engine.tools.sources, "a persona may name it, also where it is off"
+        for read in (False, True, True, False, True):
+            await part.go_by(settings(tmp_path, read=read))
+            there = {tool.name for tool in here.engine.tools if tool.source == SOURCE}
+            assert there == (TOOLS if read else set())
+        await part.close()
+        await part.close()
+        assert not {tool.name for tool in here.engine.tools} & TOOLS
+
+
+async def test_where_a_name_is_taken_none_of_them_comes(tmp_path: Path) -> None:
+    async with scene(ScriptedModel()) as here:
+
+        @here.engine.addon.tool
+        async def read_pins(context: object) -> str:
+            """Somebody else's."""
+            return "mine"
+
+        part = part_on(Grounds(here.engine, mock.Mock(spec=Library), pytest.fail))
+        with pytest.raises(ConfigError, match="'read_pins': the name is taken"):
+            await part.go_by(settings(tmp_path, read=True))
+        assert {tool.name for tool in here.engine.tools} == {"read_pins"}
+        await part.close()
