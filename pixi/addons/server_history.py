@@ -30,6 +30,12 @@ Limit = Annotated[int, Field(description="how many messages", ge=1, le=_MOST)]
 
 def setup(addon: Addon) -> None:
     """Register them."""
+    _searching(addon)
+    _reading(addon)
+
+
+def _searching(addon: Addon) -> None:
+    """What finds messages and posts."""
 
     @addon.tool(**_TERMS)
     async def search_messages(
@@ -81,6 +87,10 @@ def setup(addon: Addon) -> None:
         except ChannelError as error:
             raise ToolError(str(error)) from error
         return _with_note({"posts": [_post(each) for each in found.posts]}, found.partial, bool(found.posts))
+
+
+def _reading(addon: Addon) -> None:
+    """What reads messages where they stand."""
 
     @addon.tool(**_TERMS)
     async def read_pins(

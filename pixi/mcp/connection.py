@@ -136,7 +136,7 @@ class Connection:
             except ListenNotSupportedError:
                 return  # it tells unasked
             except (*FAULTS, SubscriptionLost):
-                pass
+                pass  # it is asked again; should the connection itself be gone, its owner finds out
             await asyncio.sleep(_LISTEN_AGAIN_SECONDS)
             self.stale.set()
 
