@@ -37,15 +37,19 @@ discord: $(READY_TO_RUN) ## bring the personas to Discord; the token is read fro
 	@exec $(PY) -m pixi discord $(ARGS)
 
 .PHONY: test
-test: $(READY_TO_DEVELOP) ## run every test
-	@exec $(PY) -m pytest -n auto $(ARGS)
+test: $(READY_TO_DEVELOP) ## run the tests: every behaviour once, in a few minutes
+	@exec $(PY) -m pytest -n auto --durations=10 $(ARGS)
+
+.PHONY: nightly
+nightly: $(READY_TO_DEVELOP) ## run what takes longer: properties at length, kills, soak, faults, PostgreSQL
+	@exec $(PY) -m pytest -n auto --durations=10 -m 'nightly or hypothesis' --hypothesis-profile=nightly $(ARGS)
 
 .PHONY: check
-check: $(READY_TO_DEVELOP) ## formatting, lint, types, and the floors of the house
+check: $(READY_TO_DEVELOP) ## formatting, lint, types, the floors of the house, no clock in an assertion
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
-	@$(PY) -m pytest tests/test_architecture.py
+	@$(PY) -m pytest tests/test_architecture.py tests/test_clocks.py
 
 .PHONY: format
 format: $(READY_TO_DEVELOP) ## format the code, mend what lint can mend

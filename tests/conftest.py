@@ -8,9 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
+
+# No deadline, and no judging of how fast examples are made: both would be clocks.
+_UNHURRIED = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.register_profile("quick", _UNHURRIED, max_examples=40, derandomize=True)
+settings.register_profile("nightly", _UNHURRIED, max_examples=1000, print_blob=True)
 
 
 def pytest_configure() -> None:

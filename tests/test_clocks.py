@@ -1,0 +1,220 @@
+"""No assertion stands on a clock: a slow machine must not turn a test red.
+
+What is to be fast is measured in `benchmarks/`. What is bounded is asserted by counting steps, bytes or
+calls, or with a clock that the test holds. What waits, waits with `tests/waiting.py`.
+
+The check reads each test file as a syntax tree. A *reading* is a call of a clock, a name that was bound to
+an expression with a reading in it, or a call of a function of the same file that returns one. Faults are an
+`assert` with a reading in it, and a short limit (`asyncio.timeout(5)`) that is not expected to run out.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+
+CLOCKS = {
+    "time.monotonic",
+    "time.monotonic_ns",
+    "time.perf_counter",
+    "time.perf_counter_ns",
+    "time.process_time",
+    "time.process_time_ns",
+    "time.thread_time",
+    "time.thread_time_ns",
+    "time.time",
+    "time.time_ns",
+    "monotonic",
+    "perf_counter",
+    "process_time",
+    "thread_time",
+    "loop.time",
+    "asyncio.get_running_loop().time",
+    "timeit.timeit",
+    "timeit.repeat",
+}
+PASS_ON = {"abs", "float", "int", "max", "min", "round", "sorted", "sum", "mean", "median"}
+"""Functions of numbers: what comes out is a reading if one goes in."""
+
+LIMITS = {"asyncio.timeout": 0, "asyncio.wait_for": 1}
+"""Functions that raise TimeoutError, and which argument of theirs is the limit in seconds."""
+SHORT = 30.0
+
+_WORDS = re.compile("|".join({re.escape(name.rpartition(".")[2]) + r"\(" for name in [*CLOCKS, *LIMITS]}))
+
+
+def faults(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the fault of each assertion on a clock and of each short limit."""
+    if not _WORDS.search(source):
+        return
+    tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    clocks = set(CLOCKS)
+    while True:
+        known = len(clocks)
+        for function in functions:
+            if _returns_reading(function, clocks):
+                clocks |= {function.name, f"self.{function.name}"}
+        if len(clocks) == known:
+            break
+    seen: set[tuple[int, str]] = set()
+    for scope in [tree, *functions]:
+        bound = _bound(scope, clocks)
+        for node in _within(scope):
+            if isinstance(node, ast.Assert) and _reads(node.test, clocks, bound):
+                seen.add((node.lineno, f"an assertion on a clock: {ast.unparse(node.test)}"))
+    expected = set(_expected_to_run_out(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and id(node) not in expected and (limit := _limit(node)) < SHORT:
+            seen.add((node.lineno, f"a limit of {limit:g} s: wait with tests.waiting"))
+    yield from sorted(seen)
+
+
+def _within(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function with what is defined in it; of a module, those outside its functions."""
+    waiting: list[ast.AST] = [scope]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(scope, ast.Module) or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _returns_reading(function: ast.FunctionDef | ast.AsyncFunctionDef, clocks: set[str]) -> bool:
+    bound = _bound(function, clocks)
+    return any(
+        isinstance(node, ast.Return) and node.value is not None and _reads(node.value, clocks, bound)
+        for node in ast.walk(function)
+    )
+
+
+def _bound(scope: ast.AST, clocks: set[str]) -> set[str]:
+    """Names and attributes that hold a reading somewhere in the scope."""
+    bound: set[str] = set()
+    while True:
+        known = len(bound)
+        for node in _within(scope):
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    pairs = [pair for target in targets for pair in _pairs(target, value)]
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    pairs = [(target, value)]
+                case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+                    pairs = [(target, value)]
+                case ast.Call(func=ast.Attribute(attr="append", value=target), args=[value]):
+                    pairs = [(target, value)]
+                case _:
+                    continue
+            bound |= {ast.unparse(target) for target, value in pairs if _reads(value, clocks, bound)}
+        if len(bound) == known:
+            return bound
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        yield from zip(target.elts, value.elts, strict=True)
+    elif isinstance(target, ast.Tuple):
+        yield from ((one, value) for one in target.elts)
+    else:
+        yield target, value
+
+
+def _reads(value: ast.AST, clocks: set[str], bound: set[str]) -> bool:
+    """Return True if the value of the expression is a reading, or is computed from one."""
+    match value:
+        case ast.Name() | ast.Attribute():
+            return ast.unparse(value) in bound
+        case ast.Call(func=function, args=arguments):
+            name = ast.unparse(function)
+            return name in clocks or (
+                name.rpartition(".")[2] in PASS_ON and any(_reads(one, clocks, bound) for one in arguments)
+            )
+        case ast.Lambda():
+            return False
+        case _:
+            return any(_reads(child, clocks, bound) for child in ast.iter_child_nodes(value))
+
+
+def _limit(call: ast.Call) -> float:
+    """Seconds after which the call raises TimeoutError; infinity where no number says so."""
+    place = LIMITS.get(ast.unparse(call.func))
+    if place is None:
+        return inf
+    given = call.args[place : place + 1] + [k.value for k in call.keywords if k.arg == "timeout"]
+    match given:
+        case [ast.Constant(value=int() | float() as seconds)]:
+            return float(seconds)
+        case _:
+            return inf
+
+
+def _expected_to_run_out(tree: ast.AST) -> Iterator[int]:
+    """The calls within `pytest.raises(TimeoutError)`, `suppress(TimeoutError)` or a `try` that catches it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.With(items=items) | ast.AsyncWith(items=items):
+                awaited = any(
+                    isinstance(item.context_expr, ast.Call)
+                    and ast.unparse(item.context_expr.func).rpartition(".")[2] in ("raises", "suppress")
+                    and "TimeoutError" in ast.unparse(item.context_expr)
+                    for item in items
+                )
+            case ast.Try(handlers=handlers):
+                awaited = any(h.type is not None and "TimeoutError" in ast.unparse(h.type) for h in handlers)
+            case _:
+                continue
+        if awaited:
+            yield from (id(child) for child in ast.walk(node))
+
+
+def test_no_assertion_stands_on_a_clock() -> None:
+    found = [
+        f"{path.relative_to(TESTS.parent)}:{line}: {fault}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, fault in faults(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(["", *found, "", f"{len(found)} in all"])
+
+
+BAD = {
+    "read at once": "assert time.monotonic() < end",
+    "the difference": "began = time.perf_counter()\nassert time.perf_counter() - began < 1",
+    "by another name": "began = time.process_time()\ntook = time.process_time() - began\nassert took < 1",
+    "the longest": "longest = max(0.0, loop.time())\nassert longest < 1",
+    "collected": "at = []\nat.append(time.time())\nassert at[1] - at[0] > 1",
+    "from a function": "def spent():\n    return time.thread_time()\nassert spent() < 1",
+    "from a function of a function": (
+        "def spent():\n    return time.thread_time()\n"
+        "def twice():\n    return 2 * spent()\n"
+        "assert twice() < 1"
+    ),
+    "unpacked": "a, b = time.time(), 1\nassert a > 3",
+    "a short limit": "async def f():\n    async with asyncio.timeout(5):\n        await g()",
+    "a short wait": "async def f():\n    await asyncio.wait_for(g(), timeout=2)",
+}
+
+GOOD = {
+    "a clock of the test's own": "clock = Clock()\nassert clock.time() == 5",
+    "waiting": "end = time.monotonic() + 60\nwhile time.monotonic() < end:\n    pass\nassert arrived",
+    "given on": "message = Message(sent_at=time.time())\nassert message.text",
+    "the other of two": "a, b = time.time(), 1\nassert b == 1",
+    "a limit that runs out": (
+        "async def f():\n    with pytest.raises(TimeoutError):\n        await asyncio.wait_for(g(), 0.1)"
+    ),
+    "a long limit": "async def f():\n    async with asyncio.timeout(60):\n        await g()",
+}
+
+
+@pytest.mark.parametrize("source", BAD.values(), ids=BAD)
+def test_a_clock_is_found(source: str) -> None:
+    assert len(list(faults(source))) == 1
+
+
+@pytest.mark.parametrize("source", GOOD.values(), ids=GOOD)
+def test_what_is_no_assertion_on_a_clock_passes(source: str) -> None:
+    assert list(faults(source)) == []
