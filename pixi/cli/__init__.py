@@ -2,7 +2,7 @@
 
 import sys
 
-from pixi.cli.exits import FAILED, INTERRUPTED, PIPE_CLOSED
+from pixi.cli.exits import INTERRUPTED
 
 
 def main() -> int:
@@ -14,24 +14,11 @@ def main() -> int:
         from pixi.cli.frame import prepare, run
 
         mask = prepare(debug="--debug" in sys.argv)
-        return _flushed(run(sys.argv[1:], mask))
+        return run(sys.argv[1:], mask)
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
         _shut_quietly()
-
-
-def _flushed(code: int) -> int:
-    """Write out what is buffered; what fails now would otherwise fail while Python shuts down."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        return PIPE_CLOSED
-    except OSError as error:
-        print(f"pixi-persona: {error.strerror}.", file=sys.stderr)
-        return code or FAILED
-    return code
 
 
 def _shut_quietly() -> None:

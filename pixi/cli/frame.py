@@ -100,9 +100,10 @@ def run(words: Sequence[str], mask: Mask | None = None) -> int:
     mask = mask or Mask()
     arguments = argparse.Namespace(debug=False, config=None)
     try:
-        return _dispatch(words, arguments, mask)
-    except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
-        return done.code if isinstance(done.code, int) else FINE
+        code = _dispatch(words, arguments, mask)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where it is told if that fails, and told once
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -137,6 +138,13 @@ def _said(error: PixiError | OSError) -> str:
 
 
 def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
+    try:
+        return _parsed_and_run(words, arguments, mask)
+    except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
+        return done.code if isinstance(done.code, int) else FINE
+
+
+def _parsed_and_run(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
     parser = _main_parser(with_list=_asks_for_list(words))
     parser.parse_args(words, namespace=arguments)
     if not arguments.words:

@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SECONDS = 30.0
 """How long anything may take before a test fails; machines that run many tests are slow."""
 
-OWN_SETTINGS = ("PIXI_", "OPENAI_", "DISCORD_", "NO_COLOR")
+OWN_SETTINGS = ("PIXI_", "OPENAI_", "DISCORD_", "NO_COLOR", "PYTHON")  # unbuffered streams, no bytecode
 SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78]|\r")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """What the program finds: nothing of whoever runs the tests but where Python is."""
+    """What the program finds: nothing of the settings of whoever runs the tests, Python's own included."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)}
     own = {
         "HOME": str(home),
