@@ -1,6 +1,7 @@
 """`pixi-persona init`: a folder to start from, with settings, a persona and the places for more."""
 
 import argparse
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +20,9 @@ STARTER = {
 """The files of a starter folder, and the template of each in `pixi/starter`."""
 
 
+_EXAMPLE = "such as `pixi-persona init mychat`"
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the argument."""
     parser.add_argument(
@@ -29,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make what is missing, leave alone what is there, and say which is which."""
     folder = Path(arguments.folder)
+    _check_folder(folder)
     for name, template in STARTER.items():
         text = files("pixi").joinpath("starter", template).read_text(encoding="utf-8")
         made = _make(folder / name, text)
@@ -45,6 +50,28 @@ def run(arguments: argparse.Namespace) -> int:
         "personas can look up. `pixi-persona doctor` checks it all."
     )
     return 0
+
+
+def _check_folder(folder: Path) -> None:
+    """See that a starter folder may be made here: six files belong into a folder of their own.
+
+    Raises:
+        ConfigError: it is the root of a file system, a home folder, or another's.
+    """
+    try:
+        real = folder.resolve()
+        if real == Path(real.anchor):
+            raise ConfigError(f"{real} is the root of all files: name a folder of its own, {_EXAMPLE}.")
+        if real == Path.home().resolve():
+            raise ConfigError(f"{real} is your home folder: name a folder in it, {_EXAMPLE}.")
+        there = next(each for each in (real, *real.parents) if each.exists())
+        if there == real and os.name == "posix" and there.stat().st_uid != os.geteuid():
+            raise ConfigError(f"{real} belongs to another user of this machine: name a folder of yours.")
+        if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+            raise ConfigError(f"{there} may not be written to; name another folder.")
+    except (OSError, ValueError, RuntimeError) as error:  # ValueError: a zero byte; RuntimeError: no home
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{folder} cannot be looked at ({reason}); name another folder.") from None
 
 
 def _make(path: Path, text: str) -> bool:

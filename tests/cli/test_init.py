@@ -1,7 +1,9 @@
 """`init`: what it makes works as it is, and what was there stays."""
 
 import argparse
+import os
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -60,6 +62,7 @@ def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     told = capsys.readouterr().out
     assert f"kept  {tmp_path / 'pixi.toml'}, which was there already" in told
     assert f"kept  {tmp_path / '.env.example'}" in told
+    assert f"made  {tmp_path / 'personas' / 'wren.md'}\n" in told
     assert (tmp_path / "pixi.toml").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
     assert run(tmp_path) == 0
@@ -72,6 +75,42 @@ def test_where_no_folder_can_be(tmp_path: Path, folder: str) -> None:
     with pytest.raises(ConfigError, match="name another folder"):
         run(f"{tmp_path}/{folder}")
     assert files_of(tmp_path) == {"file"}
+
+
+def test_neither_the_root_nor_the_home_folder_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("it is written to"))
+    (tmp_path / "link").symlink_to("/")
+    for folder in ("/", "/..", tmp_path / "link", "//"):
+        with pytest.raises(ConfigError, match="is the root of all files: name a folder of its own, such as"):
+            run(folder)
+    for folder in (tmp_path, tmp_path / "x" / ".."):
+        with pytest.raises(ConfigError, match="is your home folder: name a folder in it, such as"):
+            run(folder)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="is your home folder"):
+        run(".")
+    assert files_of(tmp_path) == set()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="owners and permissions of POSIX")
+def test_a_folder_of_another_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    mine = theirs.stat().st_uid
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: mine + 1)
+        with pytest.raises(ConfigError, match="belongs to another user of this machine"):
+            run(theirs)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, _: Path(path) != theirs)
+        for folder in (theirs, theirs / "deep" / "down"):
+            with pytest.raises(ConfigError, match="theirs may not be written to; name another folder"):
+                run(folder)
+    assert files_of(theirs) == set()
 
 
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
