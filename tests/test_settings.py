@@ -384,6 +384,60 @@ def test_a_mistake_in_a_flag_is_told(tmp_path: Path) -> None:
     assert told.startswith('on the command line: model.base_url is "x"')
 
 
+def test_all_mistakes_are_told_at_once_each_with_its_place_and_mend(tmp_path: Path) -> None:
+    toml = """\
+[model]
+nmae = "x"
+temperature = "hot"
+[[model.fallback]]
+name = 5
+[[model.fallback]]
+top = 1
+[modle]
+name = "x"
+[models."fast"]
+max_tokens = -1
+[reply]
+gather_seconds = "soon"
+[web_search]
+engine = "searxng"
+[limits]
+month_dollars = 10
+"""
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, toml, dotenv="PIXI_STORE_URL=x\nnonsense here\n", PIXI_DISCORD__TOKEN="a b")
+    told = [fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults]
+    assert [line[:28].partition(":")[0] for line in told] == [
+        ".env, line 2 is not NAME=val",
+        ".env, line 1",
+        "pixi.toml, line 2",
+        "pixi.toml, line 3",
+        "pixi.toml, line 5",
+        "pixi.toml, line 7",
+        "pixi.toml, line 6",
+        "pixi.toml, line 9",
+        "pixi.toml, line 11",
+        "pixi.toml, line 13",
+        "PIXI_DISCORD__TOKEN",
+    ]
+    assert "did you mean 'name'?" in told[2]
+    assert str(caught.value).splitlines() == [*caught.value.faults]
+
+
+def test_what_cannot_hold_together_is_told_with_the_rest_but_no_mistake_twice(tmp_path: Path) -> None:
+    searching = '[web_search]\nengine = "searxng"\n[limits]\nmonth_dollars = 10\n[model]\nname = "x"\n'
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, f"{searching}[reply]\nprose = 1\n[embedding_model]\nmodel = 'x'\n")
+    told = "\n".join(caught.value.faults)
+    assert [word in told for word in ("reply.prose", "needs the address", "[embedding_model] has no")] == [
+        True
+    ] * 3
+    assert "needs the price" not in told  # whose model the embeddings are is not known
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, f"{searching}[reply]\nprose = 1\n")
+    assert ["needs the price of each model" in fault for fault in caught.value.faults] == [False, False, True]
+
+
 def test_a_settings_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").mkdir()
     with pytest.raises(ConfigError, match=r"pixi\.toml is a folder, and a settings file is wanted"):

@@ -6,10 +6,16 @@ class PixiError(Exception):
 
 
 class ConfigError(PixiError):
-    """The operator must mend something: a setting, a file, a flag. One or two lines, exit code 2.
+    """The operator must mend something: a setting, a file, a flag. Exit code 2.
 
-    The text names the thing, the place, and the mend.
+    Attributes:
+        faults: what is to be mended, all of it; each names the thing, the place and the mend in one line, or
+            in two. They are the error's text, one below the other.
     """
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
 
 
 class ModelError(PixiError):

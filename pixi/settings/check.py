@@ -70,6 +70,12 @@ def is_section(key: str) -> bool:
     return key in _ALL or (key.partition(".")[0] in NAMED and key.count(".") == 1)
 
 
+def section_of(key: str) -> str:
+    """The section that a key is in; "" where there is no such section."""
+    section = key.partition(".")[0]
+    return section if section in (*_ALL, "addons") else ""
+
+
 def _kind(named: str) -> str:
     """The section whose keys one of `NAMED` has."""
     return "model" if named == MODELS else named

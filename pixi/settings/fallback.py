@@ -8,7 +8,7 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings.check import check_in, usual_key
-from pixi.settings.given import Given
+from pixi.settings.given import Faults, Given
 from pixi.settings.own_keys import server_of
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings
@@ -29,7 +29,7 @@ def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
     """The tables of a list, typed and checked, each with the keys that it sets. See `value_of`.
 
     Raises:
-        ConfigError: it is no list, one of its tables names no model, or a key or value of it is wrong.
+        ConfigError: it is no list, tables name no model, or keys or values of them are wrong: all is told.
     """
     header = f"[[{given.key}]]"
     listed = _unpacked(given)
@@ -43,7 +43,10 @@ def tables_of(given: Given, folder: Path) -> tuple[dict[str, Any], ...]:
         )
     if not listed:
         raise ConfigError(f"{given.place}: {given.key} is empty; name a model in it, or remove it.")
-    return tuple(_table(given, number, table, folder) for number, table in enumerate(listed))
+    faults = Faults()
+    tables = tuple(_table(given, number, table, folder, faults) for number, table in enumerate(listed))
+    faults.tell()
+    return tables
 
 
 def with_fallback(
@@ -96,16 +99,20 @@ def _unpacked(given: Given) -> object:
         return given.value
 
 
-def _table(given: Given, number: int, table: Mapping[str, object], folder: Path) -> dict[str, Any]:
+def _table(
+    given: Given, number: int, table: Mapping[str, object], folder: Path, faults: Faults
+) -> dict[str, Any]:
     section, header = usual_key(given.key).partition(".")[0], f"[[{given.key}]]"
     place = given.inner.get(str(number), given.place)
     own: dict[str, Any] = {}
     for name, value in table.items():
         where = given.inner.get(f"{number}.{name}", place)
-        check_in(section, header, name, where)
-        if name == _KEY:
-            raise ConfigError(f"{where}: a fallback has none of its own; write each model as a {header}.")
-        own[name] = value_of(Given(f"{given.key}.{name}", value, given.source, where), folder)
-    if "name" not in own and "base_url" not in own:
-        raise ConfigError(f"{place}: {header} names no model; give it a name or a base_url.")
+        with faults.noted():
+            check_in(section, header, name, where)
+            if name == _KEY:
+                raise ConfigError(f"{where}: a fallback has none of its own; write each model as a {header}.")
+            own[name] = value_of(Given(f"{given.key}.{name}", value, given.source, where), folder)
+    if "name" not in table and "base_url" not in table:
+        with faults.noted():
+            raise ConfigError(f"{place}: {header} names no model; give it a name or a base_url.")
     return own

@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,9 +27,11 @@ WELL_KNOWN: Mapping[str, str] = {
 }
 """Variables that other programs read too. They count where nothing of Pixi's own says otherwise."""
 
-_HEADER = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
-_LISTED = re.compile(r"\s*\[\[\s*([\w.-]+)\s*\]\]")
-_ASSIGNMENT = re.compile(r"\s*(?:\"([^\"]+)\"|'([^']+)'|([\w-]+))\s*=")
+_KEY = r"(?:\"[^\"]*\"|'[^']*'|[\w-]+)"
+_DOTTED = rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*"
+_HEADER = re.compile(rf"\s*\[{_DOTTED}\]")
+_LISTED = re.compile(rf"\s*\[\[{_DOTTED}\]\]")
+_ASSIGNMENT = re.compile(rf"{_DOTTED}=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,32 @@ class Variable:
     name: str
     value: str
     place: str
+
+
+class Faults:
+    """Gathers what is wrong with the settings, so that all of it is told at once."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, None] = {}  # in order, each once
+        self._sections: set[str] = set()
+
+    @contextmanager
+    def noted(self, section: str = "") -> Iterator[None]:
+        """Take down a `ConfigError` of the block. `section`: where the mistake is; "": nobody can tell."""
+        try:
+            yield
+        except ConfigError as error:
+            self._told |= dict.fromkeys(error.faults)
+            self._sections.add(section)
+
+    def touch(self, sections: Iterable[str]) -> bool:
+        """Return True if one of the sections, or one that nobody can tell, is known to be wrong."""
+        return not self._sections.isdisjoint(("", *sections))
+
+    def tell(self) -> None:
+        """Raise `ConfigError` with all that was taken down; nothing happens where that is nothing."""
+        if self._told:
+            raise ConfigError(*self._told)
 
 
 def read_text(path: Path, what: str) -> str:
@@ -127,7 +156,7 @@ def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """Where each key and section first stands. A guess by eye, for error texts alone.
+    """Where each key and section first stands, by a plain search: for error texts alone.
 
     The tables of a list are numbered: `model.fallback.0`.
     """
@@ -136,33 +165,39 @@ def _line_numbers(text: str) -> dict[str, int]:
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if listed := _LISTED.match(line):
-            lines.setdefault(listed[1], number)
-            section = f"{listed[1]}.{counts[listed[1]]}"
-            counts[listed[1]] += 1
+            name = _plain(listed[1])
+            lines.setdefault(name, number)
+            section = f"{name}.{counts[name]}"
+            counts[name] += 1
             lines[section] = number
         elif header := _HEADER.match(line):
-            section = header[1]
+            section = _plain(header[1])
             lines.setdefault(section, number)
         elif assignment := _ASSIGNMENT.match(line):
-            key = next(filter(None, assignment.groups()))
+            key = _plain(assignment[1])
             lines.setdefault(f"{section}.{key}" if section else key, number)
     return lines
 
 
-def variables_of(environ: Mapping[str, str], folder: Path) -> dict[str, Variable]:
+def _plain(dotted: str) -> str:
+    """A dotted key of TOML without its quotation marks and the space round its dots."""
+    return ".".join(part.strip("\"'") for part in re.findall(_KEY, dotted))
+
+
+def variables_of(environ: Mapping[str, str], folder: Path, faults: Faults) -> dict[str, Variable]:
     """The environment, and beneath it the folder's `.env`.
 
-    An empty variable counts as not set, and hides the one of the same name in `.env`.
-
-    Raises:
-        ConfigError: `.env` cannot be read, or a line of it says nothing.
+    An empty variable counts as not set, and hides the one of the same name in `.env`. A `.env` that cannot be
+    read, and lines of it that say nothing, are noted in `faults`.
     """
-    variables = {variable.name: variable for variable in _from_dotenv(folder / ".env")}
+    variables: dict[str, Variable] = {}
+    with faults.noted():
+        variables = {variable.name: variable for variable in _from_dotenv(folder / ".env", faults)}
     variables |= {name: Variable(name, value, name) for name, value in environ.items()}
     return {name: variable for name, variable in variables.items() if variable.value.strip()}
 
 
-def _from_dotenv(path: Path) -> Iterator[Variable]:
+def _from_dotenv(path: Path, faults: Faults) -> Iterator[Variable]:
     if not path.exists() or path.is_dir():  # a folder of that name is somebody's virtual environment
         return
     # Imported here: few folders have the file.
@@ -175,8 +210,9 @@ def _from_dotenv(path: Path) -> Iterator[Variable]:
         whole = binding.original.string
         line = binding.original.line + whole[: len(whole) - len(whole.lstrip())].count("\n")
         if binding.error:
-            raise ConfigError(f"{path}, line {line} is not NAME=value; mend or remove it.")
-        if binding.key is not None and binding.value is not None:
+            with faults.noted():
+                raise ConfigError(f"{path}, line {line} is not NAME=value; mend or remove it.")
+        elif binding.key is not None and binding.value is not None:
             yield Variable(binding.key, binding.value, f"{path}, line {line}: {binding.key}")
 
 
@@ -187,16 +223,16 @@ def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
             yield Given(key, variables[name].value, source=name, place=variables[name].place, text=True)
 
 
-def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[str]]) -> Iterator[Given]:
+def from_variables(
+    variables: Iterable[Variable], known: Mapping[str, Iterable[str]], faults: Faults
+) -> Iterator[Given]:
     """The settings under `PIXI_SECTION__KEY`, `PIXI_MODELS__NAME__KEY` (and as that for all of `NAMED`), and
     `PIXI_ADDONS`.
 
     Args:
         variables: those that are set.
         known: the keys of each section, to recognise a name written with one underscore.
-
-    Raises:
-        ConfigError: a name has one underscore where two belong.
+        faults: are told of each name that has one underscore where two belong.
     """
     single = {
         f"PIXI_{section}_{key}".upper(): f"PIXI_{section}__{key}".upper()
@@ -206,8 +242,10 @@ def from_variables(variables: Iterable[Variable], known: Mapping[str, Iterable[s
     for variable in variables:
         name = variable.name
         if name in single:
-            raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
-        if name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
+            section = single[name].removeprefix("PIXI_").partition("__")[0].lower()
+            with faults.noted(section):
+                raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
+        elif name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
             key = name.removeprefix("PIXI_").lower()
             key = key.replace("__", ".", 2 if key.partition("__")[0] in NAMED else 1)
             yield Given(key, variable.value, source=name, place=variable.place, text=True)

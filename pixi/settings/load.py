@@ -8,11 +8,11 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import given as sources
-from pixi.settings.check import check_key, is_section, known_keys
+from pixi.settings.check import check_key, is_section, known_keys, section_of
 from pixi.settings.fallback import address_for, is_list_of_models, server_for, tables_of, with_fallback
-from pixi.settings.given import MODELS, Given
+from pixi.settings.given import MODELS, Faults, Given
 from pixi.settings.own_keys import with_own_keys
-from pixi.settings.pricing import priced
+from pixi.settings.pricing import check_prices, with_prices
 from pixi.settings.searching import check_search
 from pixi.settings.secret import Secret
 from pixi.settings.sections import (
@@ -64,38 +64,48 @@ def load(
         overrides: values by key, e.g. `{"model.name": "gpt-5-mini"}`; None as a value: not given.
 
     Raises:
-        ConfigError: a file cannot be read, or a setting is unknown, of the wrong type or out of range.
+        ConfigError: a file cannot be read, or settings are unknown, of the wrong type, out of range, or
+            cannot hold together. All that is wrong is told at once, each with its place and mend.
     """
     folder = Path() if folder is None else folder
-    variables = sources.variables_of(os.environ if environ is None else environ, folder)
+    faults = Faults()
+    variables = sources.variables_of(os.environ if environ is None else environ, folder, faults)
     path = sources.settings_file(config, variables, folder)
     ambient = {given.key: given for given in sources.from_well_known(variables)}
-    layers = [
-        *(() if path is None else sources.from_file(path)),
-        *sources.from_variables(variables.values(), known_keys()),
-        *sources.from_overrides(overrides or {}),
-    ]
-    for given in layers:
-        check_key(given)
+    layers: list[Given] = []
+    with faults.noted():
+        layers.extend(() if path is None else sources.from_file(path))
+    layers.extend(sources.from_variables(variables.values(), known_keys(), faults))
+    layers.extend(sources.from_overrides(overrides or {}))
     winners = ambient | {given.key: given for given in layers}
-    values = {
-        key: tables_of(given, folder) if is_list_of_models(key) else value_of(given, folder)
-        for key, given in winners.items()
-        if not is_section(key)
-    }
-    key = ambient.get("model.api_key")
-    ambient_key = None if key is None else value_of(key, folder)
-    settings = _built(values, winners, path, folder, ambient_key)
+    values: dict[str, Any] = {}
+    for given in winners.values():
+        with faults.noted(section_of(given.key)):
+            check_key(given)
+            if not is_section(given.key):
+                read = tables_of if is_list_of_models(given.key) else value_of
+                values[given.key] = read(given, folder)
+    ambient_key = None
+    if (key := ambient.get("model.api_key")) is not None:
+        with faults.noted("model"):
+            ambient_key = value_of(key, folder)
+    settings = _built(values, winners, faults, path=path, folder=folder, ambient_key=ambient_key)
+    faults.tell()
     return with_own_keys(settings, variables, ambient_key)
 
 
 def _built(
     values: dict[str, Any],
     origins: dict[str, Given],
+    faults: Faults,
+    *,
     path: Path | None,
     folder: Path,
     ambient_key: Secret | None,
 ) -> Settings:
+    """The settings of the values that hold. What cannot hold together is noted, but where a value of it is
+    wrong already: a mistake is told once."""
+
     def section(name: str) -> dict[str, Any]:
         prefix = f"{name}."
         return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
@@ -118,7 +128,7 @@ def _built(
         model=main,
         models={name: _helper(section(f"{MODELS}.{name}"), main, ambient_key) for name in names(MODELS)},
         helper_model=_helper(section("helper_model"), main, ambient_key),
-        embedding_model=_embedding(section("embedding_model"), main, ambient_key, origins),
+        embedding_model=_embedding(section("embedding_model"), main, ambient_key),
         persona=PersonaSettings(**persona),
         reply=ReplySettings(**section("reply")),
         history=HistorySettings(**section("history")),
@@ -136,9 +146,25 @@ def _built(
         origin=path,
         sources={key: origins[key].source for key in values},
     )
-    check_search(settings, origins)
+    if (
+        section("embedding_model")
+        and settings.embedding_model is None
+        and not faults.touch(["embedding_model"])
+    ):
+        with faults.noted("embedding_model"):
+            place = next(given.place for key, given in origins.items() if key.startswith("embedding_model."))
+            raise ConfigError(f"{place}: [embedding_model] needs a name; add it, or remove the section.")
+    if not faults.touch(["web_search", "mcp", "limits"]):
+        with faults.noted("web_search"):
+            check_search(settings, origins)
+    priced_ones = with_prices(settings)
     stop = origins.get("limits.month_dollars")
-    return priced(settings, None if stop is None else stop.place)
+    if stop is not None and not faults.touch(
+        ["model", MODELS, "helper_model", "embedding_model", "limits", sources.PRICES]
+    ):
+        with faults.noted("limits"):
+            check_prices(priced_ones, stop.place)
+    return priced_ones
 
 
 def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:
@@ -151,11 +177,8 @@ def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None
 
 
 def _embedding(
-    own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None, origins: Mapping[str, Given]
+    own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None
 ) -> EmbeddingSettings | None:
-    if not own:
-        return None
     if "name" not in own:
-        place = next(given.place for key, given in origins.items() if key.startswith("embedding_model."))
-        raise ConfigError(f"{place}: [embedding_model] needs a name; add it, or remove the section.")
+        return None
     return EmbeddingSettings(**{**address_for(own, main, ambient_key), **own})

@@ -13,31 +13,38 @@ def runs_here(model: ModelSettings | EmbeddingSettings) -> bool:
     return model.name == "local" or model.name.endswith(".gguf")
 
 
-def priced(settings: Settings, stop: str | None) -> Settings:
-    """The settings, with a price for each model that has one.
-
-    Args:
-        settings: as they were read.
-        stop: where the month's dollars are set; None: nowhere. Then a price need not be known.
-
-    Raises:
-        ConfigError: a price must be known, and is not.
-    """
+def with_prices(settings: Settings) -> Settings:
+    """The settings, with a price for each model that has one."""
     table, embedding = settings.prices, settings.embedding_model
     if embedding is not None:
         embedding = replace(embedding, prices=embedding.prices or table.get(embedding.name))
-    known = replace(
+    return replace(
         settings,
         model=_priced(settings.model, table),
         models={name: _priced(model, table) for name, model in settings.models.items()},
         helper_model=_priced(settings.helper_model, table),
         embedding_model=embedding,
     )
-    if stop is not None and known.limits.month_dollars is not None:
-        for title, model in _all(known):
-            if model.prices is None and not runs_here(model):
-                raise ConfigError(_unknown(stop, title, model.name))
-    return known
+
+
+def check_prices(settings: Settings, stop: str) -> None:
+    """See that the price of each model is known, where the month's dollars are limited.
+
+    Args:
+        settings: with their prices.
+        stop: where the month's dollars are set.
+
+    Raises:
+        ConfigError: prices are not known.
+    """
+    if settings.limits.month_dollars is None:
+        return
+    unknown: dict[str, str] = {}  # a model that several sections name is one mistake
+    for title, model in _all(settings):
+        if model.prices is None and not runs_here(model):
+            unknown.setdefault(model.name, _unknown(stop, title, model.name))
+    if unknown:
+        raise ConfigError(*unknown.values())
 
 
 def _priced(model: ModelSettings, table: Mapping[str, Prices]) -> ModelSettings:
