@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import find_persona, open_engine, runs_here
+from pixi.app import find_persona, open_engine, open_household, runs_here
 from pixi.channels.terminal import seat
 from pixi.core.errors import ConfigError, StoreError
 from pixi.core.events import Sent, TurnEnded
@@ -51,19 +51,74 @@ async def test_a_message_goes_in_and_the_reply_comes_out(tmp_path: Path) -> None
         rows.close()
 
 
-async def test_addons_of_the_settings_and_of_the_caller_are_loaded_and_faults_reported(
-    tmp_path: Path,
-) -> None:
-    wave = "def setup(addon):\n    @addon.command\n    async def {0}(context):\n        'do it'\n"
-    (tmp_path / "a.py").write_text(wave.format("wave"))
-    (tmp_path / "b.py").write_text(wave.format("bow"))
-    (tmp_path / "c.py").write_text("1/0")
-    settings = settings_in(tmp_path, addons=["a.py"])
+KITCHEN = """
+def setup(addon):
+    @addon.tool
+    async def convert(context, cups: float) -> str:
+        "Cups to millilitres."
+        return "240 ml"
+    @addon.command
+    async def bow(context):
+        "bow deeply"
+"""
+
+
+async def test_what_a_named_addon_brings_is_offered_in_that_talk_and_told(tmp_path: Path) -> None:
+    (tmp_path / "waves.py").write_text("def setup(addon):\n    pass\n")
+    (tmp_path / "broken.py").write_text("1/0")
+    (tmp_path / "kitchen.py").write_text(KITCHEN)
+    told: list[str] = []
     faults: list[str] = []
-    addons = [tmp_path / "b.py", tmp_path / "c.py"]
-    async with open_engine(settings, Persona("P", "p"), addons=addons, report=faults.append) as engine:
-        assert {command.name for command in engine.commands} >= {"send", "note", "react", "wave", "bow"}
-    assert faults == ["addon c.py is left out: ZeroDivisionError: division by zero (line 1)"]
+    persona = Persona("P", "p", commands=("send",))
+    async with ScriptedOpenAI(HELLO) as server:
+        settings = settings_in(tmp_path, server, addons=["broken.py"])
+        place, channel = seat("P", "mo"), RecordingChannel()
+        addons = [tmp_path / "kitchen.py", tmp_path / "waves.py"]
+        async with open_engine(
+            settings, persona, addons=addons, report=faults.append, remark=told.append
+        ) as engine:
+            await engine.receive(place.message("hello"), channel)
+            await engine.settled(place.conversation)
+        asked = server.requests[0].json()
+    assert [tool["function"]["name"] for tool in asked["tools"]] == ["convert"]
+    assert "BOW" in str(asked["messages"])
+    assert faults == ["addon broken.py is left out: ZeroDivisionError: division by zero (line 1)"]
+    assert told == [
+        "kitchen.py brings bow, convert; P's file does not name them, so that this talk alone has them "
+        "(to keep them, add commands: [bow] and tools: [convert] there, and the addon to `addons` in "
+        "pixi.toml).",
+        "waves.py brings nothing: its `setup` registers no command and no tool.",
+    ]
+
+
+async def test_a_persona_that_names_what_an_addon_brings_is_not_told_of_it(tmp_path: Path) -> None:
+    (tmp_path / "kitchen.py").write_text(KITCHEN)
+    persona = Persona("P", "p", tools=("convert",))  # and all commands
+    addons = [tmp_path / "kitchen.py"]
+    async with open_engine(settings_in(tmp_path), persona, addons=addons, remark=pytest.fail) as engine:
+        assert engine.persona == persona
+
+
+async def test_named_addons_that_cannot_be_loaded_stop_the_start_all_at_once(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("1/0")
+    addons = [tmp_path / "broken.py", tmp_path / "gone.py"]
+    with pytest.raises(ConfigError) as caught:
+        async with open_engine(settings_in(tmp_path), Persona("P", "p"), addons=addons):
+            pytest.fail("it is open")
+    broken, gone = (fault.replace(f"{tmp_path}/", "") for fault in caught.value.faults)
+    assert broken == (
+        "addon broken.py: ZeroDivisionError: division by zero (line 1); mend it, or start without it."
+    )
+    assert gone == "addon gone.py: there is no file gone.py; check the path."
+
+
+async def test_among_many_people_the_file_decides_what_a_persona_has(tmp_path: Path) -> None:
+    (tmp_path / "kitchen.py").write_text(KITCHEN)
+    told: list[str] = []
+    addons = [tmp_path / "kitchen.py"]
+    async with open_household(settings_in(tmp_path), addons=addons, report=told.append) as house:
+        assert "convert" not in house.cast.personas["pixi"].tools
+    assert told == ["kitchen.py brings convert; no persona's file names it (add tools: [convert] to one)."]
 
 
 async def test_a_persona_that_names_what_is_not_there_is_told_at_the_start(tmp_path: Path) -> None:

@@ -56,23 +56,40 @@ def load_addons(sources: Iterable[Source], commands: CommandRegistry, tools: Too
     problems: list[str] = []
     for source in sources:
         try:
-            _load(source, commands, tools)
+            load_addon(source, commands, tools)
         except PixiError as error:
             problems.append(f"addon {source.name} is left out: {error}")
     return problems
 
 
-def _load(source: Source, commands: CommandRegistry, tools: Toolbox) -> None:
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What an addon registered, by name."""
+
+    addon: str
+    commands: tuple[str, ...]
+    tools: tuple[str, ...]
+
+
+def load_addon(source: Source, commands: CommandRegistry, tools: Toolbox) -> Brought:
+    """Let an addon register its commands and tools, all or none of them.
+
+    Raises:
+        PixiError: it cannot be used; the text says why.
+    """
     setup = _setup_of(_called(source.find))
     # It registers on a copy, so that nothing has to be taken back.
     copied_commands, copied_tools = _copy(commands, tools)
     _called(lambda: setup(Addon(copied_commands, copied_tools)))
-    for command in copied_commands:
-        if commands.get(command.name) is None:
-            commands.add(command)
-    for tool in copied_tools:
-        if tools.get(tool.name) is None:
-            tools.add(tool)
+    new_commands = [command for command in copied_commands if commands.get(command.name) is None]
+    new_tools = [tool for tool in copied_tools if tools.get(tool.name) is None]
+    for command in new_commands:
+        commands.add(command)
+    for tool in new_tools:
+        tools.add(tool)
+    return Brought(
+        source.name, tuple(each.name for each in new_commands), tuple(each.name for each in new_tools)
+    )
 
 
 def _copy(commands: CommandRegistry, tools: Toolbox) -> tuple[CommandRegistry, Toolbox]:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixi.app.addons import load_all, tell_of_unnamed, with_brought
 from pixi.app.doors import modules_of, wants_native
 from pixi.app.models import open_model
 from pixi.app.upkeep import upkeep
@@ -58,7 +59,8 @@ async def open_engine(
     Args:
         settings: what the operator wants.
         persona: who answers.
-        addons: files of addons besides those of the settings.
+        addons: files of addons besides those of the settings. What they bring is offered in this talk, also
+            where the persona's file does not name it.
         warm_for: a message as it will be written first: a model that runs here reads beforehand all that
             stands before it.
         warm_beside: while the caller goes on already; False: first.
@@ -67,7 +69,7 @@ async def open_engine(
         remark: told what changes nothing for the talk, in one line: another model answers.
 
     Raises:
-        ConfigError: the settings, the persona and the parts do not fit together.
+        ConfigError: the settings, the persona and the parts do not fit together, or one of `addons` fails.
         PixiError: a part cannot be opened.
     """
     progress("starting")
@@ -91,13 +93,15 @@ async def open_engine(
             persona = dataclasses.replace(persona, databases=())
         engine = _engine(settings, Role(persona, model), store, library.helper)
         library.count = engine.count
-        _load_addons(settings, addons, engine, report)
+        for brought in load_all(settings, addons, engine.commands, engine.tools, report):
+            persona = with_brought(brought, persona, engine, remark)
+        engine.persona = persona
         stack.push_async_callback(library.close)
         if persona.tools:
             await _load_memory(store, engine)
         await library.want(persona.databases)
         library.register(engine.addon)
-        reach = Reach(Grounds(engine, library, report))
+        reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings, tools=not model.traits.small)
         await stack.enter_async_context(engine)
@@ -121,7 +125,7 @@ async def open_household(
     """Build everything that answers for a bot, with all personas and models; see `open_engine`.
 
     Raises:
-        ConfigError: the settings, the personas and the parts do not fit together.
+        ConfigError: the settings, the personas and the parts do not fit together, or one of `addons` fails.
         PixiError: a part cannot be opened.
     """
     progress("starting")
@@ -163,10 +167,10 @@ async def open_household(
             finish_seconds=finish_seconds,
         )
         library.count = engine.count
-        _load_addons(settings, addons, engine, report)
+        brought = load_all(settings, addons, engine.commands, engine.tools, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
-        reach = Reach(Grounds(engine, library, report))
+        reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings)
         house = await _house(
@@ -174,6 +178,8 @@ async def open_household(
         )
         for fault in house.cast.faults:
             report(fault)
+        for each in brought:
+            tell_of_unnamed(each, house.cast.personas.values(), engine, report)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: house.settings.store.keep_days))
         progress("")
@@ -242,14 +248,6 @@ def _engine(
     engine.conduct.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))
     return engine
-
-
-def _load_addons(settings: Settings, more: Sequence[Path], engine: "Engine", report: Tell) -> None:
-    from pixi.addons.loading import from_file, installed, load_addons
-
-    sources = [*installed(), *map(from_file, (*settings.addons, *more))]
-    for problem in load_addons(sources, engine.commands, engine.tools):
-        report(problem)
 
 
 async def _load_memory(store: "Store", engine: "Engine") -> None:

@@ -64,7 +64,7 @@ def read_cast(settings: Settings, before: Cast | None = None) -> Cast:
         if isinstance(each, Loaded):
             personas[each.path.stem] = each.persona
         else:
-            faults.append(each.fault)
+            faults.extend(each.faults)
             if each.path.stem in known:
                 personas[each.path.stem] = known[each.path.stem]
     try:
@@ -74,7 +74,7 @@ def read_cast(settings: Settings, before: Cast | None = None) -> Cast:
         if not name:
             raise
         personas[name] = known[name]
-        return Cast(personas, name, tuple(dict.fromkeys([*faults, str(error)])))
+        return Cast(personas, name, tuple(dict.fromkeys([*faults, *error.faults])))
     name = next((name for name, persona in personas.items() if persona == default), "")
     if not name:  # named by its path, outside of the folders
         name = Path(settings.persona.default).stem
@@ -104,7 +104,7 @@ def fitting(cast: Cast, check: Callable[[Persona], None], before: Cast | None = 
                 personas[name] = known[name]
             elif name == cast.default:
                 raise
-            faults.append(str(error))
+            faults.extend(error.faults)
         else:
             personas[name] = persona
     return Cast(personas, cast.default, tuple(dict.fromkeys(faults)))

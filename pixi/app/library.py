@@ -95,18 +95,25 @@ class Library:
             raise ConfigError(f"`names` of [databases] leaves out the database {found.name!r}; add it there.")
         return found
 
-    def check(self, persona: Persona) -> None:
-        """See that there is every database that a persona names.
-
-        Raises:
-            ConfigError: one is missing; the text names the nearest.
-        """
+    def missing(self, persona: Persona) -> list[str]:
+        """List what is wrong with the databases that a persona names; each names the nearest, or the mend."""
+        faults: list[str] = []
         for name in persona.databases:
             try:
                 self.find(name)
             except ConfigError as error:
-                origin = persona.origin or "in code"
-                raise ConfigError(f"persona {persona.name!r} ({origin}): {error}") from None
+                faults.extend(error.faults)
+        return faults
+
+    def check(self, persona: Persona) -> None:
+        """See that there is every database that a persona names.
+
+        Raises:
+            ConfigError: some are missing; see `missing`.
+        """
+        if faults := self.missing(persona):
+            who = f"persona {persona.name!r} ({persona.origin or 'in code'})"
+            raise ConfigError(*(f"{who}: {fault}" for fault in faults))
 
     async def want(self, names: Iterable[str]) -> None:
         """Open databases, as far as they exist and are not open. Reading their files goes on beside.

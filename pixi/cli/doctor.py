@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.errors import ConfigError, ModelError, PixiError
 
 if TYPE_CHECKING:
     from pixi.cli.inspecting import Inspected
+    from pixi.core.persona import Persona
+    from pixi.personas.files import Loaded
     from pixi.settings import ModelSettings, Settings
 
 HELP = "check settings, key, model, personas, databases, store and Discord; say what to mend"
@@ -49,7 +51,8 @@ async def _report(config: Path | None) -> int:
     try:
         settings = load(config)
     except ConfigError as error:
-        print(Finding(False, "settings", str(error)))
+        for fault in error.faults:
+            print(Finding(False, "settings", fault))
         return 1
     fine = True
     for check in CHECKS:
@@ -141,29 +144,49 @@ async def _model_found(subject: str, model: "ModelSettings") -> Finding:
 
 
 async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether each persona's file can be read, and the default one is among them."""
-    from pixi.personas.files import Loaded
+    """Whether each persona's file can be read, and whether it could answer; and who answers by default.
+
+    Of those that come with Pixi only the default one must find all that it names.
+    """
+    from pixi.app.checking import find_missing
+    from pixi.personas.files import shown
+    from pixi.personas.shelf import shipped_folder
+
+    loaded, default, faults = _personas_of(settings)
+    remarks = sum(len(each.remarks) for each in loaded)
+    for each, missing in zip(loaded, await find_missing(settings, loaded), strict=True):
+        if each.persona != default and each.path.parent == shipped_folder():
+            remarks += len(missing)
+            continue
+        faults.extend(f"{shown(each.path)}:{remark.line}: {remark.text}" for remark in missing)
+        default = None if missing and each.persona == default else default
+    for fault in faults:
+        yield Finding(False, "personas", fault)
+    if default is not None:
+        names = ", ".join(each.persona.name for each in loaded)
+        more = f"; {remarks} remarks, see `pixi-persona personas`" if remarks else ""
+        yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
+
+
+def _personas_of(settings: "Settings") -> "tuple[list[Loaded], Persona | None, list[str]]":
+    """The personas that could be read, the default one among them, and what is wrong with the others."""
+    from pixi.personas.files import Loaded, load_persona
     from pixi.personas.shelf import find_persona, list_personas, persona_folders
 
     try:
         folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
         found = list_personas(folders)
     except ConfigError as error:
-        yield Finding(False, "personas", str(error))
-        return
-    for each in found:
-        if not isinstance(each, Loaded):
-            yield Finding(False, "personas", each.fault)
+        return [], None, [*error.faults]
     loaded = [each for each in found if isinstance(each, Loaded)]
-    remarks = sum(len(each.remarks) for each in loaded)
-    more = f"; {remarks} remarks, see `pixi-persona personas`" if remarks else ""
-    names = ", ".join(each.persona.name for each in loaded)
+    faults = [fault for each in found if not isinstance(each, Loaded) for fault in each.faults]
     try:
         default = find_persona(settings.persona.default, folders)
+        if all(each.persona != default for each in loaded):  # named by its path
+            loaded.append(load_persona(Path(settings.persona.default).expanduser()))
     except ConfigError as error:
-        yield Finding(False, "personas", str(error))
-    else:
-        yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
+        return loaded, None, [*faults, *(fault for fault in error.faults if fault not in faults)]
+    return loaded, default, faults
 
 
 async def check_databases(settings: "Settings") -> AsyncIterator[Finding]:
@@ -206,12 +229,25 @@ def _database_found(each: "Inspected") -> Finding:
 
 
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether the addons' files are there. They are not run: that is for a start."""
+    """Whether each addon registers what it brings, as at a start: its file is run."""
+    if not settings.addons:
+        return
+    from pixi.addons import basics
+    from pixi.addons.loading import from_file, load_addon
+    from pixi.toolbox.addon import Addon
+    from pixi.toolbox.commands import CommandRegistry
+    from pixi.toolbox.tools import Toolbox
+
+    commands, tools = CommandRegistry(), Toolbox()
+    basics.setup(Addon(commands, tools))
     for path in settings.addons:
-        if path.is_file():
-            yield Finding(True, "addons", str(path))
+        try:
+            brought = load_addon(from_file(path), commands, tools)
+        except PixiError as error:
+            yield Finding(False, "addons", f"{path}: {error}")
         else:
-            yield Finding(False, "addons", f"{path}: there is no such file; mend or remove it in `addons`.")
+            names = ", ".join((*brought.commands, *brought.tools))
+            yield Finding(True, "addons", f"{path}: {names or 'it registers nothing'}")
 
 
 async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
-from pixi.core.errors import ConfigError
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
@@ -29,64 +28,51 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the list. 0, or with `--check` 1 where anything is amiss."""
+    from pixi.cli.running import run_async
     from pixi.settings import load
 
     settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_list(settings, as_json=arguments.json, check=arguments.check))
+
+
+async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
+    from pixi.app.checking import find_missing
+
     named = "persona.folder" in settings.sources
     found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
-    found = [_with_unset_commands(_with_missing_databases(each, settings), settings) for each in found]
-    if arguments.json:
+    missing = iter(await find_missing(settings, [each for each in found if isinstance(each, Loaded)]))
+    found = [
+        replace(each, remarks=_sorted((*next(missing), *_unset_commands(each, settings), *each.remarks)))
+        if isinstance(each, Loaded)
+        else each
+        for each in found
+    ]
+    if as_json:
         for each in found:
             print(json_line(_as_json(each)))
     else:
         _print_table(found)
     amiss = any(isinstance(each, Broken) or each.remarks for each in found)
-    return 1 if arguments.check and amiss else 0
+    return 1 if check and amiss else 0
 
 
-def _with_missing_databases(found: Found, settings: "Settings") -> Found:
-    """The same, with a remark for each database that it names and that is not there."""
-    if not isinstance(found, Loaded) or not found.persona.databases:
-        return found
-    from pixi.app.library import Library
-
-    library = Library(settings, None, progress=lambda _: None)
-    missing: list[Remark] = []
-    for name in found.persona.databases:
-        try:
-            library.find(name)
-        except ConfigError as error:
-            missing.append(Remark(_line_of("databases", found.path), str(error)))
-    return replace(found, remarks=(*missing, *found.remarks))
+def _sorted(remarks: Sequence[Remark]) -> tuple[Remark, ...]:
+    return tuple(sorted(remarks, key=lambda remark: remark.line))
 
 
-def _with_unset_commands(found: Found, settings: "Settings") -> Found:
-    """The same, with a remark for each command that it names and that a setting would bring."""
-    if not isinstance(found, Loaded) or not found.persona.commands:
-        return found
+def _unset_commands(found: Loaded, settings: "Settings") -> Iterator[Remark]:
+    """A remark for each command that the persona names and that a setting would bring."""
     from pixi.toolbox.commands import BY_SETTING
 
     is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
-    line = _line_of("commands", found.path)
-    missing = [
-        Remark(line, f"it goes without the command {name}, which {setting} would bring")
-        for name, setting in BY_SETTING.items()
-        if name in found.persona.commands and not is_set[name]
-    ]
-    return replace(found, remarks=(*missing, *found.remarks))
-
-
-def _line_of(key: str, path: Path) -> int:
-    """Where a key of the front matter stands, from 1; 1 where it cannot be told."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return 1
-    return next((number for number, line in enumerate(lines, 1) if line.startswith(key)), 1)
+    for name, setting in BY_SETTING.items():
+        if name in (found.persona.commands or ()) and not is_set[name]:
+            text = f"it goes without the command {name}, which {setting} would bring"
+            yield Remark(found.lines.get("commands", 1), text)
 
 
 def _as_json(found: Found) -> dict[str, object]:
-    """The same keys for every file; of a broken one only the fault is known."""
+    """The same keys for every file; of a broken one only the faults are known."""
     persona = found.persona if isinstance(found, Loaded) else None
     remarks: Sequence[Remark] = found.remarks if isinstance(found, Loaded) else ()
     return {
@@ -97,7 +83,7 @@ def _as_json(found: Found) -> dict[str, object]:
         "databases": list(persona.databases) if persona else None,
         "tools": list(persona.tools) if persona else None,
         "examples": len(persona.examples) if persona else None,
-        "fault": found.fault if isinstance(found, Broken) else None,
+        "faults": list(found.faults) if isinstance(found, Broken) else [],
         "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
     }
 
@@ -142,5 +128,5 @@ def _used(found: Found) -> Iterator[str]:
 
 def _problems(found: Found) -> list[str]:
     if isinstance(found, Broken):
-        return [found.fault]
+        return [*found.faults]
     return [f"{shown(found.path)}:{remark.line}: {remark.text}" for remark in found.remarks]

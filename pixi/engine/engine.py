@@ -119,6 +119,11 @@ class Engine:
         """Who answers, where nobody else was cast."""
         return self._role.persona
 
+    @persona.setter
+    def persona(self, persona: Persona) -> None:
+        """Have it answer; to be set before the engine is opened."""
+        self._role = Role(persona, self._role.model)
+
     @property
     def model(self) -> Model:
         """Who writes, where nobody else was cast."""

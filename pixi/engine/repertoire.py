@@ -47,6 +47,44 @@ class Repertoire:
     unserved: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A command, a tool or a database that a persona names and that is not there.
+
+    Attributes:
+        key: of the persona's file that names it: `commands`, `tools` or `databases`.
+        text: the name and the mend.
+    """
+
+    key: str
+    text: str
+
+
+def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox) -> list[Missing]:
+    """List all that the persona names and that is not there, nor may be brought by a setting or a server."""
+    known = [command.name for command in commands]
+    tools = [tool.name for tool in toolbox]
+    # A database that was there and is gone, as a folder may while it is used, is no mistake of the persona's.
+    databases = [name for kind, _, name in (s.partition(":") for s in toolbox.sources) if kind == _DATABASE]
+    wanted = [
+        *(("command", name, known) for name in persona.commands or () if not _is_unset(name, known)),
+        *(
+            ("tool", name, tools)
+            for name in persona.tools
+            if name not in toolbox.sources and not _may_come(name, toolbox)
+        ),
+        *(("database", name, databases) for name in persona.databases),
+    ]
+    return [Missing(f"{kind}s", _told(kind, name, here)) for kind, name, here in wanted if name not in here]
+
+
+def _told(kind: str, name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    brings = "put its folder there" if kind == "database" else "load the addon that brings it"
+    mend = f"did you mean {near[0]!r}?" if near else f"remove it, or {brings}."
+    return f"no {kind} {name!r}; {mend}"
+
+
 def repertoire_of(
     persona: Persona,
     commands: CommandRegistry,
@@ -64,26 +102,25 @@ def repertoire_of(
     `small`, `searches`: what the model is, and can do by itself; see `pixi.models.model.Traits`.
 
     Raises:
-        ConfigError: it names a command, a tool or a database that is not there.
+        ConfigError: it names commands, tools or databases that are not there; all of them are told.
     """
+    if missing := missing_names(persona, commands, toolbox):
+        who = f"persona {persona.name!r} ({persona.origin or 'in code'})"
+        raise ConfigError(*(f"{who}: {each.text}" for each in missing))
     chosen = [command.name for command in commands] if persona.commands is None else persona.commands
     known = {command.name: command for command in commands}
-    named = [
-        known[_checked(persona, "command", name, known)] for name in chosen if not _is_unset(name, known)
-    ]
+    named = [known[name] for name in chosen if not _is_unset(name, known)]
     mine = [command for command in named if command.needs is None or abilities.of(command.needs)]
     tools = {tool.name: tool for tool in toolbox}
     its_tools: dict[str, Tool] = {}
     for name in persona.tools:
         if name in toolbox.sources:
             its_tools |= {tool.name: tool for tool in toolbox if tool.source == name}
-        elif name in tools or not _may_come(name, toolbox):
-            its_tools[name] = tools[_checked(persona, "tool", name, tools)]
+        elif name in tools:
+            its_tools[name] = tools[name]
     its_tools |= {tool.name: tool for tool in toolbox if _is_given(tool, persona)}
-    # A database that was there and is gone, as a folder may while it is used, is no mistake of the persona's.
-    databases = {name for kind, _, name in (s.partition(":") for s in toolbox.sources) if kind == _DATABASE}
     for name in persona.databases:
-        source = f"{_DATABASE}:{_checked(persona, 'database', name, databases)}"
+        source = f"{_DATABASE}:{name}"
         its_tools |= {tool.name: tool for tool in toolbox if tool.source == source}
     found = {name: tool for name, tool in its_tools.items() if tool.source == WEB_SEARCH}
     if searches:
@@ -126,6 +163,20 @@ def _is_unset(name: str, known: Iterable[str]) -> bool:
     return name in BY_SETTING and name not in known
 
 
+def not_named(
+    persona: Persona, commands: Iterable[str], tools: Iterable[Tool]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Of registered commands and tools, list the names of those that the persona goes without."""
+    return (
+        () if persona.commands is None else tuple(name for name in commands if name not in persona.commands),
+        tuple(
+            tool.name
+            for tool in tools
+            if not ({tool.name, tool.source} & {*persona.tools} or _is_given(tool, persona))
+        ),
+    )
+
+
 def _help(command: Command, abilities: Abilities) -> CommandHelp:
     choices = tuple(abilities.of(command.needs)) if command.needs else ()
     return CommandHelp(command.name, command.argument, command.description, choices)
@@ -135,12 +186,3 @@ def _is_given(tool: Tool, persona: Persona) -> bool:
     """Whether the persona has it without naming it, by its own name or its file's."""
     its_names = {persona.name.casefold(), PurePath(persona.origin).stem.casefold()}
     return tool.personas == EVERYBODY or any(name.casefold() in its_names for name in tool.personas)
-
-
-def _checked(persona: Persona, kind: str, name: str, known: Iterable[str]) -> str:
-    if name in known:
-        return name
-    near = get_close_matches(name, known, 1)
-    brings = "put its folder there" if kind == "database" else "load the addon that brings it"
-    mend = f"did you mean {near[0]!r}?" if near else f"remove it, or {brings}."
-    raise ConfigError(f"persona {persona.name!r} ({persona.origin or 'in code'}): no {kind} {name!r}; {mend}")

@@ -12,7 +12,7 @@ class Remark:
 
 
 class Fault(Exception):
-    """The file cannot be a persona. Never leaves this package: the reader adds the file's name to it.
+    """The file cannot be a persona. Never leaves this package: the reader gathers them, with the file's name.
 
     Attributes:
         line: counts from 1.

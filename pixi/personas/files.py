@@ -3,8 +3,8 @@
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from os import fsencode
 from pathlib import Path
 
@@ -21,23 +21,28 @@ LARGEST = 256 * 1024
 """Bytes of the largest file that is read."""
 
 _MOST_REMARKS = 50
+_MOST_FAULTS = 50
 _BRACES = re.compile(r"\{\{([^{}\n]{0,80})\}\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines."""
+    """A persona and what its file says that is hardly meant, the first 50 of it in the order of the lines.
+
+    `lines` tells on which line each key of the front matter stands.
+    """
 
     path: Path
     persona: Persona
     remarks: tuple[Remark, ...] = ()
+    lines: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_persona(path: Path | str) -> Persona:
     """Read a persona's file.
 
     Raises:
-        ConfigError: it cannot be read, or is no persona; the text gives the file, the line and the mend.
+        ConfigError: it cannot be read, or is no persona; each fault gives the file, the line and the mend.
     """
     return load_persona(Path(path)).persona
 
@@ -57,11 +62,16 @@ def parse_persona(text: str, path: Path) -> Loaded:
     Raises:
         ConfigError: it is no persona.
     """
+    faults: list[Fault] = []
+    loaded: Loaded | None = None
     try:
-        persona, remarks = _parse(text, path)
-    except Fault as fault:
-        raise ConfigError(f"{shown(path)}:{fault.line}: {fault.text}") from fault
-    return Loaded(path, persona, tuple(sorted(remarks, key=lambda remark: remark.line)[:_MOST_REMARKS]))
+        loaded = _parse(text, path, faults)
+    except Fault as fault:  # of the rest nothing can be told
+        faults.append(fault)
+    if loaded is None or faults:
+        first = sorted(faults, key=lambda fault: fault.line)[:_MOST_FAULTS]
+        raise ConfigError(*(f"{shown(path)}:{fault.line}: {fault.text}" for fault in first))
+    return loaded
 
 
 def shown(path: Path) -> str:
@@ -69,27 +79,32 @@ def shown(path: Path) -> str:
     return on_one_line(fsencode(path).decode(errors="replace"), longest=1_000)
 
 
-def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
+def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
+    """Read the file as far as it can be read; what is wrong is added to `faults`, or raised as a `Fault`."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     unfit = find_unfit(text)
     if unfit:
         line = text.count("\n", 0, unfit.start()) + 1
         raise Fault(line, f"delete the control character U+{ord(unfit[0]):04X}, or save the file as UTF-8.")
-    keys, body, first_line = _split(text)
+    keys, body, first_line = _split(text, faults)
     sections = read_sections(body, first_line)
     prompt, in_short = join(sections.prompt), join(sections.in_short)
     if not prompt.strip():
-        raise Fault(first_line, "there is no prompt: write here who the character is.")
+        faults.append(Fault(first_line, "there is no prompt: write here who the character is."))
     if in_short and keys.in_short:
         line = keys.lines["in_short"]
-        raise Fault(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them.")
+        faults.append(Fault(line, f"`in_short` stands a second time as `## {IN_SHORT}`: keep one of them."))
     exchanges, remarks = read_exchanges(sections.examples)
     for exchange in exchanges:
         remarks.extend(check_reply(exchange, keys.commands))
     remarks.extend(sections.remarks)
     remarks.extend(_unknown_placeholders(body, first_line))
-    avatar, missing = find_avatar(keys.avatar, keys.lines.get("avatar", 1), path)
-    remarks.extend([missing] if missing else [])
+    avatar = ""
+    try:
+        avatar, missing = find_avatar(keys.avatar, keys.lines.get("avatar", 1), path)
+        remarks.extend([missing] if missing else [])
+    except Fault as fault:
+        faults.append(fault)
     persona = Persona(
         name=keys.name or _name_from(path),
         prompt=prompt,
@@ -109,10 +124,11 @@ def _parse(text: str, path: Path) -> tuple[Persona, list[Remark]]:
         avatar=avatar,
         origin=shown(path),
     )
-    return persona, remarks
+    remarks.sort(key=lambda remark: remark.line)
+    return Loaded(path, persona, tuple(remarks[:_MOST_REMARKS]), keys.lines)
 
 
-def _split(text: str) -> tuple[FrontMatter, str, int]:
+def _split(text: str, faults: list[Fault]) -> tuple[FrontMatter, str, int]:
     """The front matter, the Markdown below it, and the line on which that begins."""
     lines = text.split("\n")
     opens = next((index for index, line in enumerate(lines) if line.strip()), None)
@@ -124,7 +140,8 @@ def _split(text: str) -> tuple[FrontMatter, str, int]:
         return FrontMatter(), text, 1
     for closes in range(opens + 1, len(lines)):
         if lines[closes].rstrip() == "---":
-            keys = read_front_matter("\n".join(lines[opens + 1 : closes]), opens + 2)
+            keys, wrong = read_front_matter("\n".join(lines[opens + 1 : closes]), opens + 2)
+            faults.extend(wrong)
             return keys, "\n".join(lines[closes + 1 :]), closes + 2
     raise Fault(opens + 1, "the front matter never ends: close it with a second line `---`.")
 

@@ -61,19 +61,21 @@ class FrontMatter:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
-def read_front_matter(text: str, first_line: int = 1) -> FrontMatter:
-    """Read what stands between the dashes.
+def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list[Fault]]:
+    """Read what stands between the dashes; give what the keys say, and all that is wrong with them.
+
+    A key that is wrong counts as not written. Of a text that is not YAML, what stands above is read.
 
     Args:
         text: YAML, line breaks as `\\n`.
         first_line: the line of the file on which `text` begins.
-
-    Raises:
-        Fault: it is not YAML, or not the keys and values of a persona.
     """
     if len(text) > _LONGEST:
-        raise Fault(first_line, "the front matter is too long: a long text belongs below it, in the prompt.")
-    values = _Values(_checked(read_entries(text, first_line)))
+        return FrontMatter(), [
+            Fault(first_line, "the front matter is too long: a long text belongs below it, in the prompt.")
+        ]
+    faults: list[Fault] = []
+    values = _Values(_checked(read_entries(text, first_line), faults), faults)
     return FrontMatter(
         name=values.title("name", 100),
         about=values.title("about", 500),
@@ -90,19 +92,24 @@ def read_front_matter(text: str, first_line: int = 1) -> FrontMatter:
         when_tired=values.texts("when_tired"),
         in_short=values.text("in_short"),
         lines=values.lines(),
-    )
+    ), faults
 
 
-def _checked(entries: Iterator[Entry]) -> dict[str, Entry]:
-    """The entries by key, if every key is known and stands once."""
+def _checked(entries: Iterator[Entry], faults: list[Fault]) -> dict[str, Entry]:
+    """The entries by key. One whose key is not known or stands a second time is a fault."""
     by_key: dict[str, Entry] = {}
-    for entry in entries:
-        if entry.key not in KEYS:
-            raise Fault(entry.line, _unknown(entry.key))
-        if entry.key in by_key:
-            first = by_key[entry.key].line
-            raise Fault(entry.line, f"`{entry.key}` stands on line {first} already: keep one of them.")
-        by_key[entry.key] = entry
+    try:
+        for entry in entries:
+            if entry.key not in KEYS:
+                faults.append(Fault(entry.line, _unknown(entry.key)))
+            elif entry.key in by_key:
+                first = by_key[entry.key].line
+                text = f"`{entry.key}` stands on line {first} already: keep one of them."
+                faults.append(Fault(entry.line, text))
+            else:
+                by_key[entry.key] = entry
+    except Fault as fault:  # what stands below it cannot be read
+        faults.append(fault)
     return by_key
 
 
@@ -114,10 +121,14 @@ def _unknown(key: str) -> str:
 
 
 class _Values:
-    """The entries, each read as what its key means. What a key leaves empty counts as not written."""
+    """The entries, each read as what its key means. What a key leaves empty counts as not written.
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    What does not fit its key is added to `faults`, and counts as not written.
+    """
+
+    def __init__(self, entries: Mapping[str, Entry], faults: list[Fault]) -> None:
         self._entries = entries
+        self._faults = faults
 
     def lines(self) -> dict[str, int]:
         """On which line each key stands."""
@@ -129,16 +140,16 @@ class _Values:
         if entry is None:
             return ""
         if entry.is_list:
-            raise Fault(entry.line, f"`{key}` is one text, not a list.")
+            self._faults.append(Fault(entry.line, f"`{key}` is one text, not a list."))
+            return ""
         return entry.texts[0].strip()
 
     def title(self, key: str, longest: int) -> str:
         """One text that fits on a line."""
         text = " ".join(self.text(key).split())
         if len(text) > longest:
-            raise Fault(
-                self._entries[key].line, f"`{key}` has {len(text)} characters: {longest} is the most."
-            )
+            line = self._entries[key].line
+            self._faults.append(Fault(line, f"`{key}` has {len(text)} characters: {longest} is the most."))
         return text
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -163,7 +174,8 @@ class _Values:
         for word in words or ():
             if not _COMMAND.fullmatch(word):
                 line = self._entries[key].line
-                raise Fault(line, f"`{key}` holds names such as `send`, not `{on_one_line(word)}`.")
+                text = f"`{key}` holds names such as `send`, not `{on_one_line(word)}`."
+                self._faults.append(Fault(line, text))
         return words
 
     def switch(self, key: str, default: bool) -> bool:
@@ -190,6 +202,7 @@ class _Values:
 
     def _otherwise(self, key: str, written: str, default: _T, expected: str) -> _T:
         """The default where nothing is written; what is written instead of `expected` is a fault."""
-        if not written:
-            return default
-        raise Fault(self._entries[key].line, f"`{key}` is {expected}, not `{on_one_line(written)}`.")
+        if written:
+            text = f"`{key}` is {expected}, not `{on_one_line(written)}`."
+            self._faults.append(Fault(self._entries[key].line, text))
+        return default

@@ -17,10 +17,10 @@ from pixi.personas.files import Loaded, load_persona, shown
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A file that is no persona. `fault` gives the file, the line and the mend."""
+    """A file that is no persona. Each of `faults` gives the file, the line and the mend."""
 
     path: Path
-    fault: str
+    faults: tuple[str, ...]
 
 
 Found = Loaded | Broken
@@ -80,7 +80,7 @@ def find_persona(name_or_path: str, folders: Sequence[Path]) -> Persona:
     for folder in folders:
         found = _find_in(folder, wanted)
         if isinstance(found, Broken):
-            raise ConfigError(found.fault)
+            raise ConfigError(*found.faults)
         if found:
             return found.persona
     raise ConfigError(_unknown(name_or_path, folders))
@@ -158,8 +158,9 @@ def _files(folder: Path) -> Iterator[Path]:
 def _load(path: Path, folder: Path) -> Found:
     """Read a file of a folder. A link out of the folder is refused: what it shows is not the folder's."""
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-        return Broken(path, f"{shown(path)}: this link leads out of its folder; put the file itself there.")
+        text = f"{shown(path)}: this link leads out of its folder; put the file itself there."
+        return Broken(path, (text,))
     try:
         return load_persona(path)
     except ConfigError as error:
-        return Broken(path, str(error))
+        return Broken(path, error.faults)

@@ -10,6 +10,7 @@ from pixi.app.library import Library
 from pixi.app.reach.part import Grounds
 from pixi.app.reach.server_history import part_on
 from pixi.core.errors import ConfigError
+from pixi.engine.engine import Engine
 from pixi.settings import Settings, load
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
@@ -21,9 +22,13 @@ def settings(folder: Path, *, read: bool) -> Settings:
     return load(environ={}, folder=folder, overrides={"discord.read_history": read})
 
 
+def grounds_of(engine: Engine) -> Grounds:
+    return Grounds(engine.addon, engine.tools, engine.conduct, mock.Mock(spec=Library), pytest.fail)
+
+
 async def test_they_come_and_go(tmp_path: Path) -> None:
     async with scene(ScriptedModel()) as here:
-        part = part_on(Grounds(here.engine, mock.Mock(spec=Library), pytest.fail))
+        part = part_on(grounds_of(here.engine))
         assert SOURCE in here.engine.tools.sources, "a persona may name it, also where it is off"
         for read in (False, True, True, False, True):
             await part.go_by(settings(tmp_path, read=read))
@@ -42,7 +47,7 @@ async def test_where_a_name_is_taken_none_of_them_comes(tmp_path: Path) -> None:
             """Somebody else's."""
             return "mine"
 
-        part = part_on(Grounds(here.engine, mock.Mock(spec=Library), pytest.fail))
+        part = part_on(grounds_of(here.engine))
         with pytest.raises(ConfigError, match="'read_pins': the name is taken"):
             await part.go_by(settings(tmp_path, read=True))
         assert {tool.name for tool in here.engine.tools} == {"read_pins"}

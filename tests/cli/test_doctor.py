@@ -231,6 +231,28 @@ async def test_personas(tmp_path: Path) -> None:
     assert not no_folder.ok
 
 
+async def test_all_that_keeps_personas_from_starting_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "a.md").write_text("---\npace: x\nnmae: y\n---\nHi.")
+    (tmp_path / "personas" / "b.md").write_text("---\ntools: [convert]\ndatabases: [gone]\n---\nHi.")
+    (tmp_path / "elsewhere.md").write_text("---\nname: C\ncommands: [send]\n---\nHi.")
+    here = settings(tmp_path, persona__default=str(tmp_path / "elsewhere.md"), databases__names="pancakes")
+    *faults, last = await findings(doctor.check_personas, here)
+    assert [finding.ok for finding in faults] == [False] * 4
+    places = [finding.text.removeprefix(f"{tmp_path}/").split(": ")[0] for finding in faults]
+    assert places == [
+        "personas/a.md:2",
+        "personas/a.md:3",
+        "personas/b.md:2",
+        "personas/b.md:3",
+    ]
+    assert last.ok
+    assert "C answers by default; 2 remarks" in last.text  # of those that come with Pixi
+    default = await findings(doctor.check_personas, settings(tmp_path, databases__names="pancakes"))
+    assert any("pixi.md" in finding.text and "pixi-manual" in finding.text for finding in default)
+    assert not any(finding.ok for finding in default)
+
+
 async def test_databases(tmp_path: Path) -> None:
     place = tmp_path / "databases"
     for name in ("good", "mixed", "empty"):
@@ -296,9 +318,16 @@ async def test_a_store_of_another_program(tmp_path: Path) -> None:
 
 async def test_addons(tmp_path: Path) -> None:
     assert await findings(doctor.check_addons, settings(tmp_path)) == []
-    (tmp_path / "here.py").write_text("")
-    found = await findings(doctor.check_addons, settings(tmp_path, addons="here.py, gone.py"))
-    assert [finding.ok for finding in found] == [True, False]
+    (tmp_path / "kitchen.py").write_text(
+        "def setup(addon):\n    @addon.tool\n    async def convert(context) -> str:\n        'Do it.'\n"
+    )
+    (tmp_path / "broken.py").write_text("1/0")
+    found = await findings(doctor.check_addons, settings(tmp_path, addons="kitchen.py, broken.py, gone.py"))
+    assert [str(each).replace(f"{tmp_path}/", "") for each in found] == [
+        "ok   addons — kitchen.py: convert",
+        "fail addons — broken.py: ZeroDivisionError: division by zero (line 1)",
+        "fail addons — gone.py: there is no file gone.py; check the path.",
+    ]
 
 
 def run(config: str | None = None) -> int:
@@ -348,8 +377,8 @@ def test_the_report_ends_with_1_if_anything_failed(
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     url = serve(200, models("small"))
-    model = f'[databases]\nnames = ["notes"]\n[model]\nbase_url = "{url}"\n'
-    Path("pixi.toml").write_text(f'{model}name = "small"\n')
+    model = f'persona.default = "edda"\ndatabases.names = ["notes"]\nmodel.base_url = "{url}"\n'
+    Path("pixi.toml").write_text(f'{model}model.name = "small"\n')
     assert run() == 0
     told = capsys.readouterr().out.splitlines()
     assert [line.split(" — ")[0] for line in told] == [
@@ -368,13 +397,14 @@ def test_the_report_ends_with_1_if_anything_failed(
     ]
     assert not Path("pixi.db").exists()
 
-    Path("pixi.toml").write_text(f'{model}name = "large"\n')
+    Path("pixi.toml").write_text(f'{model}model.name = "large"\n')
     assert run() == 1
     assert "fail model — " in capsys.readouterr().out
 
-    Path("pixi.toml").write_text("[modle]\n")
+    Path("pixi.toml").write_text("[modle]\n[reply]\nprose = 5\npace = 5\n")
     assert run() == 1
-    assert capsys.readouterr().out.startswith("fail settings — pixi.toml, line 1: ")
+    told = [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == [f"fail settings — pixi.toml, line {number}" for number in (1, 3, 4)]
     assert run("gone.toml") == 1
     assert capsys.readouterr().out.startswith("fail settings — gone.toml: there is no such file")
 

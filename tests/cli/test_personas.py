@@ -1,4 +1,4 @@
-"""`pixi-persona personas`, as a person starts it."""
+"""`pixi-persona personas`: the list, and what is wrong with any of them."""
 
 import json
 import os
@@ -6,35 +6,35 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Program
+
 ROOT = Path(__file__).parents[2]
 SHIPPED = ["edda.md", "laoqin.md", "pixi.md"]
 
+Personas = Callable[..., subprocess.CompletedProcess[str]]
+
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "personas").mkdir()
-    return tmp_path
+def folder(home: Path) -> Path:
+    (home / "personas").mkdir()
+    return home
 
 
-def personas(folder: Path, *flags: str, source: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("PIXI_")}
-    return subprocess.run(
-        [sys.executable, "-m", "pixi", "personas", *flags],
-        cwd=folder,
-        env=environ | {"PYTHONPATH": str(source)},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def personas(program: Program) -> Personas:
+    def run(*flags: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(flags, *program("personas", *flags))
+
+    return run
 
 
-def test_the_shipped_ones_are_listed_in_columns(folder: Path) -> None:
-    done = personas(folder, "--check")
+def test_the_shipped_ones_are_listed_in_columns(folder: Path, personas: Personas) -> None:
+    done = personas("--check")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     lines = [line for line in lines if not line.startswith(" ")]
@@ -46,10 +46,10 @@ def test_the_shipped_ones_are_listed_in_columns(folder: Path) -> None:
     assert columns[0] == columns[1] + 2 == columns[2]  # two of them are two cells wide
 
 
-def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path) -> None:
+def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path, personas: Personas) -> None:
     (folder / "personas" / "a.md").write_text("---\nnmae: A\n---\nYou dig.")
     (folder / "personas" / "pixi.md").write_text("You are my Pixi.\n\n## Examples\n\n> hi\n\nhello\n")
-    done = personas(folder)
+    done = personas()
     assert (done.returncode, done.stderr) == (0, "")
     text = re.sub(" {3,}", "  ", done.stdout.replace("\\", "/"))
     assert text.startswith(
@@ -58,22 +58,29 @@ def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path) -> None:
     assert "pixi  personas/pixi.md\n  personas/pixi.md:7: this reply holds no command: " in text
     assert "an art student" not in text  # the shipped one is hidden by the own one
     assert "Edda" in text
-    assert personas(folder, "--check").returncode == 1
+    assert personas("--check").returncode == 1
 
 
-def test_an_installed_package_brings_its_own(folder: Path, tmp_path: Path) -> None:
+def test_an_installed_package_brings_its_own(home: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     shutil.copytree(ROOT / "pixi", site / "pixi", ignore=shutil.ignore_patterns("__pycache__", "shipped"))
     shutil.copytree(ROOT / "personas", site / "pixi" / "shipped" / "personas")
-    done = personas(folder, "--json", source=site)
+    done = subprocess.run(
+        [sys.executable, "-m", "pixi", "personas", "--json"],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
     files = [json.loads(line)["file"] for line in done.stdout.splitlines()]
     assert files == [str(site / "pixi" / "shipped" / "personas" / name) for name in SHIPPED]
 
 
-def test_json(folder: Path) -> None:
+def test_json(folder: Path, personas: Personas) -> None:
     (folder / "personas" / "a.md").write_text("---\nnmae: A\n---\nYou dig.")
     (folder / "personas" / "b.md").write_text("---\nname: Bé\nabout: x\n---\nYou {{dig}}.", encoding="utf-8")
-    done = personas(folder, "--json")
+    done = personas("--json")
     assert done.returncode == 0
     broken, amiss, *shipped = [json.loads(line) for line in done.stdout.splitlines()]
     assert broken == {
@@ -84,49 +91,84 @@ def test_json(folder: Path) -> None:
         "databases": None,
         "tools": None,
         "examples": None,
-        "fault": f"{os.path.join('personas', 'a.md')}:2: unknown key `nmae`: do you mean `name`?",
+        "faults": [f"{os.path.join('personas', 'a.md')}:2: unknown key `nmae`: do you mean `name`?"],
         "remarks": [],
     }
-    assert (amiss["name"], amiss["about"], amiss["examples"], amiss["fault"]) == ("Bé", "x", 0, None)
+    assert (amiss["name"], amiss["about"], amiss["examples"], amiss["faults"]) == ("Bé", "x", 0, [])
     assert [remark["line"] for remark in amiss["remarks"]] == [5]
     assert [each["name"] for each in shipped] == ["Edda", "老秦", "Pixi"]
 
 
-def test_what_a_persona_looks_things_up_in_is_told_and_what_is_missing(folder: Path) -> None:
+def test_what_a_persona_looks_things_up_in_is_told_and_what_is_missing(
+    folder: Path, personas: Personas
+) -> None:
     (folder / "databases" / "Tea Notes").mkdir(parents=True)
     (folder / "personas" / "a.md").write_text(
         "---\nname: A\ndatabases: [tea notes, pancaks]\ntools: [recall]\n---\nYou dig.", encoding="utf-8"
     )
-    done = personas(folder)
+    done = personas()
     text = done.stdout.replace("\\", "/")
     assert "  looks things up in tea notes, pancaks\n  has the tools recall\n" in text
     assert "  personas/a.md:3: there is no database `pancaks` in databases or Pixi's own folder: " in text
     assert "do you mean `pancakes`?" in text
     assert "tea notes`" not in text
-    assert personas(folder, "--check").returncode == 1
-    found = json.loads(personas(folder, "--json").stdout.splitlines()[0])
+    assert personas("--check").returncode == 1
+    found = json.loads(personas("--json").stdout.splitlines()[0])
     assert (found["databases"], found["tools"]) == (["tea notes", "pancaks"], ["recall"])
     (folder / "pixi.toml").write_text('[databases]\nnames = ["pancakes"]\n')
-    assert "`names` of [databases] leaves out" in personas(folder).stdout
+    assert "`names` of [databases] leaves out" in personas().stdout
 
 
-def test_a_folder_that_somebody_named_must_be_there(folder: Path) -> None:
+def test_a_folder_that_somebody_named_must_be_there(folder: Path, personas: Personas) -> None:
     (folder / "pixi.toml").write_text('[persona]\nfolder = "person"\n')
-    done = personas(folder)
+    done = personas()
     assert done.returncode == 2
     assert done.stdout == ""
     assert "there is no such folder of personas" in done.stderr
     assert done.stderr.count("\n") <= 2
     (folder / "person").mkdir()
-    assert personas(folder).returncode == 0
+    assert personas().returncode == 0
 
 
-def test_a_command_that_some_setting_would_bring_is_remarked_on_and_no_fault(folder: Path) -> None:
+def test_a_command_that_some_setting_would_bring_is_remarked_on_and_no_fault(
+    folder: Path, personas: Personas
+) -> None:
     path = folder / "personas" / "a.md"
     path.write_text("---\nname: A\ncommands: [send, gif, sticker]\n---\nYou dig.", encoding="utf-8")
-    text = personas(folder).stdout.replace("\\", "/")
+    text = personas().stdout.replace("\\", "/")
     goes = "  personas/a.md:3: it goes without the command"
     assert f"{goes} gif, which [gifs] engine would bring\n" in text
     assert f"{goes} sticker, which [discord] stickers would bring\n" in text
     (folder / "pixi.toml").write_text('[gifs]\nengine = "folder"\n[discord]\nstickers = true\n')
-    assert "goes without" not in personas(folder).stdout
+    assert "goes without" not in personas().stdout
+
+
+def test_every_command_and_tool_that_is_not_there_is_remarked_on(folder: Path, personas: Personas) -> None:
+    (folder / "kitchen.py").write_text(KITCHEN)
+    path = folder / "personas" / "a.md"
+    path.write_text(
+        "---\nname: A\ntools: [recal, convert, bake]\ncommands: [send, wvae]\npace: x\n---\nYou dig."
+    )
+    done = personas()
+    assert "personas/a.md:5: `pace`" in done.stdout.replace("\\", "/")
+    path.write_text(path.read_text().replace("pace: x\n", ""))
+    done = personas()
+    told = [line.strip() for line in done.stdout.replace("\\", "/").splitlines() if "personas/a.md:" in line]
+    assert told == [
+        "personas/a.md:3: no tool 'recal'; did you mean 'recall'?",
+        "personas/a.md:3: no tool 'convert'; remove it, or load the addon that brings it.",
+        "personas/a.md:3: no tool 'bake'; remove it, or load the addon that brings it.",
+        "personas/a.md:4: no command 'wvae'; remove it, or load the addon that brings it.",
+    ]
+    (folder / "pixi.toml").write_text('addons = ["kitchen.py"]\n[mcp.bake]\nurl = "http://127.0.0.1:1/mcp"\n')
+    path.write_text("---\nname: A\ntools: [convert, bake_bread, 'mcp:bake', recall]\n---\nYou dig.")
+    assert "no tool" not in personas().stdout
+
+
+KITCHEN = """
+def setup(addon):
+    @addon.tool
+    async def convert(context, cups: float) -> str:
+        "Cups to millilitres."
+        return f"{cups * 240} ml"
+"""

@@ -247,9 +247,10 @@ async def test_addons_bring_commands_and_a_broken_one_is_left_out(tmp_path: Path
         '        await context.send(f"*waves {how}*")\n'
     )
     (tmp_path / "broken.py").write_text("1/0\n")
+    (tmp_path / "pixi.toml").write_text('addons = ["broken.py"]\n')
     reply = stream("[WAVE: wildly][SEND: hi]", finish())
     async with ScriptedOpenAI(reply) as server:
-        ended = await ask(server, tmp_path, "hi", "--addon", "broken.py", "--addon", "waves.py")
+        ended = await ask(server, tmp_path, "hi", "--addon", "waves.py")
         assert ended.out == "*waves wildly*\nhi\n"
         assert ended.err == (
             "pixi-persona: addon broken.py is left out: ZeroDivisionError: division by zero (line 1)\n"

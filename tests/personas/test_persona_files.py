@@ -131,6 +131,17 @@ def test_a_fault_names_file_line_and_mend(tmp_path: Path, text: str, where: int,
     assert mend in said
 
 
+def test_all_faults_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.md"
+    path.write_text("---\nnmae: x\navatar: ../b.png\npace: warp\nin_short: y\n---\n\n## In short\nz\n")
+    with pytest.raises(ConfigError) as caught:
+        load_persona(path)
+    told = [fault.removeprefix(f"{path}:") for fault in caught.value.faults]
+    assert [line.partition(":")[0] for line in told] == ["2", "3", "4", "5", "7"]
+    words = ("`nmae`", "`avatar`", "`pace`", "`in_short`", "no prompt")
+    assert all(word in line for word, line in zip(words, told, strict=True))
+
+
 def test_what_is_no_text_file(tmp_path: Path) -> None:
     latin = tmp_path / "latin.md"
     latin.write_bytes("You are\nRené.".encode("latin-1"))

@@ -23,7 +23,8 @@ def test_the_whole_example_loads_without_a_remark(tmp_path: Path) -> None:
     path.write_text(text.replace("summon:", "sumon:"), encoding="utf-8")
     (found,) = list_personas([tmp_path])
     assert isinstance(found, Broken)
-    assert found.fault.removeprefix(f"{tmp_path}/") in GUIDE.replace("personas/mathilde", "mathilde")
+    (fault,) = found.faults
+    assert fault.removeprefix(f"{tmp_path}/") in GUIDE.replace("personas/mathilde", "mathilde")
 
 
 def test_every_key_and_every_command_is_told() -> None:

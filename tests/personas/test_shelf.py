@@ -100,7 +100,7 @@ def test_a_broken_file_is_listed_and_the_others_load(own: Path, other: Path) -> 
     put(other, "b.md", "B", "theirs")
     found = list_personas([own, other])
     assert [type(each) for each in found] == [Loaded, Broken, Loaded]
-    assert found[1] == Broken(broken, f"{broken}:2: unknown key `nmae`: do you mean `name`?")
+    assert found[1] == Broken(broken, (f"{broken}:2: unknown key `nmae`: do you mean `name`?",))
     assert complaint("b", own, other) == f"{broken}:2: unknown key `nmae`: do you mean `name`?"
     assert find_persona("c", [own, other]).name == "C"
 
@@ -137,11 +137,11 @@ def test_links_stay_in_their_folder(own: Path, other: Path) -> None:
     (own / "gone.md").symlink_to(own / "none.md")
     (own / "folder.md").mkdir()
     found = {each.path.name: each for each in list_personas([own])}
-    faults = {name: each.fault for name, each in found.items() if isinstance(each, Broken)}
+    faults = {name: each.faults for name, each in found.items() if isinstance(each, Broken)}
     assert faults == {
-        "out.md": f"{own / 'out.md'}: this link leads out of its folder; put the file itself there.",
-        "gone.md": f"{own / 'gone.md'}: the link leads nowhere; check the path.",
-        "folder.md": f"{own / 'folder.md'}: this is a folder; name a file in it.",
+        "out.md": (f"{own / 'out.md'}: this link leads out of its folder; put the file itself there.",),
+        "gone.md": (f"{own / 'gone.md'}: the link leads nowhere; check the path.",),
+        "folder.md": (f"{own / 'folder.md'}: this is a folder; name a file in it.",),
     }
     linked = own.parent / "linked"
     linked.symlink_to(own)

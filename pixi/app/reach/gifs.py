@@ -44,7 +44,7 @@ class Gifs:
                 "Put some there, and start again."
             )
             return
-        gifs_from(source, self._grounds.engine.tools.mask)(self._grounds.engine.addon)
+        gifs_from(source, self._grounds.tools.mask)(self._grounds.addon)
         self._registered = True
 
     async def close(self) -> None:

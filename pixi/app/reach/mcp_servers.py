@@ -55,7 +55,7 @@ class McpServers:
         self._settings = dict(settings.mcp)
         started: list[Server] = []
         for name, where in wanted.items():
-            self._grounds.engine.tools.announce(_source(name))
+            self._grounds.tools.announce(_source(name))
             if name in stay:
                 await self._offer(self._servers[name])
                 continue
@@ -79,7 +79,7 @@ class McpServers:
         """Close servers side by side, and take their tools away."""
         gone = [self._servers.pop(name) for name in names]
         for server in gone:
-            self._grounds.engine.tools.remove(_source(server.name))
+            self._grounds.tools.remove(_source(server.name))
             self._offered.pop(server.name, None)
         await asyncio.gather(*(server.close() for server in gone))
 
@@ -97,7 +97,7 @@ class McpServers:
             return  # others are offered by now, or none any more
         tools, its = now
         try:
-            lines = register(tools, server, self._grounds.engine.tools, its, schemas)
+            lines = register(tools, server, self._grounds.tools, its, schemas)
         except ConfigError as error:
             lines = [str(error)]
         told = self._told.setdefault(name, set())

@@ -8,7 +8,9 @@ from pixi.settings import Settings
 
 if TYPE_CHECKING:
     from pixi.app.library import Library
-    from pixi.engine.engine import Engine
+    from pixi.engine.stage import Conduct
+    from pixi.toolbox.addon import Addon
+    from pixi.toolbox.tools import Toolbox
 
 Tell = Callable[[str], None]
 
@@ -18,12 +20,16 @@ class Grounds:
     """What a part stands on.
 
     Attributes:
-        engine: its `addon` takes commands and tools, from its `tools` they are taken away again.
+        addon: takes commands and tools.
+        tools: those that were registered; from there they are taken away again.
+        conduct: how the engine gives replies.
         library: has the agent that reads what is too long.
         report: told what a person should know, in one line: a server that cannot be started.
     """
 
-    engine: "Engine"
+    addon: "Addon"
+    tools: "Toolbox"
+    conduct: "Conduct"
     library: "Library"
     report: Tell
 

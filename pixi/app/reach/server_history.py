@@ -10,9 +10,9 @@ class ServerHistory:
     """The tools that look a server's history up."""
 
     def __init__(self, grounds: Grounds) -> None:
-        self._engine = grounds.engine
+        self._grounds = grounds
         self._open = False
-        self._engine.tools.announce(SOURCE)  # a persona that names it goes without, where it is off
+        self._grounds.tools.announce(SOURCE)  # a persona that names it goes without, where it is off
 
     async def go_by(self, settings: Settings) -> None:
         """Register them, or take them away.
@@ -23,18 +23,18 @@ class ServerHistory:
         wanted = settings.discord.read_history
         if wanted and not self._open:
             try:
-                setup(self._engine.addon)
+                setup(self._grounds.addon)
             except ConfigError:  # an addon has a tool of that name
-                self._engine.tools.remove(SOURCE)
+                self._grounds.tools.remove(SOURCE)
                 raise
         elif self._open and not wanted:
-            self._engine.tools.remove(SOURCE)
+            self._grounds.tools.remove(SOURCE)
         self._open = wanted
 
     async def close(self) -> None:
         """Take them away."""
         if self._open:
-            self._engine.tools.remove(SOURCE)
+            self._grounds.tools.remove(SOURCE)
         self._open = False
 
 

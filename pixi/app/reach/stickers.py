@@ -20,7 +20,7 @@ class Stickers:
     async def go_by(self, settings: Settings) -> None:
         """Register the command."""
         if not self._registered and settings.discord.stickers:
-            stickers.setup(self._grounds.engine.addon)
+            stickers.setup(self._grounds.addon)
             self._registered = True
 
     async def close(self) -> None:

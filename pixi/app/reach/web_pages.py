@@ -36,9 +36,9 @@ class WebPages:
         """
         self._web.contact = settings.web_pages.contact
         wanted = settings.web_pages
-        engine = self._grounds.engine
+        grounds = self._grounds
         if not wanted.read:
-            engine.tools.remove(SOURCE)
+            grounds.tools.remove(SOURCE)
             self._portion = None
             return
         check_installed()
@@ -46,8 +46,8 @@ class WebPages:
         limits = settings.limits
         portion = Portion(wanted.characters, limits.tool_result_bytes, limits.tool_seconds, wanted.personas)
         if portion != self._portion:
-            engine.tools.remove(SOURCE)
-            web_pages(self._pages, self._grounds.library.reader, engine.tools.mask, portion)(engine.addon)
+            grounds.tools.remove(SOURCE)
+            web_pages(self._pages, self._grounds.library.reader, grounds.tools.mask, portion)(grounds.addon)
             self._portion = portion
 
     async def close(self) -> None:

@@ -40,25 +40,25 @@ class WebSearch:
         """
         self._web.contact = settings.web_pages.contact
         wanted = settings.web_search
-        engine = self._grounds.engine
-        engine.conduct.search_price = wanted.price if wanted.engine == "native" else None
+        grounds = self._grounds
+        grounds.conduct.search_price = wanted.price if wanted.engine == "native" else None
         if wanted.engine == "native":
             self._look_at(settings.model)
         elif wanted.engine == "duckduckgo":
             require_ddgs()
         if (wanted, settings.web_pages.read) == self._known:
             return
-        engine.tools.remove(SOURCE)
-        engine.tools.announce(SOURCE)
+        grounds.tools.remove(SOURCE)
+        grounds.tools.announce(SOURCE)
         if wanted.engine != "off":
             web_search_tool(
                 self._way(wanted),
-                engine.tools.mask,
+                grounds.tools.mask,
                 results=wanted.results,
                 price=_price(wanted),
                 personas=wanted.personas,
                 reads_pages=settings.web_pages.read,
-            )(engine.addon)
+            )(grounds.addon)
         self._known = (wanted, settings.web_pages.read)
 
     async def close(self) -> None:
@@ -67,7 +67,7 @@ class WebSearch:
 
     def _way(self, wanted: WebSearchSettings) -> Way:
         if wanted.engine == "mcp":
-            return McpSearch(self._grounds.engine.tools, wanted.tool)
+            return McpSearch(self._grounds.tools, wanted.tool)
         if wanted.engine == "searxng":
             return OwnSearch(SearXNG(self._web, wanted.url))
         return OwnSearch(DuckDuckGo())

@@ -38,9 +38,9 @@ class Wikis:
         """
         self._web.contact = settings.web_pages.contact
         _check_names(settings.wiki)
-        engine = self._grounds.engine
+        grounds = self._grounds
         for name in [name for name, known in self._known.items() if settings.wiki.get(name) != known]:
-            engine.tools.remove(source_of(name))
+            grounds.tools.remove(source_of(name))
             del self._known[name]
         for name, wanted in settings.wiki.items():
             if name not in self._known:
@@ -48,12 +48,12 @@ class Wikis:
                     name,
                     self._wiki_of(wanted),
                     self._grounds.library.reader,
-                    engine.tools.mask,
+                    grounds.tools.mask,
                     about=_about(name, wanted),
                     personas=wanted.personas,
                 )
-                engine.tools.remove(source_of(name))  # what an earlier try may have left
-                setup(engine.addon)
+                grounds.tools.remove(source_of(name))  # what an earlier try may have left
+                setup(grounds.addon)
                 self._known[name] = wanted
 
     async def close(self) -> None:

@@ -66,7 +66,8 @@ async def open_server(
     personas = {each.path.stem: each.persona for each in found if isinstance(each, Loaded)}
     for each in found:
         if not isinstance(each, Loaded):
-            report(each.fault)
+            for fault in each.faults:
+                report(fault)
     talks = Talks(settings, user, report, alone=alone)
     async with open_library(settings, reads=False, follow=True) as library:
         try:

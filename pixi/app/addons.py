@@ -1,0 +1,95 @@
+"""Loads the addons of a start, and sees whether personas name what those of its command line bring."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.core.errors import ConfigError, PixiError
+from pixi.core.persona import Persona
+from pixi.settings import Settings
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.tools import Toolbox
+
+if TYPE_CHECKING:
+    from pixi.addons.loading import Brought
+    from pixi.engine.engine import Engine
+
+Tell = Callable[[str], None]
+
+
+def load_all(
+    settings: Settings, more: Sequence[Path], commands: CommandRegistry, tools: Toolbox, report: Tell
+) -> "list[Brought]":
+    """Load the addons of the settings, but for those that fail, then `more`.
+
+    Gives what each of `more` brought.
+
+    Raises:
+        ConfigError: some of `more`, which somebody named for this start, cannot be used.
+    """
+    from pixi.addons.loading import from_file, installed, load_addon, load_addons
+
+    sources = [*installed(), *map(from_file, settings.addons)]
+    for problem in load_addons(sources, commands, tools):
+        report(problem)
+    brought: list[Brought] = []
+    faults: list[str] = []
+    for path in more:
+        try:
+            brought.append(load_addon(from_file(path), commands, tools))
+        except PixiError as error:
+            mend = "" if str(error).endswith(".") else "; mend it, or start without it."
+            faults.append(f"addon {path}: {error}{mend}")
+    if faults:
+        raise ConfigError(*faults)
+    return brought
+
+
+def with_brought(brought: "Brought", persona: Persona, engine: "Engine", remark: Tell) -> Persona:
+    """The persona, with what an addon brought: who names one at the start wants it in the talk.
+
+    What its file does not name is remarked on, with what would make it permanent.
+    """
+    from pixi.engine.repertoire import not_named
+
+    its_tools = [tool for tool in engine.tools if tool.name in brought.tools]
+    commands, tools = not_named(persona, brought.commands, its_tools)
+    if tools and engine.model.traits.small:
+        remark(f"{brought.addon} brings {', '.join(tools)}: this model is too small to call tools.")
+        tools = ()
+    if commands or tools:
+        them = "it" if len(commands) + len(tools) == 1 else "them"
+        remark(
+            f"{brought.addon} brings {', '.join((*commands, *tools))}; {persona.name}'s file does not name "
+            f"{them}, so that this talk alone has {them} (to keep {them}, add {_keys(commands, tools)} "
+            "there, and the addon to `addons` in pixi.toml)."
+        )
+    if not brought.commands and not brought.tools:
+        remark(f"{brought.addon} brings nothing: its `setup` registers no command and no tool.")
+    return dataclasses.replace(
+        persona,
+        tools=(*persona.tools, *tools),
+        commands=None if persona.commands is None else (*persona.commands, *commands),
+    )
+
+
+def tell_of_unnamed(brought: "Brought", personas: Iterable[Persona], engine: "Engine", report: Tell) -> None:
+    """Tell of what an addon brought and no persona's file names: among many people the file decides."""
+    from pixi.engine.repertoire import not_named
+
+    its_tools = [tool for tool in engine.tools if tool.name in brought.tools]
+    unnamed = [not_named(persona, brought.commands, its_tools) for persona in personas]
+    commands = tuple(name for name in brought.commands if all(name in each for each, _ in unnamed))
+    tools = tuple(name for name in brought.tools if all(name in each for _, each in unnamed))
+    if commands or tools:
+        report(
+            f"{brought.addon} brings {', '.join((*commands, *tools))}; no persona's file names it "
+            f"(add {_keys(commands, tools)} to one)."
+        )
+
+
+def _keys(commands: Sequence[str], tools: Sequence[str]) -> str:
+    """What names commands and tools in a persona's file."""
+    named = {"commands": commands, "tools": tools}
+    return " and ".join(f"{key}: [{', '.join(names)}]" for key, names in named.items() if names)
