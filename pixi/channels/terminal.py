@@ -18,6 +18,7 @@ from pixi.core.message import Author, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
+from pixi.store.kept import TurnRecord
 
 _WORDS_ALONE = Abilities()
 _SITS_HERE = "terminal:"
@@ -45,6 +46,10 @@ class Answering(Protocol):
 
     async def bill(self) -> Bill:
         """What was used today and in this month."""
+        ...
+
+    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
+        """The last turns of a conversation, oldest first."""
         ...
 
     async def forget(self, person: str) -> int:

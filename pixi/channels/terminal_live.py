@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from datetime import datetime
 
 from prompt_toolkit.history import History
 
@@ -12,7 +13,7 @@ from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
 from pixi.channels.terminal_card import card_of
-from pixi.channels.terminal_own import ASK_FORGET, exported, forgotten
+from pixi.channels.terminal_own import ASK_FORGET, LAST_TURNS, exported, forgotten, last_said
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
@@ -35,6 +36,8 @@ Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /forget me, /export me   forget all that was ever kept of you, or get it as a file
 /quit    leave
 //text   send a message that begins with a slash"""
+
+UNPRICED = "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_SECONDS = 0.1
@@ -184,7 +187,21 @@ class LiveTerminal:
     async def _serve(self, open_answering: OpenAnswering) -> None:
         async with open_answering(self._progress, self._report, self._remark) as answering:
             self._answering = answering
+            await self._recall(answering)
             await self._hand_over(answering)
+
+    async def _recall(self, answering: Answering) -> None:
+        """Show the end of the talk that goes on, unless this one has begun meanwhile."""
+        try:
+            turns = await answering.turns(self._seat.conversation, LAST_TURNS)
+        except StoreError as error:
+            self._report(str(error))
+            return
+        now = datetime.now().astimezone()
+        said = last_said(turns, self._seat.author.name, self._transcript.persona, now)
+        if said and self._inbox.empty():
+            self._transcript.tell(f"{said}\n")
+            self._screen.changed()
 
     async def _hand_over(self, answering: Answering) -> None:
         """Give each message on at once, and notice when all of them are answered."""
@@ -314,6 +331,7 @@ class LiveTerminal:
             summed_up("Today", bill.today),
             of_the_month(bill.month, bill.month_dollars),
             of_searches(bill.searches),
+            UNPRICED if bill.today.unpriced or bill.month.unpriced else "",
         )
         return "\n".join(filter(None, told))
 

@@ -3,16 +3,28 @@
 import asyncio
 import json
 import os
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
+from pixi.channels.shortening import shortened
+from pixi.channels.terminal_text import one_line
+from pixi.core.lines import UserLine
+from pixi.store.kept import TurnRecord
+
 ASK_FORGET = (
     "Everything that you ever said here would go, and what is remembered of you. "
     "Write /forget me yes to do it."
 )
+
+
+LAST_TURNS = 2
+"""How many turns of an earlier talk are shown when it goes on."""
+
+_LONGEST = 200  # characters of a message that are shown of it
 
 
 class Keeping(Protocol):
@@ -46,6 +58,53 @@ def history_in(folder: Path) -> History:
     except OSError:
         return InMemoryHistory()
     return Typed(file)
+
+
+def last_said(turns: Sequence[TurnRecord], who: str, persona: str, now: datetime) -> str:
+    """What was said last in the talk that goes on, and when, in some lines; "" where nothing is known of it.
+
+    Args:
+        turns: the last ones, oldest first.
+        who: the name of who sits here.
+        persona: the name of who answered.
+        now: in the time zone that is told.
+    """
+    said = [line for turn in turns for line in _said(turn, who, persona)]
+    if not said:
+        return ""
+    when = told_time(datetime.fromtimestamp(turns[-1].began, now.tzinfo), now)
+    return "\n".join((f"Your talk goes on; this was {when} (/reset begins anew):", *said))
+
+
+def _said(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
+    for line in turn.lines:
+        if isinstance(line, UserLine) and (words := _words(line.text)):
+            yield f"{one_line(who)} › {words}"
+    for effect in turn.effects:
+        if effect.kind == "send" and effect.outcome == "done" and turn.lines:
+            yield f"{one_line(persona)} › {_short(effect.payload)}"
+
+
+def _words(line: str) -> str:
+    """What the person wrote last, of a line as a model is shown it: its own words stand behind `> `."""
+    rows = line.split("\n")
+    last: list[str] = []
+    for row in reversed(rows):
+        if not row.startswith("> "):
+            break
+        last.insert(0, row[2:])
+    return _short("\n".join(last or rows))
+
+
+def _short(text: str) -> str:
+    return shortened(one_line(text), _LONGEST, gap=" … ")[0]
+
+
+def told_time(then: datetime, now: datetime) -> str:
+    """A time as people tell it: `yesterday, 21:40`."""
+    days = (now.date() - then.date()).days
+    day = {0: "today", 1: "yesterday"}.get(days, f"on {then:%A}" if 0 < days < 7 else f"on {then:%Y-%m-%d}")
+    return f"{day}, {then:%H:%M}"
 
 
 async def forgotten(keeping: Keeping, person: str, history: History) -> str:

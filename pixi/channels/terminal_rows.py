@@ -46,6 +46,19 @@ def tail(lines: Sequence[Line], columns: int, room: int) -> list[Line]:
     return kept[::-1]
 
 
+def reflowed(rows: Iterable[str], columns: int) -> int:
+    """How many rows a terminal makes of rows that were drawn, once it is only so many columns wide."""
+    count = 0
+    for row in rows:
+        count, taken = count + 1, 0
+        for character in row.rstrip():
+            wide = get_cwidth(character)
+            if taken + wide > columns:
+                count, taken = count + 1, 0
+            taken += wide
+    return count
+
+
 def _rows(line: Line, columns: int) -> int:
     cells = sum(get_cwidth(text) for _, text in line)
     return max(1, -(-cells // max(1, columns)))

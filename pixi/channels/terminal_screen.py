@@ -1,10 +1,12 @@
 """The screen of a live talk: what may still change, a line to type in, a status line; keys and drawing."""
 
+import os
 from collections.abc import Callable
 from typing import Protocol
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
@@ -25,7 +27,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.shortcuts import print_formatted_text
 from prompt_toolkit.styles import Style
 
-from pixi.channels.terminal_rows import Line, tail
+from pixi.channels.terminal_rows import Line, reflowed, tail
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 
@@ -77,6 +79,47 @@ class Sitter(Protocol):
     def typed(self) -> None:
         """The person changed the line."""
         ...
+
+
+class _Resizable(Application[None]):
+    """An application that finds what it drew again after its terminal became narrower.
+
+    Most terminals break the rows that have become too long, so that more rows stand above the cursor than
+    were drawn. prompt_toolkit goes up by the rows that it drew: the first of them would stay for ever, once
+    more with every change of the width.
+    """
+
+    _columns = 0  # of the terminal, when it was drawn last
+    _cursor = Point(x=0, y=0)  # where that left the cursor, counted from the first row
+
+    def _on_resize(self) -> None:
+        self.find_again()
+        super()._on_resize()
+
+    def drew(self) -> None:
+        """Keep in mind where everything was drawn; to be called after each time."""
+        if self.renderer._last_size is not None:  # not as large as it is now: it may have changed meanwhile
+            self._columns, self._cursor = self.renderer._last_size.columns, self.renderer._cursor_pos
+
+    def find_again(self) -> None:
+        """Count the rows that were drawn as they stand now; to be called before any of them is erased."""
+        columns, drawn = self.output.get_size().columns, self.renderer.last_rendered_screen
+        if drawn is None or columns >= self._columns or not _breaks_rows():
+            return
+        rows = [
+            "".join(drawn.data_buffer[y][x].char for x in range(self._columns) if x in drawn.data_buffer[y])
+            for y in range(self._cursor.y)
+        ]
+        above = reflowed(rows, columns) + self._cursor.x // columns
+        self.renderer._cursor_pos = Point(x=self._cursor.x % columns, y=above)
+
+
+def _breaks_rows() -> bool:
+    """Return True if the terminal breaks rows that have become too long, as all but a few old ones do."""
+    if "TMUX" in os.environ:
+        return True
+    old = os.environ.get("TERM", "").startswith(("linux", "rxvt", "screen", "st-", "vt"))
+    return not old and "XTERM_VERSION" not in os.environ
 
 
 class Screen:
@@ -131,6 +174,7 @@ class Screen:
     def print(self, lines: list[Line]) -> None:
         """Print lines above all else; they are the terminal's own from then on."""
         if lines:
+            self._app.find_again()
             print_formatted_text(_joined(lines), style=STYLE)
 
     def print_rest(self) -> None:
@@ -165,7 +209,7 @@ class Screen:
         """Whether the terminal has colours enough for a picture."""
         return self._app.color_depth not in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT)
 
-    def _application(self) -> Application[None]:
+    def _application(self) -> _Resizable:
         live = FormattedTextControl(self._live)
         asking = Condition(lambda: bool(self._asking))
         status = FormattedTextControl(lambda: FormattedText([("class:aside", self._sitter.status())]))
@@ -187,16 +231,18 @@ class Screen:
             ],
             align=VerticalAlign.TOP,
         )
-        app: Application[None] = Application(
+        output = get_app_session().output
+        if isinstance(output, Vt100_Output):
+            # Asking the terminal where its cursor is gains nothing here, and some terminals never answer.
+            output.enable_cpr = False
+        return _Resizable(
             layout=Layout(body, focused_element=self._line_control),
             key_bindings=self._keys(),
             style=STYLE,
             erase_when_done=True,
+            before_render=_Resizable.find_again,
+            after_render=_Resizable.drew,
         )
-        if isinstance(app.output, Vt100_Output):
-            # Asking the terminal where its cursor is gains nothing here, and some terminals never answer.
-            app.output.enable_cpr = False
-        return app
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()

@@ -102,6 +102,7 @@ class Transcript:
         self.persona = one_line(persona)
         self.notes = notes
         self._entries: list[Entry] = []
+        self._seen = False  # something of the turn was shown
 
     @property
     def empty(self) -> bool:
@@ -130,6 +131,9 @@ class Transcript:
 
     def happened(self, event: TurnEvent) -> None:
         """Take in what happened."""
+        self._seen |= isinstance(event, Sent | Reacted | Shown | Pictured | Performed | Failed) or (
+            self.notes and isinstance(event, Noted)
+        )
         match event:
             case Opened(name):
                 self._entries.append(Draft(name))
@@ -160,6 +164,9 @@ class Transcript:
                 self.tell(one_line(text), "error")
             case TurnEnded(finish):
                 self._give_up_drafts(cut=finish in ("cancelled", "error", "limit"))
+                if finish == "stop" and not self._seen:
+                    self.tell("· stays silent")
+                self._seen = False
             case _:
                 assert_never(event)
 

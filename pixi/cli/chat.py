@@ -149,7 +149,8 @@ def _model(settings: "Settings") -> str:
         return "the bundled model"
     if name.endswith(".gguf"):
         return Path(name).name
-    host = urlsplit(settings.model.base_url).hostname or settings.model.base_url
+    parts = urlsplit(settings.model.base_url)
+    host = parts.netloc.rpartition("@")[2] or settings.model.base_url  # with its port, without a password
     return f"{name} at {host}" if name else host
 
 

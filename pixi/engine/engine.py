@@ -26,6 +26,7 @@ from pixi.engine.resuming import resume_all
 from pixi.engine.stage import Conduct, Role, Shared, local_now
 from pixi.engine.summarizing import Helper, Summarizer
 from pixi.models.model import Model
+from pixi.store.kept import TurnRecord
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
@@ -161,6 +162,15 @@ class Engine:
         await self._ready()
         assert self._books is not None
         return await self._books.bill()
+
+    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+        """The last turns of a conversation, oldest first.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        await self._ready()
+        return await self._opened_store.turns(conversation, limit)
 
     async def shares(self, payer: Payer) -> tuple[Share, ...]:
         """What was used today of all that is limited for somebody where they are.

@@ -24,6 +24,7 @@ from pixi.core.card import Card, Field
 from pixi.core.message import Image, Message
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
+from pixi.store.kept import TurnRecord
 from tests.channels.test_terminal_live import until
 
 SEAT = seat("pixi", "mo")
@@ -49,6 +50,9 @@ class Silent:
 
     async def bill(self) -> Bill:
         raise AssertionError
+
+    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+        return ()
 
     async def reset(self, conversation: str) -> None:
         """Nothing was said."""

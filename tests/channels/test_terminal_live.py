@@ -2,8 +2,12 @@
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, Callable, Iterator
+import signal
+import sys
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,11 +19,16 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
-from pixi.channels.terminal_own import history_in
+from pixi.channels.terminal_own import history_in, last_said, told_time
+from pixi.core.deltas import Usage
 from pixi.core.errors import ConfigError
+from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
+from pixi.store.kept import Effect, TurnRecord
+from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
+from tests.waiting import until
 
 PIXI = Persona("Pixi", "You are Pixi.")
 RED, DIM = "\x1b[0;31m", "\x1b[0;90m"
@@ -31,12 +40,30 @@ def typing() -> Iterator[PipeInput]:
         yield keys
 
 
+@dataclass
+class Drawn:
+    """A terminal in memory: what was drawn on it, and what is typed at it."""
+
+    typing: PipeInput
+    screen: io.StringIO = field(default_factory=io.StringIO)
+    columns: int = 60
+
+    @property
+    def text(self) -> str:
+        return self.screen.getvalue()
+
+
 @pytest.fixture
-def screen(typing: PipeInput) -> Iterator[io.StringIO]:
-    drawn = io.StringIO()
-    output = Vt100_Output(drawn, lambda: Size(rows=20, columns=60), term="xterm")
+def drawn(typing: PipeInput) -> Iterator[Drawn]:
+    there = Drawn(typing)
+    output = Vt100_Output(there.screen, lambda: Size(rows=20, columns=there.columns), term="xterm")
     with create_app_session(input=typing, output=output):
-        yield drawn
+        yield there
+
+
+@pytest.fixture
+def screen(drawn: Drawn) -> io.StringIO:
+    return drawn.screen
 
 
 def terminal(*, notes: bool = False) -> LiveTerminal:
@@ -47,12 +74,6 @@ def terminal(*, notes: bool = False) -> LiveTerminal:
 async def engine_on(*replies: str) -> AsyncGenerator[Engine, None]:
     async with Engine(model=ScriptedModel(*replies), persona=PIXI) as engine:
         yield engine
-
-
-async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not happened():  # noqa: ASYNC110 - a screen tells nobody that it was drawn on
-            await asyncio.sleep(0.01)
 
 
 async def test_a_talk(typing: PipeInput, screen: io.StringIO) -> None:
@@ -120,6 +141,84 @@ async def test_leaving_amid_a_reply_closes_the_engine(typing: PipeInput, screen:
     await talk
     with pytest.raises(Exception, match="closed"):
         await opened[0].reset("terminal:pixi:mo")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal tells of it on POSIX alone")
+@pytest.mark.parametrize(("terminal_type", "rows"), [("xterm-256color", 4), ("rxvt", 3)])
+async def test_what_was_drawn_is_found_again_when_the_terminal_became_narrower(
+    drawn: Drawn, monkeypatch: pytest.MonkeyPatch, terminal_type: str, rows: int
+) -> None:
+    monkeypatch.delenv("TMUX", raising=False)
+    monkeypatch.delenv("XTERM_VERSION", raising=False)
+    monkeypatch.setenv("TERM", terminal_type)  # the second breaks no rows
+    words = "all the gulls of the island came to see the pancakes and stayed"  # in two rows of 60 columns
+    model = ScriptedModel([f"[SEND: {words}", asyncio.Event()], piece=0)
+
+    def hanging(progress: Tell, report: Tell, remark: Tell) -> Engine:
+        return Engine(model=model, persona=PIXI)
+
+    talk = asyncio.create_task(terminal().run(hanging))
+    drawn.typing.send_text("hi\r")
+    await until(lambda: "stayed" in drawn.text and "is writing" in drawn.text)
+    before = len(drawn.text)
+    drawn.columns = 40
+    signal.raise_signal(signal.SIGWINCH)
+    await until(lambda: "stayed" in drawn.text[before:])
+    # Above the line to type in: `mo › hi`, and the message, whose first row takes two where it is broken.
+    assert f"\x1b[{rows}A\x1b[J" in drawn.text[before:]
+    talk.cancel()
+    await asyncio.wait([talk])
+
+
+async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
+    typing: PipeInput, screen: io.StringIO, tmp_path: Path
+) -> None:
+    @asynccontextmanager
+    async def kept(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+        store = await SqliteStore.open(str(tmp_path / "pixi.db"))
+        async with Engine(model=ScriptedModel("[SEND: i see them]"), persona=PIXI, store=store) as engine:
+            yield engine
+        await store.close()
+
+    for returned in (False, True):
+        talk = asyncio.create_task(terminal().run(kept))
+        if returned:
+            await until(lambda: "Your talk goes on" in screen.getvalue())
+        else:
+            typing.send_text("look, gulls\r")
+            await until(lambda: "i see them" in screen.getvalue())
+            assert "goes on" not in screen.getvalue()
+        typing.send_text("\x04")
+        await talk
+    shown = screen.getvalue().partition("Your talk goes on; this was today, ")[2]
+    assert "mo › look, gulls" in shown
+    assert "Pixi › i see them" in shown
+    assert f"{DIM}  Your talk goes on" in screen.getvalue() or f"{DIM}Your talk goes on" in screen.getvalue()
+
+
+def test_what_was_said_last_is_told_in_short_lines() -> None:
+    def turn(line: str, *sent: str) -> TurnRecord:
+        effects = tuple(Effect(1, at, "send", text, "done") for at, text in enumerate(sent))
+        lines = (UserLine(line), AssistantLine("[SEND: …]")) if line else ()
+        return TurnRecord(1, "c", "Pixi", "m", then.timestamp(), "stop", 1, Usage(), None, (), lines, effects)
+
+    then = datetime.fromisoformat("2026-05-03T21:40:00+02:00")
+    now = then + timedelta(hours=10)
+    stamped = "It is Sunday.\nearlier, you:\n> older\n> hello\n> there\x1b[2J"
+    assert last_said([turn(stamped, "oh", "x" * 500), turn("small", "hm")], "mo", "Pixi", now).split(
+        "\n"
+    ) == [
+        "Your talk goes on; this was yesterday, 21:40 (/reset begins anew):",
+        "mo › older hello there[2J",
+        "Pixi › oh",
+        f"Pixi › {'x' * 100} … {'x' * 100}",
+        "mo › small",
+        "Pixi › hm",
+    ]
+    assert last_said([turn("", "what was forgotten")], "mo", "Pixi", now) == ""
+    assert last_said([], "mo", "Pixi", now) == ""
+    told = [told_time(then, then + timedelta(days=days)) for days in (0, 1, 6, 7)]
+    assert told == ["today, 21:40", "yesterday, 21:40", "on Sunday, 21:40", "on 2026-05-03, 21:40"]
 
 
 def test_history_is_kept_for_oneself_alone(tmp_path: Path) -> None:

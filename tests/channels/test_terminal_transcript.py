@@ -34,6 +34,19 @@ def told(*events: TurnEvent, notes: bool = True) -> list[str]:
     return plain(transcript.lines(80))
 
 
+def test_a_turn_that_shows_nothing_is_told() -> None:
+    silent = [Opened("note"), Noted("they sleep"), TurnEnded("stop", 1)]
+    assert told(*silent, notes=False) == ["  · stays silent"]
+    assert told(*silent, notes=True) == ["  · they sleep"]
+    assert told(Noted("x"), Sent("hi"), TurnEnded("stop", 1), *silent, notes=False) == [
+        "Pixi › hi",
+        "  · stays silent",
+    ]
+    for seen in (Reacted("🥞"), Failed("no"), Performed("wave", "")):
+        assert "stays silent" not in "".join(told(seen, TurnEnded("stop", 1), notes=False))
+    assert told(Noted("x"), TurnEnded("cancelled", 1), notes=False) == []
+
+
 def test_a_message_grows_and_is_then_delivered_in_its_place() -> None:
     transcript = Transcript("Pixi", notes=False)
     seen = []
@@ -87,7 +100,7 @@ def test_a_command_that_came_to_nothing_leaves_no_trace() -> None:
 def test_what_was_cut_off_is_marked() -> None:
     cut = (Opened("send"), Grew("send", "i was about "))
     assert told(*cut, TurnEnded("cancelled", 1)) == ["Pixi › i was about … (stopped)"]
-    assert told(*cut, TurnEnded("stop", 1)) == []
+    assert told(*cut, TurnEnded("stop", 1)) == ["  · stays silent"]
 
 
 def test_tools_other_commands_and_errors_each_have_a_line() -> None:

@@ -55,8 +55,8 @@ def test_somebody_sits_here_where_both_ends_are_terminals(
         ({}, "the bundled model"),
         ({"model.name": "/home/mo/secret/tiny.gguf"}, "tiny.gguf"),
         ({"model.name": "gpt-5-mini"}, "gpt-5-mini at api.openai.com"),
-        ({"model.name": "x", "model.base_url": "http://mo:pass@here:1/v1"}, "x at here"),
-        ({"model.base_url": "http://here:1/v1"}, "here"),
+        ({"model.name": "x", "model.base_url": "http://mo:pass@here:1/v1"}, "x at here:1"),
+        ({"model.base_url": "http://[::1]:8080/v1"}, "[::1]:8080"),
     ],
 )
 def test_the_greeting_names_the_model_and_nothing_private(

@@ -112,6 +112,9 @@ async def test_what_was_used_is_shown(tmp_path: Path) -> None:
         terminal.type("/usage" + ENTER)
         await terminal.shows("Today: ")
         await terminal.shows("with no limit (month_dollars).")
+        await terminal.shows(
+            "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
+        )
 
 
 async def test_unknown_commands_help_and_a_message_with_a_slash(tmp_path: Path) -> None:
