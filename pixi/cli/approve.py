@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
+    from pixi.cli.printer import Tell
     from pixi.mcp.lock import Approved, Lock
     from pixi.mcp.offers import ForeignTool
     from pixi.mcp.where import Where
@@ -53,10 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool) -> int:
     from pixi.app.mcp_settings import lock_of, places, require_sdk
+    from pixi.cli.printer import Printer
     from pixi.core.errors import ConfigError, PixiError
     from pixi.settings.check import nearest
 
-    wheres = places(settings)
+    wheres, printer = places(settings), Printer(settings)
     for name in names:
         if name not in wheres:
             raise ConfigError(f"there is no [mcp.{name}] in the settings{nearest(name, wheres)}")
@@ -67,57 +69,57 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
     fine = True
     for name in names or wheres:
         try:
-            fine = await _approve(name, wheres[name], lock_of(settings), sure=sure) and fine
+            fine = await _approve(name, wheres[name], lock_of(settings), printer.say, sure=sure) and fine
         except ConfigError:
             raise
         except PixiError as error:
-            print(f"{name}: cannot be asked for its tools: {error}.", file=sys.stderr)
+            printer.complain(f"cannot be asked for its tools: {error}.", about=name)
             fine = False
     return FINE if fine else FAILED
 
 
-async def _approve(name: str, where: "Where", lock: "Lock", *, sure: bool) -> bool:
+async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
     from pixi.mcp.connection import connected
     from pixi.mcp.lock import sifted
 
     approved = await lock.approved(name)
     if approved is None:
-        print(f"{name}: was never started, so that nothing waits.")
+        say(f"{name}: was never started, so that nothing waits.")
         return True
     if approved.mark != where.mark:
-        _show_command(name, approved, where)
+        _show_command(name, approved, where, say)
         if not (sure or _asked("Run it from now on?")):
-            print(f"{name}: left as it was.")
+            say(f"{name}: left as it was.")
             return False
         await lock.approve(name, where)
     async with connected(name, where, SECONDS) as connection:
         changed = sifted(approved, (await connection.list()).tools).changed
     for tool in changed:
-        _show_tool(name, tool, approved)
+        _show_tool(name, tool, approved, say)
     if changed and not (sure or _asked("Use it so from now on?")):
-        print(f"{name}: left as it was.")
+        say(f"{name}: left as it was.")
         return False
     await lock.approve(name, where, changed)
     waited = changed or approved.mark != where.mark
-    print(f"{name}: approved." if waited else f"{name}: nothing waits.")
+    say(f"{name}: approved." if waited else f"{name}: nothing waits.")
     return True
 
 
-def _show_command(name: str, approved: "Approved", where: "Where") -> None:
+def _show_command(name: str, approved: "Approved", where: "Where", say: "Tell") -> None:
     from pixi.mcp.where import visible
 
-    print(f"{name}: it is another one than was approved.")
-    print(f"  approved  {visible(approved.shown)}")
-    print(f"  now       {where.shown}")
+    say(f"{name}: it is another one than was approved.")
+    say(f"  approved  {visible(approved.shown)}")
+    say(f"  now       {where.shown}")
 
 
-def _show_tool(name: str, tool: "ForeignTool", approved: "Approved") -> None:
+def _show_tool(name: str, tool: "ForeignTool", approved: "Approved", say: "Tell") -> None:
     from pixi.mcp.lock import in_full, kept
     from pixi.mcp.where import visible
 
     before, now = approved.tools[tool.name], kept(tool)
-    print(f"{name}: its tool {visible(tool.name)} is described otherwise.")
+    say(f"{name}: its tool {visible(tool.name)} is described otherwise.")
     lines = [*_differing(before.description, now.description)]
     lines += _differing(_spread(before.schema), _spread(now.schema))
     if beyond := sum(map(len, in_full(tool))) - len(now.description) - len(now.schema):
@@ -125,9 +127,9 @@ def _show_tool(name: str, tool: "ForeignTool", approved: "Approved") -> None:
     if not lines:
         lines = ["  (it differs far down, in what was not kept)"]
     for line in lines[:_MOST_LINES]:
-        print(visible(line))
+        say(visible(line))
     if len(lines) > _MOST_LINES:
-        print(f"  … and {len(lines) - _MOST_LINES} lines more")
+        say(f"  … and {len(lines) - _MOST_LINES} lines more")
 
 
 def _differing(before: str, now: str) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """The store that an operator asks about a person, and the person whom they name, by id or by name."""
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from pixi.cli.printer import Printer
 from pixi.core.errors import PixiError
 
 if TYPE_CHECKING:
@@ -22,18 +22,13 @@ async def opened(url: str) -> "AsyncIterator[Store]":
     """
     from pixi.store.opening import open_existing
 
-    store = await open_existing(url, complain)
+    store = await open_existing(url, Printer(url).complain)
     if store is None:
         raise PixiError("Nothing is kept of anybody: there is no store yet.")
     try:
         yield store
     finally:
         await store.close()
-
-
-def complain(line: str) -> None:
-    """Say on standard error what people should know."""
-    print(f"pixi-persona: {line}", file=sys.stderr)
 
 
 async def find_person(store: "Store", name: str) -> "Known":

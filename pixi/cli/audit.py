@@ -1,7 +1,6 @@
 """`pixi-persona audit`: what tools changed in the world, for whom, and what came of it."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -43,9 +42,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(url: str, limit: int, *, as_json: bool) -> int:
+    from pixi.cli.printer import Printer
     from pixi.store.opening import open_existing
 
-    store = await open_existing(url, lambda line: print(f"pixi-persona: {line}", file=sys.stderr))
+    store = await open_existing(url, Printer(url).complain)
     records: Sequence[AuditRecord] = ()
     if store is not None:
         try:

@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends or the person leaves."""
     from pixi.app import find_persona, open_engine
     from pixi.channels.terminal import seat
+    from pixi.cli.printer import Printer
     from pixi.cli.running import run_async
     from pixi.settings import load
 
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     persona = find_persona(settings)
     place = seat(persona.name, arguments.user or login())
     live = _somebody_sits_here(arguments)
+    printer = Printer(settings)
 
     def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
         return open_engine(
@@ -78,36 +80,33 @@ def run(arguments: argparse.Namespace) -> int:
             addons=[Path(file) for file in arguments.addon],
             warm_for=place.message(""),
             warm_beside=live,  # while the person reads the greeting
-            progress=progress,
-            report=report,
-            remark=remark,
+            progress=printer.redacted(progress),
+            report=printer.redacted(report),
+            remark=printer.redacted(remark),
         )
 
     if live:
-        return run_async(_live(arguments, settings, persona, place, opened))
-    return run_async(_lines(arguments, place, opened))
-
-
-def _complain(problem: str) -> None:
-    print(f"pixi-persona: {problem}", file=sys.stderr)
+        model = printer.redact(_model(settings))
+        return run_async(_live(arguments, model, persona, place, opened))
+    return run_async(_lines(arguments, place, opened, printer.complain))
 
 
 async def _live(
-    arguments: argparse.Namespace, settings: "Settings", persona: "Persona", place: "Seat", opened: Opened
+    arguments: argparse.Namespace, model: str, persona: "Persona", place: "Seat", opened: Opened
 ) -> int:
     from pixi.channels.terminal_live import LiveTerminal
     from pixi.channels.terminal_own import history_in
     from pixi.cli.state import state_folder
 
     about = f" · {persona.about}" if persona.about else ""
-    greeting = f"{persona.name}{about} · on {_model(settings)} · /help"
+    greeting = f"{persona.name}{about} · on {model} · /help"
     history = history_in(state_folder())
     terminal = LiveTerminal(place, persona.name, greeting, history, notes=arguments.notes)
     await terminal.run(opened)
     return FINE
 
 
-async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened) -> int:
+async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, complain: Tell) -> int:
     from pixi.channels.terminal import LinesChannel, talk
     from pixi.channels.terminal_input import read_lines
     from pixi.cli.spinner import spinner
@@ -117,7 +116,7 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened) -
     channel = LinesChannel(sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes)
     with spinner() as progress:
         async with (
-            opened(progress, _complain, _complain) as answering,
+            opened(progress, complain, complain) as answering,
             aclosing(read_lines(sys.stdin.fileno())) as lines,
         ):
             await talk(_prompted(lines) if sys.stdin.isatty() else lines, place, answering, channel)

@@ -46,19 +46,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _report(config: Path | None) -> int:
+    from pixi.cli.printer import Printer
     from pixi.settings import load
 
     try:
         settings = load(config)
     except ConfigError as error:
         for fault in error.faults:
-            print(Finding(False, "settings", fault))
+            Printer().say(str(Finding(False, "settings", fault)))
         return 1
-    fine = True
+    fine, printer = True, Printer(settings)
     for check in CHECKS:
         async for finding in check(settings):
             fine = fine and finding.ok
-            print(finding, flush=True)
+            printer.say(str(finding))
     return 0 if fine else 1
 
 

@@ -1,6 +1,5 @@
 """What `doctor` says of limits and prices: what may be used, and how much of the month's dollars is gone."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -42,9 +41,10 @@ async def _month(settings: "Settings") -> tuple[bool, str]:
 
 
 async def _used(settings: "Settings", today: int) -> Spent:
+    from pixi.cli.printer import Printer
     from pixi.store.opening import open_existing
 
-    store = await open_existing(settings.store.url, lambda line: print(line, file=sys.stderr))
+    store = await open_existing(settings.store.url, Printer(settings).complain)
     if store is None:
         return Spent()
     try:

@@ -1,12 +1,12 @@
 """Enters in the books what a command used that has no engine to do it, as long as the month has money."""
 
-import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pixi.cli.printer import Printer, Tell
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import PixiError
 from pixi.core.spending import Count, Payer, Spent, day_of, first_of_month, next_month, spent_on
@@ -26,8 +26,9 @@ async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGener
     Raises:
         PixiError: the month's dollars are spent, or nobody can tell.
     """
+    tell = Printer(settings).complain
     if asks:
-        await _within_the_month(settings)
+        await _within_the_month(settings, tell)
     used: list[Spent] = []
 
     def count(model: str, usage: Usage, prices: Prices | None) -> None:
@@ -37,16 +38,16 @@ async def on_the_books(settings: "Settings", *, asks: bool = True) -> AsyncGener
     try:
         yield count
     finally:
-        await _enter(settings.store.url, tuple(used))
+        await _enter(settings.store.url, tuple(used), tell)
 
 
-async def _within_the_month(settings: "Settings") -> None:
+async def _within_the_month(settings: "Settings", tell: Tell) -> None:
     stop = settings.limits.month_dollars
     if stop is None:
         return
     from pixi.store.opening import open_existing
 
-    store = await open_existing(settings.store.url, _tell)
+    store = await open_existing(settings.store.url, tell)
     if store is None:
         return
     today = day_of(time.time())
@@ -61,20 +62,16 @@ async def _within_the_month(settings: "Settings") -> None:
         )
 
 
-async def _enter(url: str, used: tuple[Spent, ...]) -> None:
+async def _enter(url: str, used: tuple[Spent, ...], tell: Tell) -> None:
     if not used:
         return
     from pixi.store.opening import open_store
 
     try:
-        store = await open_store(url, _tell)
+        store = await open_store(url, tell)
         try:
             await store.spend(used)
         finally:
             await store.close()
     except PixiError as error:  # the answer is there all the same
-        _tell(f"what was used is not in the books: {error}")
-
-
-def _tell(line: str) -> None:
-    print(f"pixi-persona: {line}", file=sys.stderr)
+        tell(f"what was used is not in the books: {error}")

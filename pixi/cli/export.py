@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 
 from pixi.cli.exits import FINE
@@ -39,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _export(url: str, user: str, output: Path | None) -> int:
     from pixi.cli.asking_for import find_person, opened
+    from pixi.cli.printer import Printer
 
     async with opened(url) as store:
         person = await find_person(store, user)
@@ -48,7 +48,7 @@ async def _export(url: str, user: str, output: Path | None) -> int:
         print(text)
     else:
         write_private(output, text)
-        print(f"Written to {output}, for your eyes alone.", file=sys.stderr)
+        Printer().complain(f"written to {output}, for your eyes alone.")
     return FINE
 
 

@@ -86,7 +86,7 @@ def _asked() -> bool:
 def _forget_beside(settings: "Settings", person: str) -> None:
     """What does not stand in the store: lines typed at this terminal, and files that were set aside."""
     from pixi.channels.terminal import sits_at_terminal
-    from pixi.cli.asking_for import complain
+    from pixi.cli.printer import Printer
     from pixi.cli.state import forget_typed
     from pixi.store.opening import file_of, is_postgres
     from pixi.store.sqlite.damage import set_aside_before
@@ -95,4 +95,6 @@ def _forget_beside(settings: "Settings", person: str) -> None:
         forget_typed()
     path = None if is_postgres(settings.store.url) else file_of(settings.store.url)
     for file in () if path is None else set_aside_before(path):
-        complain(f"{file} was set aside because it is damaged, and may hold words of theirs: delete it.")
+        Printer(settings).complain(
+            f"{file} was set aside because it is damaged, and may hold words of theirs: delete it."
+        )

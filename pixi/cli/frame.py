@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
+from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.masking import Mask
 
@@ -112,7 +113,7 @@ def run(words: Sequence[str], mask: Mask | None = None) -> int:
         _teach(mask, arguments)
         if arguments.debug:
             raise
-        print(f"{PROGRAM}: {mask.hide(_said(error))}", file=sys.stderr)
+        Printer(mask=mask).complain(_said(error))
         return USAGE if isinstance(error, ConfigError) else FAILED
     except BaseException:
         _teach(mask, arguments)
@@ -124,9 +125,9 @@ def _teach(mask: Mask, arguments: argparse.Namespace) -> None:
     from pathlib import Path
 
     from pixi.settings import load as load_settings
-    from pixi.settings.hidden import secrets_in
+    from pixi.settings.hidden import ambient_secrets, secrets_in
 
-    mask.learn(secrets_in(getattr(arguments, "base_url", None)))
+    mask.learn(secrets_in(getattr(arguments, "base_url", None)) | ambient_secrets())
     with suppress(ConfigError):
         mask.learn(secrets_in(load_settings(Path(arguments.config) if arguments.config else None)))
 
@@ -266,7 +267,7 @@ class _Discreet(Formatter):
         self._mask = mask
 
     def format(self, record: LogRecord) -> str:
-        return self._mask.hide(super().format(record))
+        return self._mask.redact(super().format(record))
 
 
 def _traceback(
@@ -275,16 +276,13 @@ def _traceback(
     """What a person sees of an error who wants to see all."""
     from traceback import format_exception
 
-    sys.stderr.write(mask.hide("".join(format_exception(kind, error, trace))))
+    sys.stderr.write(mask.redact("".join(format_exception(kind, error, trace))))
 
 
 def _one_line(
     mask: Mask, kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What a person sees of an error that nobody foresaw."""
-    text = mask.hide(" ".join(str(error).split()))[:300]
+    text = mask.redact(" ".join(str(error).split()))[:300]
     said = f"{kind.__name__}: {text}" if text else kind.__name__
-    print(
-        f"{PROGRAM}: this should not have happened: {said} (--debug shows where)",
-        file=sys.stderr,
-    )
+    Printer(mask=mask).complain(f"this should not have happened: {said} (--debug shows where)")

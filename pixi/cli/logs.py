@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from pixi.cli.harmless import on_one_line
 from pixi.core.masking import Mask
+from pixi.settings.hidden import ambient_secrets
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -45,6 +46,7 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
         debug: more lines, and tracebacks where people read. JSON always has them.
     """
     mask = Mask()
+    mask.learn(ambient_secrets())
     handler = _Lines(stream, _json_line(mask) if as_json else None, mask, debug=debug)
     root = logging.getLogger()
     for other in list(root.handlers):
@@ -109,13 +111,13 @@ class _PeoplesLine:
         if self._debug:
             for line in _trace(record).splitlines():
                 # Set off, so that no text in it passes for a line of the log.
-                self._console.print(f"    | {on_one_line(self._mask.hide(line))}", style="dim")
+                self._console.print(f"    | {on_one_line(self._mask.redact(line))}", style="dim")
 
     def _line(self, record: logging.LogRecord) -> "Text":
         from rich.text import Text
 
         level = record.levelname.lower()
-        told = on_one_line(self._mask.hide(_message(record)))
+        told = on_one_line(self._mask.redact(_message(record)))
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         return Text.assemble(
             (time, "dim"),
@@ -180,4 +182,4 @@ def _harmless(value: object, mask: Mask) -> object:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return "\n".join(on_one_line(line) for line in mask.hide(str(value)).split("\n"))
+    return "\n".join(on_one_line(line) for line in mask.redact(str(value)).split("\n"))

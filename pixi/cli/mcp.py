@@ -59,23 +59,19 @@ async def _serve(settings: "Settings", address: tuple[str, int] | None, user: st
     from pixi.app.serving.server import open_server, serve_http, serve_stdio
     from pixi.cli.chat import login
     from pixi.cli.entering import on_the_books
+    from pixi.cli.printer import Printer
 
+    tell = Printer(settings).complain
     name = user or ("somebody" if address else login())  # over the network nobody knows who asks
     books = partial(on_the_books, settings)
-    async with open_server(settings, books, user=name, alone=address is None, report=_tell) as server:
+    async with open_server(settings, books, user=name, alone=address is None, report=tell) as server:
         if address:
-            await serve_http(server, *address, _tell)
+            await serve_http(server, *address, tell)
         elif sys.stdin is not None:
             if sys.stdin.isatty():
-                _tell(
-                    "an MCP client starts this by itself: `pixi-persona mcp --help` tells how. Ctrl-C ends."
-                )
+                tell("an MCP client starts this by itself: `pixi-persona mcp --help` tells how. Ctrl-C ends.")
             await serve_stdio(server, sys.stdin.fileno())
     return FINE
-
-
-def _tell(line: str) -> None:
-    print(f"pixi-persona: {line}", file=sys.stderr, flush=True)
 
 
 def _address(word: str) -> tuple[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from pixi.channels.terminal_text import json_line
+from pixi.cli.printer import Printer
 from pixi.core.commands import (
     CommandEnded,
     CommandStarted,
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _standard_input() -> str:
     if sys.stdin.isatty():
-        print("Paste a raw reply, then press Ctrl-D on a line of its own.", file=sys.stderr)
+        Printer().complain("paste a raw reply, then press Ctrl-D on a line of its own.")
     raw = sys.stdin.buffer.read()
     try:
         return raw.decode("utf-8")

@@ -1,8 +1,7 @@
 """`pixi-persona query`: has entries of a database read for a question, and shows what they say of it."""
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +51,7 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
     from pixi.addons.knowledge import query_result
     from pixi.app.library import open_library
     from pixi.cli.entering import on_the_books
+    from pixi.cli.printer import Printer
     from pixi.cli.search import embedded
     from pixi.cli.spinner import spinner
 
@@ -76,11 +76,13 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
         print(json_line(result))
     else:
         _print(result, paths)
-    _complain(name, result)
+    printer = Printer(settings)
+    for line in _untold(result):
+        printer.complain(line, about=name)
     if trouble:
         untold = f"the model that reads did not: {trouble}"
     if untold:
-        print(f"{name}: {one_line(untold)}", file=sys.stderr)
+        printer.complain(one_line(untold), about=name)
     return 0
 
 
@@ -123,11 +125,11 @@ def _place(source: Mapping[str, Any], path: str) -> str:
     return " · ".join(part for part in (whole.title, place_of(whole)) if part)
 
 
-def _complain(name: str, result: Mapping[str, Any]) -> None:
-    """Name on standard error the ids that gave nothing."""
+def _untold(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for the ids that gave nothing."""
     for key, why in (("unknown_ids", "there is no entry"), ("not_read", "too many at once, not read:")):
         if ids := result.get(key):
-            print(f"{name}: {why} {', '.join(map(str, ids))}.", file=sys.stderr)
+            yield f"{why} {', '.join(map(str, ids))}."
 
 
 def _ids(word: str) -> tuple[int, ...]:

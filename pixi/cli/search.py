@@ -1,7 +1,6 @@
 """`pixi-persona search`: what a model would get from a search in a database."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +46,7 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
     from pixi.addons.knowledge import RESULTS, search_result
     from pixi.app.library import open_library
     from pixi.cli.entering import on_the_books
+    from pixi.cli.printer import Printer
     from pixi.cli.spinner import spinner
 
     with spinner() as progress:
@@ -64,7 +64,7 @@ async def _search(settings: "Settings", name: str, query: str, limit: int | None
             else:
                 _print(database, query, await database.search(query, limit or RESULTS))
     if untold:
-        print(f"{one_line(database.name)}: {one_line(untold)}", file=sys.stderr)
+        Printer(settings).complain(one_line(untold), about=one_line(database.name))
     return 0
 
 

@@ -1,7 +1,6 @@
 """`pixi-persona usage`: what was used and what it cost, as a table and a chart."""
 
 import argparse
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> int:
+    from pixi.cli.printer import Printer
     from pixi.store.opening import open_existing
 
     today = day_of(time.time())
@@ -62,7 +62,7 @@ async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> 
     by_day: Sequence[Spent] = ()
     rows: Sequence[Spent] = ()
     month = Spent()
-    store = await open_existing(settings.store.url, lambda line: print(line, file=sys.stderr))
+    store = await open_existing(settings.store.url, Printer(settings).complain)
     if store is not None:
         try:
             by_day = await store.usage(first, today, "day")

@@ -1,8 +1,16 @@
 """The errors of the project: one base, few leaves, named by whom they speak to."""
 
+from pixi.core.masking import redact_addresses
+
 
 class PixiError(Exception):
-    """Base of every error that Pixi raises on purpose. Its text is fit for a person to read."""
+    """Base of every error that Pixi raises on purpose. Its text is fit for a person to read.
+
+    Passwords, keys and signatures in addresses are not part of the text, whoever wrote it.
+    """
+
+    def __str__(self) -> str:
+        return redact_addresses(super().__str__())
 
 
 class ConfigError(PixiError):

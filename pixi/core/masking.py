@@ -13,6 +13,32 @@ _TOKENS = (
     re.compile(r"(?i)(\b(?:bearer|bot) )[\w.~+/-]{20,}=*"),
 )
 
+_SECRET_NAME = (
+    r"(?:[\w.%-]{0,40}?(?:token|secret|passw|passphrase|pwd|credential|authorization|signature|api.?key)"
+    r"[\w.%-]{0,40}|[\w.%-]{0,40}pass|(?:[\w.%-]{0,40}[._-])?(?:key|sig|auth|appid))"
+)
+"""Names of fields and parameters whose values are nobody's business. The bounds keep a search linear."""
+
+_NAMED_SECRET = re.compile(_SECRET_NAME, re.IGNORECASE)
+_IN_ADDRESSES = (
+    # User and password: all between `//` and the last `@` before the path.
+    re.compile(r"(://)[^/?#\s\"'<>]*(?=@)"),
+    # Parameters of the query or the fragment.
+    re.compile(rf"([?&;#]{_SECRET_NAME}=)[^&#\s\"'<>]+", re.IGNORECASE),
+)
+
+
+def names_secret(name: str) -> bool:
+    """Return True if a field, header, variable or parameter of that name holds a secret."""
+    return _NAMED_SECRET.fullmatch(name) is not None
+
+
+def redact_addresses(text: str) -> str:
+    """Put `***` in the place of users, passwords and secret parameters of all addresses in a text."""
+    for part in _IN_ADDRESSES:
+        text = part.sub(r"\1***", text)
+    return text
+
 
 class Mask:
     """Puts `***` in the place of secrets: those that it was told of, and what looks like a token.
@@ -40,3 +66,10 @@ class Mask:
         for token in _TOKENS:
             text = token.sub(lambda found: f"{found[1] or ''}***" if found.re.groups else "***", text)
         return text
+
+    def redact(self, text: str) -> str:
+        """Hide secrets in what people read of errors and settings: also what any address in it holds.
+
+        `hide` leaves those alone, because a link that a tool found is to work.
+        """
+        return redact_addresses(self.hide(text))

@@ -7,6 +7,7 @@ import aiohttp
 import yarl
 
 from pixi.core.errors import ConfigError
+from pixi.core.masking import redact_addresses
 from pixi.models.complaint import Complaint, complaint_in
 from pixi.models.faults import Refusal, Server, refusal, retry_after
 
@@ -53,10 +54,10 @@ def checked_address(
     except ValueError:
         usable = False
         url = yarl.URL()
-    if url.user is not None or url.password is not None:
+    if url.user is not None or url.password is not None or (not usable and "@" in base_url):
         raise ConfigError(f"base_url holds a user or a password: put the key into {key_name} instead.")
     if not usable:
-        raise ConfigError(f"base_url is {base_url!r}: write it like {example}")
+        raise ConfigError(f"base_url is {redact_addresses(base_url)!r}: write it like {example}")
     return url
 
 

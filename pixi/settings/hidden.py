@@ -1,25 +1,24 @@
 """What among the settings nobody may read: keys, tokens, and passwords in addresses."""
 
 import dataclasses
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
-from pixi.core.masking import Mask
+from pixi.core.masking import Mask, names_secret
 from pixi.settings.secret import Secret
 
 _SHORTEST = 6
 """Shorter ones are placeholders such as `none`, which would make holes into ordinary words."""
 
 _PASSWORD = re.compile(r"://[^:/@\s]*:(.+)@", re.DOTALL)  # also one that should have been written otherwise
-_PARAMETER = re.compile(r"[?&]([^=&#]+)=([^&#]+)")
-_TELLS = re.compile(r"pass(word|wd)?|secret|token|api.?key|authorization|credential", re.IGNORECASE)
-"""Names of fields and parameters whose values are nobody's business."""
-
+_PARAMETER = re.compile(r"[?&]([^=&#?]+)=([^&#]+)")
 _SCHEME = re.compile(r"(?:basic|bearer|token) +(?=\S)", re.IGNORECASE)
 """What stands before the secret itself in a header that lets somebody in."""
 
+_FOLDERS = frozenset({"PWD", "OLDPWD"})  # the working directory, and the one before
 _NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
 
 
@@ -37,6 +36,11 @@ class Discreet:
         return mask.hide(f"{type(self).__name__}({told})")
 
 
+def ambient_secrets() -> frozenset[str]:
+    """Return the values of environment variables whose names tell of a secret: addons have their own keys."""
+    return secrets_in({name: value for name, value in os.environ.items() if name not in _FOLDERS})
+
+
 def secrets_in(settings: object) -> frozenset[str]:
     """The texts of all secrets in settings, or in a part of them."""
     return frozenset(text for text in _walk(settings) if len(text) >= _SHORTEST)
@@ -51,7 +55,7 @@ def _walk(value: object) -> Iterator[str]:
         yield from _passwords(value)
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            if isinstance(inner, str) and _TELLS.search(str(key)):
+            if isinstance(inner, str) and names_secret(str(key)):
                 yield inner
             yield from _walk(inner)
     elif isinstance(value, tuple | list):
@@ -68,7 +72,7 @@ def _passwords(text: str) -> Iterator[str]:
     if "://" not in text:
         return
     found = [password[1] for password in _PASSWORD.finditer(text)]
-    found += [value for name, value in _PARAMETER.findall(text) if _TELLS.search(name)]
+    found += [value for name, value in _PARAMETER.findall(text) if names_secret(name)]
     with suppress(ValueError):
         found.append(urlsplit(text).password or "")
     for password in filter(None, found):

@@ -1,9 +1,11 @@
 """Secrets are in nothing that is shown: errors, tracebacks, logs, what `doctor` says, how objects print."""
 
+import ast
 import asyncio
 import io
 import json
 import logging
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -34,7 +36,29 @@ ENVIRON = {
     "PIXI_MODEL__BASE_URL": "http://mo:canary-proxy@127.0.0.1:9/v1",
     "PIXI_MODEL__NAME": "scripted",
     "PIXI_MODEL__EXTRA_BODY": '{"headers": {"Authorization": "canary-header"}}',
+    "KITCHEN_API_KEY": "canary-of-an-addon",
 }
+ADDRESSES = [
+    "https://host/v1?key=canary",
+    "https://host/v1?a=b&sig=canary%2Bcanary",
+    "https://host/?X-Amz-Signature=canary&X-Amz-Credential=canary/20260101",
+    "https://host/?access_token=canary",
+    "https://host/?API-Key=canary&q=tea",
+    "https://host/?client_secret=canary",
+    "https://host/?db_password=canary",
+    "https://host/#token=canary",
+    "https://canary@host/",
+    "https://mo:canary@host/",
+    "redis://:canary@host",
+    "(see <https://host/?signature=canary>, it says)",
+]
+LEAKY_ADDON = """
+import os
+
+def setup(addon):
+    key = os.environ["KITCHEN_API_KEY"]
+    raise RuntimeError(f"no answer with {key} from https://kitchen.example/?token=canary-in-a-query")
+"""
 
 
 @pytest.fixture
@@ -98,6 +122,72 @@ def test_no_command_prints_one(program: Program, words: tuple[str, ...]) -> None
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_no_secret_of_an_address_is_printed(text: str) -> None:
+    assert "canary" not in Mask().redact(text)
+    assert "canary" not in str(PixiError(f"cannot reach {text}"))
+    assert "host" in Mask().redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://host/v1/@mo?q=key&design=tea&page=2",
+        "mail mo@example.org: is key=1 right? a token=2 is",
+        "https://host/?monkey_id=1 and user@host",
+    ],
+)
+def test_what_is_no_secret_is_printed_as_it_is(text: str) -> None:
+    assert Mask().redact(text) == text
+
+
+@pytest.mark.usefixtures("secret_home")
+def test_what_an_addon_raises_is_told_without_secrets(
+    program: Program, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "leaky.py").write_text(LEAKY_ADDON)
+    monkeypatch.setenv("PIXI_STORE__URL", "sqlite:///:memory:")
+    monkeypatch.setenv("PIXI_MODEL__BASE_URL", "http://127.0.0.1:9/v1")
+    reading, writing = os.pipe()
+    os.close(writing)
+    with open(reading) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        _, out, err = program("chat", "--addon", "leaky.py")
+    assert "addon leaky.py is left out: RuntimeError: no answer with *** from" in err
+    assert "canary" not in out + err
+
+
+@pytest.mark.usefixtures("secret_home")
+@pytest.mark.parametrize(
+    "url", ["http://host/v1?key=canary", "http://[::1/v1?sig=canary", "mo:canary@host/v1"]
+)
+def test_no_address_of_a_model_is_told_with_its_secret(
+    program: Program, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("PIXI_MODEL__BASE_URL", url)
+    _, out, err = program("doctor")
+    assert "base_url" in out
+    assert "canary" not in out + err
+    reading, writing = os.pipe()
+    os.close(writing)
+    with open(reading) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        _, out, err = program("chat")
+    assert "canary" not in out + err
+
+
+def test_lines_on_standard_error_go_through_the_printer() -> None:
+    found = []
+    for path in [*Path("pixi/cli").rglob("*.py"), *Path("pixi/app").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(ast.Name("print"), [ast.JoinedStr() | ast.Name()], keywords) if any(
+                    keyword.arg == "file" for keyword in keywords
+                ):
+                    found.append(path.name)
+    assert sorted(found) == ["__init__.py", "printer.py"]  # `__init__` tells what the system says of a pipe
+
+
 BAD_SETTINGS = [
     'model = "canary"',
     '[model]\napi_key = ["canary"]',
@@ -147,7 +237,7 @@ def root() -> Iterator[None]:
     logging.captureWarnings(False)
 
 
-@pytest.mark.usefixtures("root")
+@pytest.mark.usefixtures("root", "secret_home")
 @pytest.mark.parametrize("as_json", [True, False])
 def test_no_log_holds_one(settings: Settings, as_json: bool) -> None:
     stream = io.StringIO()

@@ -90,7 +90,7 @@ class Handlers:
             try:
                 result = await offer.call(Call(happens, self._talk(context)), asked.arguments or {})
             except ToolError as error:
-                text = types.TextContent(type="text", text=self._mask.hide(str(error)))
+                text = types.TextContent(type="text", text=self._mask.redact(str(error)))
                 return types.CallToolResult(content=[text], is_error=True)
         told = _hidden(dict(result), self._mask)
         content = types.TextContent(type="text", text=_as_text(told))
@@ -140,7 +140,7 @@ async def _progress(context: Context, mask: Mask) -> AsyncGenerator[Tell, None]:
         number = 0
         while (line := await news.get()) is not None:
             number += 1
-            await context.session.report_progress(number, None, mask.hide(clipped(line, _LONGEST_NEWS)))
+            await context.session.report_progress(number, None, mask.redact(clipped(line, _LONGEST_NEWS)))
 
     reporting = asyncio.create_task(report())
     try:

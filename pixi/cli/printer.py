@@ -1,0 +1,47 @@
+"""The printer: what Pixi itself tells people goes through it, and no secret comes out of it.
+
+What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
+"""
+
+import sys
+from collections.abc import Callable
+
+from pixi.core.masking import Mask
+
+Tell = Callable[[str], None]
+
+
+class Printer:
+    """Print lines for people.
+
+    Hidden are the secrets of the settings, the values of environment variables whose names tell of a secret
+    (an addon has keys of its own), what looks like a token, and what addresses hold of users, passwords, keys
+    and signatures.
+
+    Args:
+        settings: all of them or a part; None where there are none yet.
+        mask: hides what was learned elsewhere, too.
+    """
+
+    def __init__(self, settings: object = None, mask: Mask | None = None) -> None:
+        # Imported here: the help of a command needs no settings.
+        from pixi.settings.hidden import ambient_secrets, secrets_in
+
+        self._mask = mask or Mask()
+        self._mask.learn(secrets_in(settings) | ambient_secrets())
+
+    def redact(self, text: str) -> str:
+        """The text without secrets."""
+        return self._mask.redact(text)
+
+    def say(self, line: str) -> None:
+        """Print a line to standard output: it was asked for."""
+        print(self.redact(line), flush=True)
+
+    def complain(self, line: str, about: str = "pixi-persona") -> None:
+        """Print a line to standard error, behind the name of the program or of what it is about."""
+        print(f"{about}: {self.redact(line)}", file=sys.stderr, flush=True)
+
+    def redacted(self, tell: Tell) -> Tell:
+        """`tell`, which somebody else prints, without secrets in its lines."""
+        return lambda line: tell(self.redact(line))
