@@ -13,14 +13,13 @@ from pixi.web.guard.connecting import Gate, NotPublic, OpenGate, session_through
 from pixi.web.guard.lookups import Lookup, Lookups
 from pixi.web.guard.outcome import Fetched, Refused, WebError
 from pixi.web.guard.receiving import Wanted, reason_of
-from pixi.web.guard.urls import joined, parsed
+from pixi.web.guard.urls import joined, parsed, same_origin
 
 __all__ = ["Fetched", "Refused", "Web", "WebError"]
 
 MOST_REDIRECTS = 5
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
-_USUAL_PORTS = frozenset({80, 443})
 
 Check = Callable[[URL], Awaitable[None]]
 """Asked whether an address may be fetched; raises `WebError` where it may not."""
@@ -63,8 +62,8 @@ class Web:
 
         Args:
             url: http or https.
-            trusted: the operator wrote its host, which may be in the private network; what it redirects to
-                may be only on the same host, or public.
+            trusted: the operator wrote its scheme, host and port, which may be in the private network; it may
+                redirect there, and to what is public.
             accept: the types that are wanted.
             most_bytes: of the body, as it comes and unpacked; more is refused.
             seconds: for all of it.
@@ -111,20 +110,31 @@ class Web:
         return Gate(lookup)
 
     async def _follow(self, first: URL, wanted: Wanted, onward: Check | None, *, trusted: bool) -> Fetched:
-        url = first
-        for _ in range(MOST_REDIRECTS + 1):
-            opened = trusted and _is_same_host(first, url)
-            headers = {**wanted.headers, "User-Agent": self._agent}
-            async with self._session(opened=opened).get(
-                url, headers=headers, allow_redirects=False
-            ) as response:
-                location = response.headers.get("Location", "")
-                if response.status not in _REDIRECTS or not location:
-                    return await wanted.read(response)
-            following = joined(url, location)
-            url = parsed(following, trusted=trusted and _leads_back(first, following))
-            if onward is not None:
-                await onward(url)
+        url, beside = first, ""
+        try:
+            for _ in range(MOST_REDIRECTS + 1):
+                opened = trusted and same_origin(first, url)
+                headers = {**wanted.headers, "User-Agent": self._agent}
+                async with self._session(opened=opened).get(
+                    url, headers=headers, allow_redirects=False
+                ) as response:
+                    location = response.headers.get("Location", "")
+                    if response.status not in _REDIRECTS or not location:
+                        return await wanted.read(response)
+                following = joined(url, location)
+                meant = parsed(following, trusted=trusted)
+                permitted = trusted and same_origin(first, meant)
+                beside = str(meant.origin()) if trusted and not permitted and meant.host == first.host else ""
+                url = parsed(following, trusted=permitted)
+                if onward is not None:
+                    await onward(url)
+        except Refused as refused:
+            if not beside:
+                raise
+            raise Refused(
+                f"{first.origin()} redirects to {beside}, which is not on the public internet and not named "
+                "in the settings; write that address there if it is meant."
+            ) from refused
         raise WebError(f"{first.host} redirects again and again.")
 
     @property
@@ -143,12 +153,3 @@ class Web:
         if self._guarded is None:
             self._guarded = session_through(self._gate(self._lookup))
         return self._guarded
-
-
-def _is_same_host(one: URL, other: URL) -> bool:
-    return one.host == other.host and (one.port == other.port or other.port in _USUAL_PORTS)
-
-
-def _leads_back(first: URL, following: str) -> bool:
-    """Whether a redirect stays on the host that the operator wrote."""
-    return _is_same_host(first, parsed(following, trusted=True))

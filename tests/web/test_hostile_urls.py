@@ -332,13 +332,43 @@ async def test_host_of_the_operators_may_redirect_to_itself(scene: Scene) -> Non
         assert (await scene.web.get(f"http://127.0.0.1:{real}/", trusted=True)).body == b"there"
 
 
-async def test_host_of_the_operators_may_not_redirect_to_its_other_ports(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://{host}:{canary}/",
+        "https://{host}:{own}/",
+        "http://{host}/",
+        "http://{host}:80/",
+        "https://{host}/",
+        "https://{host}:443/",
+        "//{host}/",
+        "https://{host}.:443/",
+    ],
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "inner.pixi-web.net"])
+async def test_what_is_permitted_is_one_port_and_one_scheme_of_a_host(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, host: str, target: str
+) -> None:
+    """What listens beside it, at :80 and :443 too, is another program that nobody named."""
+    dialled: list[int] = []
+
+    def may_dial(gate: object, address: str, port: int) -> bool:
+        dialled.append(port)
+        return True
+
+    monkeypatch.setattr(connecting.OpenGate, "may_dial", may_dial)
+    scene.stage.hosts["inner.pixi-web.net"] = [["127.0.0.1"]]
+    location = ""
+
     async def onward(_: web.Request) -> web.StreamResponse:
-        return web.Response(status=302, headers={"Location": f"http://127.0.0.1:{scene.canary.port}/"})
+        return web.Response(status=302, headers={"Location": location})
 
     async with served({"/": onward}) as real:
-        with pytest.raises(Refused):
-            await scene.web.get(f"http://127.0.0.1:{real}/", trusted=True)
+        location = target.format(host=host, own=real, canary=scene.canary.port)
+        with pytest.raises(Refused, match=r"redirects to http.*not named in the settings"):
+            await scene.web.get(f"http://{host}:{real}/", trusted=True)
+    assert dialled == [real]
+    assert not scene.stage.dialled
     assert scene.canary.visits == 0
 
 

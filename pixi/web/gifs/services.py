@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from pixi.core.message import Image
 from pixi.core.strangers import clipped, one_line
 from pixi.web.fetching import Fetched, WebError
 from pixi.web.gifs.gifs import Found, GifError, Rating, picture_type
+from pixi.web.guard.urls import same_origin
 
 KLIPY, GIPHY = "https://api.klipy.com", "https://api.giphy.com"
 
@@ -107,7 +108,7 @@ class _Service(ABC):
         Raises:
             GifError: it is not there, is no picture, or too large.
         """
-        own = self._trusted and urlsplit(found.file).netloc == urlsplit(self._base).netloc
+        own = self._trusted and same_origin(found.file, self._base)
         try:
             answer = await self._web.get(
                 found.file,

@@ -66,6 +66,18 @@ def parsed(text: str, *, trusted: bool = False) -> URL:
     return url if plain == host else url.with_host(plain)
 
 
+def same_origin(one: str | URL, other: str | URL) -> bool:
+    """Return True if two addresses have the same scheme, host and port.
+
+    What an operator permits by naming an address is permitted for its origin, not for the whole host: other
+    programs listen at other ports.
+    """
+    try:
+        return URL(one).origin() == URL(other).origin()
+    except (ValueError, TypeError):  # one of them cannot be read, or names no host
+        return False
+
+
 def joined(base: URL, location: str) -> str:
     """Where a redirect leads.
 

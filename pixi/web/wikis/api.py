@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode, urljoin, urlsplit
 from pixi.core.errors import PixiError
 from pixi.core.strangers import clipped, one_line
 from pixi.web.fetching import Fetched, Web, WebError
+from pixi.web.guard.urls import same_origin
 from pixi.web.wikis.walls import check_in, is_page, page_instead, wall_of
 
 Json = dict[str, Any]
@@ -122,7 +123,7 @@ class WikiApi:
             try:
                 return await self._introduced(api)
             except WikiError as error:
-                elsewhere = api in named and not self._is_same_host(api)
+                elsewhere = api in named and not same_origin(api, self._url)
                 if error.code not in _NOT_HERE and not elsewhere:
                     raise
                 if api in named:
@@ -199,7 +200,7 @@ class WikiApi:
         try:
             return await self._web.get(
                 url,
-                trusted=self._trusted and self._is_same_host(url),
+                trusted=self._trusted and same_origin(url, self._url),
                 accept=accept,
                 most_bytes=_MOST_BYTES,
                 seconds=_SECONDS,
@@ -225,9 +226,6 @@ class WikiApi:
         if not isinstance(told, dict):
             raise WikiError(f"{self._host} answers with something that is not from a MediaWiki.", "page")
         return told
-
-    def _is_same_host(self, url: str) -> bool:
-        return urlsplit(url).netloc == urlsplit(self._url).netloc
 
     async def _rested(self) -> None:
         """Leave the wiki alone as long as it wants that.
