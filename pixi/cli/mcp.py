@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
+    from pixi.app.serving.http import Endpoint
     from pixi.settings import Settings
 
 HELP = "serve databases and personas to other programs (MCP)"
@@ -42,31 +43,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the input ends, or until it is stopped."""
-    from pixi.app.serving.server import check_host, require_sdk
+    from pixi.app.serving.server import require_sdk
     from pixi.cli.running import run_async
     from pixi.settings import load
 
     require_sdk()
+    endpoint = None
     if arguments.http:
-        check_host(arguments.http[0])
+        from pixi.app.serving.http import resolve
+
+        endpoint = resolve(*arguments.http)
     settings = load(Path(arguments.config) if arguments.config else None)
-    return run_async(_serve(settings, arguments.http, arguments.user))
+    return run_async(_serve(settings, endpoint, arguments.user))
 
 
-async def _serve(settings: "Settings", address: tuple[str, int] | None, user: str | None) -> int:
+async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | None) -> int:
     from functools import partial
 
-    from pixi.app.serving.server import open_server, serve_http, serve_stdio
+    from pixi.app.serving.server import open_server, serve_stdio
     from pixi.cli.chat import login
     from pixi.cli.entering import on_the_books
     from pixi.cli.printer import Printer
 
     tell = Printer(settings).complain
-    name = user or ("somebody" if address else login())  # over the network nobody knows who asks
+    name = user or ("somebody" if endpoint else login())  # over the network nobody knows who asks
     books = partial(on_the_books, settings)
-    async with open_server(settings, books, user=name, alone=address is None, report=tell) as server:
-        if address:
-            await serve_http(server, *address, tell)
+    async with open_server(settings, books, user=name, alone=endpoint is None, report=tell) as server:
+        if endpoint:
+            from pixi.app.serving.http import serve_http
+
+            await serve_http(server, endpoint, tell)
         elif sys.stdin is not None:
             if sys.stdin.isatty():
                 tell("an MCP client starts this by itself: `pixi-persona mcp --help` tells how. Ctrl-C ends.")

@@ -1,6 +1,5 @@
 """`pixi-persona mcp`, as clients start it or find it: over pipes and over HTTP, by the SDK's own client."""
 
-import asyncio
 import json
 import os
 import re
@@ -11,7 +10,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from mcp import types
 from mcp.client import Client
@@ -20,9 +18,10 @@ from mcp.client.stdio import StdioServerParameters
 from pixi.app.serving import server as mcp_server
 from pixi.cli import mcp as mcp_command
 from tests.cli.conftest import Program
+from tests.cli.test_secrets import LEAKY_ADDON
 from tests.end_to_end.program import environment, piped
-from tests.mcp.scene import eventually
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.waiting import until, within
 
 TROLLEY = {"PIXI_DATABASES__NAMES": '["trolley"]', "PIXI_PERSONA__DEFAULT": "wren"}
 NOISY = """\
@@ -95,7 +94,8 @@ async def test_ctrl_c_ends_it_though_its_input_stays_open(trolley: Path) -> None
         await program.say(json.dumps(ask))
         await program.hear()
         program.process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(program.process.wait(), 20) == 130
+        async with within("its end"):
+            assert await program.process.wait() == 130
 
 
 async def test_a_client_that_takes_no_answer_is_read_no_further_and_holds_nobody_up(trolley: Path) -> None:
@@ -106,11 +106,11 @@ async def test_a_client_that_takes_no_answer_is_read_no_further_and_holds_nobody
         for number in range(20_000):
             ask = {"jsonrpc": "2.0", "id": number, "method": "ping", "params": {"_meta": {"x": "y" * 400}}}
             stdin.write(json.dumps(ask).encode() + b"\n")
-        await eventually(lambda: stdout._paused)  # type: ignore[attr-defined]  # all that we take is there
+        await until(lambda: stdout._paused, "all that we take")  # type: ignore[attr-defined]
         assert stdin.transport.get_write_buffer_size() > 2**20
         program.process.terminate()
         # `wait` would wait for what was written to be read, too.
-        await eventually(lambda: program.process.returncode is not None)
+        await until(lambda: program.process.returncode is not None, "its end")
         await stdout.read()
         assert program.process.returncode == 143
 
@@ -122,8 +122,9 @@ async def test_a_client_that_stops_listening_ends_it_without_a_traceback(trolley
         os.close(reading)
         await program.say(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}))
         assert program.process.stderr
-        said = await asyncio.wait_for(program.process.stderr.read(), 30)
-        await asyncio.wait_for(program.process.wait(), 20)
+        async with within("its end"):
+            said = await program.process.stderr.read()
+            await program.process.wait()
     assert "Traceback" not in said.decode()
 
 
@@ -135,7 +136,8 @@ async def web(home: Path, *words: str, **environ: str) -> AsyncGenerator[str, No
     """The address of the program, which ends by Ctrl-C."""
     async with piped(home, "mcp", "--http", "127.0.0.1:0", *words, environ=environ) as program:
         assert program.process.stderr
-        line = (await asyncio.wait_for(program.process.stderr.readline(), 30)).decode()
+        async with within("its address"):
+            line = (await program.process.stderr.readline()).decode()
         address = re.fullmatch(
             r"pixi-persona: serving at (http://127\.0\.0\.1:\d+/mcp) until Ctrl-C\.\n", line
         )
@@ -145,13 +147,20 @@ async def web(home: Path, *words: str, **environ: str) -> AsyncGenerator[str, No
         ended = await program.end()
     assert (ended.code, ended.out) == (130, "")
     # Of the shipped personas some know databases that the settings leave out.
-    assert all(line.startswith("pixi-persona: persona '") for line in ended.err.splitlines())
+    told = [line for line in ended.err.splitlines() if not line.startswith("pixi-persona: persona '")]
+    (addon,) = told
+    assert addon.startswith("pixi-persona: addon leaky.py is left out: RuntimeError: no answer with *** from")
+    assert "canary" not in addon
 
 
-async def test_over_http_each_session_has_a_talk_of_its_own_and_strangers_pages_none(trolley: Path) -> None:
+async def test_over_http_each_session_has_a_talk_of_its_own_and_no_secret_is_printed(trolley: Path) -> None:
     home = trolley.parent.parent
+    (home / "leaky.py").write_text(LEAKY_ADDON)
+    settings = home / "pixi.toml"
+    settings.write_text('addons = ["leaky.py"]\n' + settings.read_text())
     async with ScriptedOpenAI(stream("[SEND: ok]", finish())) as model:
         more = {"PIXI_MODEL__NAME": "scripted", "PIXI_MODEL__BASE_URL": model.base_url}
+        more |= {"KITCHEN_API_KEY": "canary-of-an-addon"}
         async with web(home, **more, **TROLLEY) as address:
             async with Client(address, mode="legacy") as one, Client(address, mode="legacy") as other:
                 found = await one.call_tool("search_trolley_database", {"keyword": "ginger tea"})
@@ -162,36 +171,9 @@ async def test_over_http_each_session_has_a_talk_of_its_own_and_strangers_pages_
                 await one.call_tool("talk_to", {"persona": "wren", "message": "what is it?"})
             heard = ["blue door" in str(seen.json()) for seen in model.requests]
             assert heard == [True, False, True]
-            await refuses_others(address)
-
-
-async def refuses_others(address: str) -> None:
-    """What a page in somebody's browser could send is refused, by whatever name it found the address."""
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    accept = {"accept": "application/json, text/event-stream"}
-    async with httpx.AsyncClient() as browser:
-        for headers, status in (
-            (
-                {"host": "127.0.0.1"},
-                400,
-            ),  # its own name, where the port is 80: all that is missing is a session
-            ({"host": "evil.example:80"}, 421),
-            ({"host": "127.0.0.1.evil.example"}, 421),
-            ({"origin": "https://evil.example"}, 403),
-            ({"content-type": "text/plain"}, 400),
-        ):
-            answer = await browser.post(address, json=call, headers={**accept, **headers})
-            assert answer.status_code == status, headers
 
 
 # What people are told.
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_it_does_not_listen_everywhere(program: Program, host: str) -> None:
-    code, out, err = program("mcp", "--http", f"{host}:8000")
-    assert (code, out) == (2, "")
-    assert "would listen on every network, and there is no password" in err
 
 
 @pytest.mark.parametrize("word", ["8000x", "localhost", "127.0.0.1:99999", "a:b"])

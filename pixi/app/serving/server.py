@@ -1,11 +1,9 @@
-"""Serves Pixi to MCP clients, over standard input and output or as streamable HTTP."""
+"""Serves Pixi to MCP clients: what there is, and how it is served over standard input and output."""
 
 import asyncio
-import ipaddress
-import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, redirect_stdout
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager, redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +21,10 @@ from pixi.settings.hidden import secrets_in
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
-    from starlette.applications import Starlette
 
     from pixi.app.serving.served import Books
 
 _LONGEST_LINE = 4 * 1024 * 1024  # bytes of one message of a client
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 Tell = Callable[[str], None]
 
@@ -96,81 +92,6 @@ async def serve_stdio(server: "Server[Any]", descriptor: int) -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-
-
-async def serve_http(server: "Server[Any]", host: str, port: int, report: Tell) -> None:
-    """Serve whoever asks at an address, until it is cancelled.
-
-    Raises:
-        ConfigError: the address cannot be listened on.
-    """
-    import uvicorn
-
-    class Quiet(uvicorn.Server):
-        """Leaves the signals to whoever runs the program."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    with _listening(host, port) as listener:
-        shown = f"[{host}]" if ":" in host else host
-        app = _app(server, shown)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on", ws="none"
-        )
-        web = Quiet(config)
-        serving = asyncio.create_task(web.serve(sockets=[listener]))
-        report(f"serving at http://{shown}:{listener.getsockname()[1]}/mcp until Ctrl-C.")
-        try:
-            await asyncio.shield(serving)
-        finally:
-            web.should_exit = True
-            await asyncio.wait([serving])
-
-
-def check_host(host: str) -> None:
-    """See that it is plain who can ask at this address.
-
-    Raises:
-        ConfigError: everybody could who reaches the computer by any of its addresses.
-    """
-    try:
-        anywhere = ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        anywhere = not host
-    if anywhere:
-        raise ConfigError(
-            f"--http {host or '…'} would listen on every network, and there is no password: name the one "
-            "address by which clients reach this computer."
-        )
-
-
-def _app(server: "Server[Any]", host: str) -> "Starlette":
-    """The web application; it answers only who calls it by its own name, so that no web page can reach it."""
-    from mcp.server.transport_security import TransportSecuritySettings
-
-    hosts = _LOOPBACK if host in (*_LOOPBACK, "::1") else (host,)
-    security = TransportSecuritySettings(
-        enable_dns_rebinding_protection=True,
-        allowed_hosts=[*hosts, *(f"{each}:*" for each in hosts)],  # without a port, where it is 80
-        allowed_origins=[*(f"http://{each}" for each in hosts), *(f"http://{each}:*" for each in hosts)],
-    )
-    return server.streamable_http_app(transport_security=security)
-
-
-@contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.create_server(address[:2], family=family)
-    except OSError as error:
-        reason = str(error.strerror).partition(" (")[0]
-        raise ConfigError(
-            f"--http {host}:{port}: cannot listen there ({reason}); choose another port or address."
-        ) from None
-    with listener:
-        yield listener
 
 
 async def _lines(descriptor: int, output: Output) -> AsyncGenerator[str, None]:

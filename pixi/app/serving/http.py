@@ -1,0 +1,204 @@
+"""Serves MCP clients as streamable HTTP: at one address that was judged, to those who call it by its name.
+
+There is no password, so three things are bounded by construction: who can reach the port (the address that
+was looked up is judged, and bound), who may speak (`Host` and `Origin` are compared whole, so that a page in
+a browser cannot, by whatever name it found the port), and what strangers can hold (sessions, connections,
+and the time that a request may take to arrive).
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
+
+import h11
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pixi.app.serving.server import Tell
+from pixi.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel.server import Server
+    from starlette.applications import Starlette
+
+MOST_SESSIONS = 500
+"""Open at once; whoever wants another is told to come later. Each holds some 40 KB."""
+
+IDLE_SECONDS = 900.0
+"""After so long without a request and without an open stream a session ends."""
+
+MOST_CONNECTIONS = 256
+"""Open at once; more are closed before they say anything. Each takes a file descriptor."""
+
+REQUEST_SECONDS = 15.0
+"""How long a request may take to arrive, from the opening of its connection to its last byte."""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the server listens.
+
+    Attributes:
+        host: as the operator wrote it.
+        family: of the socket.
+        address: what the host was resolved to, as a socket is bound to it.
+    """
+
+    host: str
+    family: socket.AddressFamily
+    address: tuple[Any, ...]
+
+    @property
+    def shown(self) -> str:
+        """The host as it stands in a URL."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def names(self) -> set[str]:
+        """Return every way in which a `Host` header may name the address, without the port."""
+        number = ip_address(str(self.address[0]).partition("%")[0])
+        names = {self.shown.lower(), f"[{number}]" if number.version == 6 else str(number)}
+        names.add(self.shown.encode("idna").decode("ascii").lower())  # as it was looked up
+        return names.union(_LOOPBACK) if number.is_loopback else names
+
+
+def resolve(host: str, port: int) -> Endpoint:
+    """Look a host up, once, and judge what comes of it: not its spelling, of which zero alone has dozens.
+
+    Raises:
+        ConfigError: there is no such host, or it would be listened on every network.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM) if host else []
+    except (OSError, UnicodeError) as error:
+        raise _unusable(host, port, error) from None
+    if not found or any(_is_everywhere(each[4]) for each in found):
+        raise ConfigError(
+            f"--http {host or '…'} would listen on every network, and there is no password: name the one "
+            "address by which clients reach this computer."
+        )
+    family, _, _, _, address = found[0]
+    return Endpoint(host, family, address)
+
+
+async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) -> None:
+    """Serve whoever asks at an address, until it is cancelled.
+
+    Raises:
+        ConfigError: the address cannot be listened on.
+    """
+
+    class Quiet(uvicorn.Server):
+        """Leaves the signals to whoever runs the program."""
+
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            yield
+
+    with _listening(endpoint) as listener:
+        port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            web_app(server, endpoint, port),
+            http=Impatient,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            lifespan="on",
+            ws="none",
+        )
+        web = Quiet(config)
+        serving = asyncio.create_task(web.serve(sockets=[listener]))
+        report(f"serving at http://{endpoint.shown}:{port}/mcp until Ctrl-C.")
+        try:
+            await asyncio.shield(serving)
+        finally:
+            web.should_exit = True
+            await asyncio.wait([serving])
+
+
+def web_app(server: "Server[Any]", endpoint: Endpoint, port: int) -> "Starlette":
+    """Build the web application that answers whoever calls it by its own name and port.
+
+    Every name is listed whole: a pattern for ports (`localhost:*`) is compared by its beginning alone.
+    """
+    hosts = [f"{name}:{port}" for name in endpoint.names()]
+    if port == 80:  # then clients leave it out
+        hosts += endpoint.names()
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=True,
+        allowed_hosts=hosts,
+        allowed_origins=[f"http://{host}" for host in hosts],
+    )
+    return server.streamable_http_app(
+        transport_security=security, session_idle_timeout=IDLE_SECONDS, max_sessions=MOST_SESSIONS
+    )
+
+
+class Impatient(H11Protocol):
+    """A connection that is closed where a request does not arrive in time; uvicorn would wait for ever.
+
+    uvicorn's own `timeout_keep_alive` runs between requests and ends with the first byte of the next one. So
+    this one runs whenever the client owes something, and more bytes do not prolong it.
+    """
+
+    _overdue: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request, unless there are too many connections."""
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.close()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came of a request."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._unwatch()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Start the time of a request that is to come, or is coming; end it when all of it is there."""
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._unwatch()
+        elif self._overdue is None:
+            self._overdue = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+
+    def _unwatch(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+
+
+def _is_everywhere(address: tuple[Any, ...]) -> bool:
+    """Return True if a socket that is bound there listens on all networks."""
+    number = ip_address(str(address[0]).partition("%")[0])
+    if isinstance(number, IPv6Address) and number.ipv4_mapped is not None:
+        return number.ipv4_mapped.is_unspecified
+    return number.is_unspecified
+
+
+@contextmanager
+def _listening(endpoint: Endpoint) -> Iterator[socket.socket]:
+    try:
+        listener = socket.create_server(endpoint.address, family=endpoint.family)
+    except OSError as error:
+        raise _unusable(endpoint.host, endpoint.address[1], error) from None
+    with listener:
+        yield listener
+
+
+def _unusable(host: str, port: int, error: OSError | UnicodeError) -> ConfigError:
+    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
+    return ConfigError(
+        f"--http {host}:{port}: cannot listen there ({reason}); choose another port or address."
+    )
