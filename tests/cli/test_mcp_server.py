@@ -259,9 +259,11 @@ async def test_a_broken_persona_is_left_out_and_said(home: Path) -> None:
 
 async def test_a_call_that_is_cancelled_stops_the_reply(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, "asyncio")
+    # A model that is silent is not given up within this test: only the cancellation ends its reply.
+    patient = {"PIXI_MODEL__GAP_SECONDS": "3600", "PIXI_LIMITS__SECONDS": "3600"}
     async with (
         ScriptedOpenAI(Reply((head(), event(content("[SEND: one] ")), Hang()))) as model,
-        served(home, at(model)) as server,
+        served(home, {**at(model), **patient}) as server,
         Client(server) as client,
     ):
         said = asyncio.Event()

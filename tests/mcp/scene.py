@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from pixi.mcp import process
 from pixi.mcp.lock import FILE_NAME, Lock
 from pixi.mcp.server import Patience, Server
-from pixi.mcp.state import Broken, Ready
+from pixi.mcp.state import Ready
 from pixi.mcp.where import Program, Where
 from tests.pages import ROOT
+from tests.waiting import LIMIT, until, within
 
 ROGUE = ROOT / "tests" / "servers" / "mcp_rogue.py"
 EVERYTHING = ROOT / ".venv" / "npm" / "node_modules" / ".bin" / "mcp-server-everything"
-SECONDS = 20.0
+SECONDS = LIMIT
 QUICK = Patience(start=SECONDS, first_pause=0.05, longest_pause=0.4, list_pause=0.01)
 
 with_everything = pytest.mark.skipif(
@@ -43,7 +45,6 @@ class Kept:
     def __init__(self, server: Callable[["Kept"], Server]) -> None:
         self.lines: list[str] = []
         self.states: list[object] = []
-        self.pauses: list[float] = []
         self._changed = asyncio.Event()
         self.server = server(self)
 
@@ -52,13 +53,11 @@ class Kept:
 
     def changed(self, server: Server) -> None:
         self.states.append(server.state)
-        if isinstance(server.state, Broken):
-            self.pauses.append(server.state.again_at - asyncio.get_running_loop().time())
         self._changed.set()
 
     async def until(self, fits: Callable[[Server], bool]) -> None:
         """Wait until the server is so."""
-        async with asyncio.timeout(SECONDS):
+        async with within("another state of the server"):
             while not fits(self.server):
                 self._changed.clear()
                 await self._changed.wait()
@@ -90,20 +89,22 @@ async def kept(
         assert asyncio.all_tasks() == before
 
 
-async def eventually(fits: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    async with asyncio.timeout(SECONDS):
-        while not fits():  # noqa: ASYNC110 - what is waited for happens in another process
-            await asyncio.sleep(0.01)
+eventually = until
 
 
-def alive(process: int) -> bool:
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a program that does not leave by itself be asked, and ended, at once."""
+    for name in ("_POLITE_SECONDS", "_FIRM_SECONDS"):
+        monkeypatch.setattr(process, name, 0.05)
+
+
+def alive(number: int) -> bool:
     """Whether a process runs; one that ended and waits to be buried does not."""
     try:
-        os.kill(process, 0)
+        os.kill(number, 0)
     except ProcessLookupError:
         return False
-    status = Path(f"/proc/{process}/stat")
+    status = Path(f"/proc/{number}/stat")
     try:
         return not status.parent.parent.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

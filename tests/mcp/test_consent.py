@@ -13,7 +13,8 @@ from pixi.mcp.lock import FILE_NAME, Approved, Lock, sifted
 from pixi.mcp.offers import CallFailed, ForeignTool
 from pixi.mcp.state import Waiting
 from pixi.mcp.where import Address, Program, visible
-from tests.mcp.scene import SECONDS, eventually, kept, rogue, started
+from tests.mcp.scene import SECONDS, kept, rogue, started
+from tests.waiting import until
 
 
 def tool(description: str = "Say it.", **more: object) -> ForeignTool:
@@ -176,6 +177,6 @@ async def test_one_who_runs_does_not_take_back_what_was_approved_meanwhile(tmp_p
         other = Program(sys.executable, ("other.py",))
         await lock.approve("rogue", other)
         it.server.look_again()
-        await eventually(lambda: not it.server._look.is_set())
+        await until(lambda: not it.server._look.is_set())
     approved = json.loads((tmp_path / FILE_NAME).read_text())["servers"]["rogue"]
     assert approved["mark"] == other.mark

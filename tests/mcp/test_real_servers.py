@@ -1,4 +1,7 @@
-"""Servers that others wrote: of the time, of fetching, and the reference server, each way it is reached."""
+"""Servers that others wrote: of the time, of fetching, and the reference server, each way it is reached.
+
+They are slow to start: the quick suite starts the reference server once.
+"""
 
 import asyncio
 import os
@@ -13,11 +16,13 @@ from pixi.core.message import Image
 from pixi.mcp.offers import Called, CallFailed
 from pixi.mcp.state import Broken
 from pixi.mcp.where import Address, Program
-from tests.mcp.scene import EVERYTHING, SECONDS, Kept, eventually, installed, kept, with_everything
+from tests.mcp.scene import EVERYTHING, SECONDS, Kept, installed, kept, with_everything
+from tests.waiting import until
 
 STDIO = Program(str(EVERYTHING), ("stdio",))
 
 
+@pytest.mark.nightly
 async def test_the_time(tmp_path: Path) -> None:
     async with kept(tmp_path, installed("mcp-server-time"), name="time") as it:
         tools = {tool.name: tool for tool in (await it.ready()).tools}
@@ -33,6 +38,7 @@ async def test_the_time(tmp_path: Path) -> None:
             await it.server.call("get_current_time", {"timezone": "Nowhere/Land"}, SECONDS)
 
 
+@pytest.mark.nightly
 async def test_fetching(tmp_path: Path) -> None:
     async def page(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -107,6 +113,7 @@ async def test_the_reference_server_as_a_program(tmp_path: Path) -> None:
         await checked(it)
 
 
+@pytest.mark.nightly
 @with_everything
 @pytest.mark.parametrize(("way", "path"), [("streamableHttp", "mcp"), ("sse", "sse")])
 async def test_the_reference_server_on_the_network(tmp_path: Path, way: str, path: str) -> None:
@@ -116,6 +123,7 @@ async def test_the_reference_server_on_the_network(tmp_path: Path, way: str, pat
         await checked(it)
 
 
+@pytest.mark.nightly
 @with_everything
 async def test_it_is_reached_once_it_is_there_and_again_when_it_was_away(tmp_path: Path) -> None:
     port = free_port()
@@ -132,6 +140,7 @@ async def test_it_is_reached_once_it_is_there_and_again_when_it_was_away(tmp_pat
             await it.until(lambda server: isinstance(server.state, Broken))
 
 
+@pytest.mark.nightly
 @with_everything
 async def test_keys_of_ours_are_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "DISCORD_TOKEN", "PIXI_MODEL__API_KEY", "AWS_SECRET_ACCESS_KEY"):
@@ -145,6 +154,7 @@ async def test_keys_of_ours_are_not_handed_on(tmp_path: Path, monkeypatch: pytes
     assert "canary" not in told
 
 
+@pytest.mark.nightly
 @with_everything
 async def test_a_server_that_is_killed_comes_back(tmp_path: Path) -> None:
     from tests.mcp.scene import alive
@@ -158,7 +168,7 @@ async def test_a_server_that_is_killed_comes_back(tmp_path: Path) -> None:
         assert "it was ended by signal 9" in it.said
         await it.ready()
         assert isinstance(await it.server.call("echo", {"message": "1"}, SECONDS), Called)
-        await eventually(lambda: not alive(process))
+        await until(lambda: not alive(process))
 
 
 def _children() -> list[str]:

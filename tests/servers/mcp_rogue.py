@@ -67,7 +67,7 @@ def tools() -> list[dict[str, Any]]:
             described["description"], *more = file.read().splitlines()
         return [described, *({**ECHO, "name": name} for name in more)]
     if WAY == "restless":  # each time all others, and no end of saying so
-        note(f"listed {time.monotonic()}")
+        note("listed")
         threading.Thread(target=restless, daemon=True).start()
         return [{**ECHO, "name": f"{time.monotonic_ns()}-{number}"} for number in range(20)]
     return [described]
