@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 _MOST_NODES = 800
 _MOST_NAMES = 5_000  # of properties of one object, and of those that must be given
+_MOST_MERGED = 100_000  # names that are looked at where parts are put together, in all
 _MOST_TIMES = 2  # that a definition may stand within itself: once more than it is, so that one sees how it is
 
 _KINDS = {
@@ -91,6 +92,7 @@ class Flattening:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._left = _MOST_NODES
+        self._names_left = _MOST_MERGED
 
     def spend(self) -> None:
         """One part more.
@@ -123,10 +125,10 @@ class Flattening:
                 said.setdefault("type", list(kinds_of(Facts(target))))
             else:
                 part = self.flat(target, (*within, reference))
-                said, within, again = _merged(said, part.said), part.within, part.again
+                said, within, again = self._merged(said, part.said), part.within, part.again
         for each in together if isinstance(together, list) else ():
             part = self.flat(each, within)
-            said, within = _merged(said, part.said), part.within
+            said, within = self._merged(said, part.said), part.within
         return Facts(said, within, again)
 
     def choices(self, facts: Facts) -> list[Facts]:
@@ -158,6 +160,28 @@ class Flattening:
         within = max((each.within for each in (facts, *choices)), key=len)
         return Facts(said, within, facts.again)
 
+    def _merged(self, said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+        """Both hold; where they disagree on a keyword, the first.
+
+        Raises:
+            TooLarge: too many names were looked at. A long list that is repeated costs as often as it is.
+        """
+        known, others = _properties(said), _properties(more)
+        needed = (*names_in(said), *names_in(more))
+        self._names_left -= len(known) + len(others) + len(needed)
+        if self._names_left < 0:
+            raise TooLarge
+        merged, properties = {**more, **said}, {**known}
+        for name, each in others.items():
+            first = properties.setdefault(name, each)
+            if first is not each and first != each:
+                properties[name] = {"allOf": [first, each]}
+        if properties:
+            merged["properties"] = properties
+        if needed:
+            merged["required"] = [*dict.fromkeys(needed)]
+        return merged
+
     def _target(self, reference: str) -> Mapping[str, Any]:
         place: object = self._root
         if reference.startswith("#") and not reference.startswith("#/") and len(reference) > 1:
@@ -181,21 +205,6 @@ class Flattening:
                 if isinstance(each, Mapping) and anchor in (each.get("$anchor"), each.get("$dynamicAnchor")):
                     return each
         return None
-
-
-def _merged(said: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Both hold; where they disagree on a keyword, the first."""
-    merged = {**more, **said}
-    properties = {**_properties(said)}
-    for name, each in _properties(more).items():
-        known = properties.setdefault(name, each)
-        if known is not each and known != each:
-            properties[name] = {"allOf": [known, each]}
-    if properties:
-        merged["properties"] = properties
-    if required := dict.fromkeys((*names_in(said), *names_in(more))):
-        merged["required"] = [*required]
-    return merged
 
 
 def names_in(said: Mapping[str, Any]) -> list[str]:

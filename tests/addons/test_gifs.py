@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,10 +20,12 @@ from pixi.web.fetching import Web
 from pixi.web.gifs.folder import GifFolder
 from pixi.web.gifs.gifs import GifError, GifSource
 from pixi.web.gifs.services import Giphy, Klipy
-from tests.engine.scene import PIXI, Scene, until
+from tests.engine.scene import PIXI, Scene
 from tests.servers.scripted_gifs import KEY, ScriptedGifs, frames, gif_services, moving
+from tests.waiting import until, within
 
 DRAWS = Abilities(draws=True)
+QUIET = 0.02  # seconds; ten times less than a person would be given
 
 
 @pytest.fixture
@@ -95,7 +96,8 @@ async def test_the_search_begins_while_the_command_is_still_being_written(
     model = ScriptedModel(["[GIF: excited", " cat", close, "]"], piece=0)
     async with talk_with(klipy, model) as here:
         await here.say("hi")
-        await asyncio.wait_for(services.asked.wait(), 5)
+        async with within("the search"):
+            await services.asked.wait()
         assert here.channel.events == []
         services.until = asyncio.Event()  # another search would have no answer
         close.set()
@@ -137,8 +139,9 @@ async def test_a_service_is_left_alone_as_long_as_it_says_whatever_else_goes_wro
 
 
 async def test_what_was_not_the_whole_is_looked_for_once_more_and_never_again(
-    klipy: Klipy, services: ScriptedGifs
+    klipy: Klipy, services: ScriptedGifs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pixi.addons.gifs.QUIET", QUIET)
     services.until = asyncio.Event()
     go_on, again = asyncio.Event(), asyncio.Event()
     model = ScriptedModel(["[GIF: excited", go_on, " cat", again, " jumping]"], piece=0)
@@ -146,11 +149,12 @@ async def test_what_was_not_the_whole_is_looked_for_once_more_and_never_again(
         await here.say("hi")
         await until(lambda: services.words == ["excited"])
         go_on.set()
-        await asyncio.sleep(0.4)  # a pause again, after which nothing more is looked for
+        await asyncio.sleep(4 * QUIET)  # a pause again, after which nothing more is looked for
         assert services.words == ["excited"]
         again.set()
         await until(lambda: len(services.words) == 2)
-        await asyncio.wait_for(services.gone(0).wait(), 5)  # the first was broken off
+        async with within("the end of the search"):
+            await services.gone(0).wait()  # the first was broken off
         services.until.set()
         await here.engine.settled()
         assert services.words == ["excited", "excited cat jumping"]
@@ -179,11 +183,10 @@ async def test_what_stands_behind_waits_no_longer_than_patience_has(
     monkeypatch.setattr("pixi.addons.gifs.PATIENCE", 0.3)
     services.until = asyncio.Event()  # never set
     async with talk_with(klipy, ScriptedModel("[GIF: cat]\n[SEND: ok]", "x")) as here:
-        began = time.monotonic()
-        await here.talk("hi")
-        assert time.monotonic() - began < 3
+        await here.talk("hi")  # or it would wait for ever
         assert here.channel.sent == ["ok"]
-        await asyncio.wait_for(services.gone(0).wait(), 5)
+        async with within("the end of the search"):
+            await services.gone(0).wait()
         assert caplog.text.count("no picture came within 0.3 seconds") == 1
         await here.talk("more")
         assert here.replies()[0] == "[SEND: ok]"
@@ -195,9 +198,11 @@ async def test_what_was_begun_for_a_reply_that_is_stopped_is_broken_off(
     services.until, never = asyncio.Event(), asyncio.Event()
     async with talk_with(klipy, ScriptedModel(["[GIF: cat", never])) as here:
         await here.say("hi")
-        await asyncio.wait_for(services.asked.wait(), 5)
+        async with within("the search"):
+            await services.asked.wait()
         await here.engine.stop(here.channel.conversation)
-        await asyncio.wait_for(services.gone(0).wait(), 5)
+        async with within("the end of the search"):
+            await services.gone(0).wait()
         assert here.channel.pictures == []
 
 

@@ -1,8 +1,8 @@
 """Tools of MCP servers, as personas get them: names, terms, what they are given and what they give."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from pixi.settings.sections import McpSettings
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.tools import EVERYBODY, Tool, Toolbox, tool_from
 from tests.engine.scene import scene
+from tests.steps import steps_of
 from tests.toolbox.narrow import NAME, faults_of
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -185,10 +186,14 @@ def test_a_schema_that_no_model_takes_leaves_its_tool_out_and_no_other() -> None
     ]
 
 
-def test_a_server_of_thousands_is_taken_in_part_quickly() -> None:
-    began = time.process_time()
+def test_a_server_of_thousands_is_taken_in_part_and_each_tool_costs_the_same() -> None:
+    registered(foreign("tool"))  # what is done once
+    steps: dict[int, int] = {}
+    for many in (100, 400):
+        offered = [foreign(f"tool {n}") for n in range(many)]
+        steps[many] = steps_of(partial(registered, *offered))
+    assert steps[400] < 5 * steps[100]
     tools, told = registered(*(foreign(f"tool {n}") for n in range(5_000)))
-    assert time.process_time() - began < 3
     assert len(tools) == 1_000
     assert told == [
         "MCP server weather: it has 5000 tools, and the first 1000 are taken; name those that you want under "
@@ -278,9 +283,7 @@ async def test_a_schema_that_cannot_be_checked_by_is_left_to_the_server(more: di
     schema = {"type": "object", "properties": {"city": {"type": "string"} | more}, "$defs": doubling}
     server = Elsewhere()
     (tool,), _ = registered(foreign("forecast", schema=schema), server=server)
-    began = time.process_time()
-    await called(tool, {"city": "a" * 40 + "!"})
-    assert time.process_time() - began < 2
+    await called(tool, {"city": "a" * 40 + "!"})  # what went by such a schema would never end
     assert len(server.calls) == 1
 
 

@@ -1,7 +1,6 @@
 """Secrets are in nothing that is shown: errors, tracebacks, logs, what `doctor` says, how objects print."""
 
 import ast
-import asyncio
 import io
 import json
 import logging
@@ -26,6 +25,7 @@ from pixi.settings.hidden import secrets_in
 from pixi.store.opening import open_store
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, error
+from tests.waiting import within
 
 KEY, TOKEN, PASSWORD = "canary-key-1234567890", "canary-token-1234567890", "canary-pass/#?-word"
 URL = f"postgresql://pixi:{PASSWORD}@127.0.0.1:9/talks?sslpassword=canary-ssl-word"
@@ -105,7 +105,8 @@ def test_all_of_them_are_known(settings: Settings) -> None:
 )
 async def test_no_url_of_a_store_is_told_with_its_password(url: str) -> None:
     with pytest.raises(PixiError) as caught:
-        await asyncio.wait_for(open_store(url), 20)
+        async with within("an error"):
+            await open_store(url)
     told: BaseException | None = caught.value
     while told is not None:
         assert "canary" not in str(told)

@@ -2,7 +2,7 @@
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.toolbox.safe_names import LONGEST_NAME, safe_names
@@ -41,7 +41,6 @@ def test_long_names_are_cut_and_still_differ() -> None:
     assert len(set(found.values())) == 2
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=12), st.randoms(), st.sampled_from(["", "srv_"]))
 def test_whatever_the_names_all_are_safe_different_and_independent_of_order(
     names: list[str], chance: random.Random, before: str

@@ -1,6 +1,5 @@
 """robots.txt: heeded as RFC 9309 has it, kept for a while, and no bomb."""
 
-import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from yarl import URL
 from pixi.web.fetching import Refused, WebError
 from pixi.web.robots import Robots
 from tests.servers.staged_web import Stage, StagedWeb, served
+from tests.waiting import within
 
 
 @dataclass
@@ -122,7 +122,6 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 async def test_bombs(site: Site, name: str) -> None:
     site.text = BOMBS[name]
-    begun = time.monotonic()
-    assert await site.allows("/" + "a" * 2_000)
-    assert time.monotonic() - begun < 4
+    async with within("an answer"):
+        assert await site.allows("/" + "a" * 2_000)
     assert await site.allows("/no") == (name != "too long")
