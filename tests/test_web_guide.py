@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from pixi.settings import load
-from pixi.web import pages, robots
 from pixi.web.guard.outcome import Refused
-from pixi.web.guard.urls import PORTS, parsed
+from pixi.web.guard.urls import parsed
 from tests.pages import ROOT, blocks, read_page
 
 PAGE = read_page(ROOT / "docs" / "web.md")
-FLAT = " ".join(PAGE.split())
 
 
 def test_the_settings_are_taken_and_are_the_defaults(tmp_path: Path) -> None:
@@ -29,21 +27,7 @@ def test_the_settings_are_taken_and_are_the_defaults(tmp_path: Path) -> None:
     assert (told.contact, default.contact) == (shown["contact"], "")
 
 
-def test_the_ports_are_those() -> None:
-    assert "a port other than 80, 443, 8080 and 8443" in FLAT
-    assert {80, 443, 8080, 8443} == PORTS
-
-
 @pytest.mark.parametrize("host", re.findall(r"`(0x7f\.1|2130706433|0177\.0\.0\.1|127\.1|localhost)`", PAGE))
 def test_what_is_told_to_be_refused_is(host: str) -> None:
     with pytest.raises(Refused):
         parsed(f"http://{host}/")
-
-
-def test_it_calls_itself_by_that_name() -> None:
-    assert f"rules for `{robots.NAME}`" in FLAT
-
-
-def test_pages_are_read_by_what_is_told() -> None:
-    assert "768 MB and eight seconds" in FLAT
-    assert (pages.MEGABYTES, pages.READING_SECONDS) == (768, 8.0)
