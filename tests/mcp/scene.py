@@ -89,7 +89,7 @@ async def kept(
         assert asyncio.all_tasks() == before
 
 
-eventually = until
+eventually = until  # as other folders call it
 
 
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:

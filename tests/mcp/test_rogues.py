@@ -74,6 +74,19 @@ async def test_what_fails_while_it_is_used_comes_out_as_it_is() -> None:
             await connection.call("echo", {}, SECONDS)
 
 
+async def test_keys_of_ours_are_not_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "DISCORD_TOKEN", "PIXI_MODEL__API_KEY", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "canary")
+    notes = tmp_path / "notes"
+    program = rogue("environment", notes)
+    async with kept(tmp_path, Program(program.command, program.args, {"OWN": "pancake"})) as it:
+        await it.ready()
+    told = notes.read_text()
+    assert '"OWN": "pancake"' in told
+    assert '"PATH"' in told
+    assert "canary" not in told
+
+
 async def test_a_folder_that_is_not_there_and_a_zero_byte(tmp_path: Path) -> None:
     for program in (Program("cat", folder=tmp_path / "none"), Program("cat", ("a\0b",))):
         async with kept(tmp_path / "x", program) as it:
