@@ -229,6 +229,14 @@ def _database_found(each: "Inspected") -> Finding:
     return Finding(False, "databases", on_one_line(told, longest=1_000))
 
 
+async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
+    """What keeps the processes that read strangers' documents, and who may read this one's keys."""
+    from pixi.cli.doctor_confinement import look_at_confinement
+
+    for fine, subject, text in await look_at_confinement():
+        yield Finding(fine, subject, text)
+
+
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     """Whether each addon registers what it brings, as at a start: its file is run."""
     if not settings.addons:
@@ -334,6 +342,7 @@ CHECKS: tuple[Check, ...] = (
     check_embedding_model,
     check_personas,
     check_databases,
+    check_confinement,
     check_addons,
     check_mcp,
     check_web_pages,

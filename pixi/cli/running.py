@@ -16,6 +16,8 @@ _SWITCH_SECONDS = 0.00005
 A hundredth of Python's default. So long, and no longer, the loop stands still while a conversation is read.
 """
 
+_PR_SET_DUMPABLE = 4
+
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has them all
 
 
@@ -51,6 +53,7 @@ def run_async(work: Coroutine[None, None, int]) -> int:
             cancel.clear()
 
     tune()
+    close_to_others()
     # The handler stays while the runner closes: that takes a moment too, and is no time to be interrupted.
     with _handling(end), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(cancellable())
@@ -64,6 +67,20 @@ def tune() -> None:
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(20_000, 20, 50)
+
+
+def close_to_others() -> None:
+    """Keep this process's memory and environment, where keys are, from others of the same user (Linux only).
+
+    Here, before anything is started: MCP servers and readers of documents run as that user. Those get an
+    environment of their own. It costs core dumps, and debuggers that are not root's. Root is kept from
+    nothing.
+    """
+    if sys.platform != "linux":
+        return
+    from ctypes import CDLL, c_int, c_ulong
+
+    CDLL(None).prctl(c_int(_PR_SET_DUMPABLE), c_ulong(0), c_ulong(0), c_ulong(0), c_ulong(0))
 
 
 @contextmanager

@@ -47,8 +47,8 @@ class Original:
         return self.file.read(self.size)
 
 
-def open_original(path: bytes, limits: Limits) -> Original:
-    """Open a regular file, and nothing else, within the limits.
+def open_regular(path: bytes, limits: Limits) -> int:
+    """Open a regular file, and nothing else, within the limits; return its descriptor.
 
     Raises:
         SetAside: it is something else, too large, gone, or not to be read.
@@ -60,7 +60,6 @@ def open_original(path: bytes, limits: Limits) -> Original:
             state = os.fstat(descriptor)
             _check_kind(state.st_mode)  # once more, of what was really opened
             _check_size(state.st_size, limits)
-            file = os.fdopen(descriptor, "rb")
         except BaseException:
             os.close(descriptor)
             raise
@@ -68,8 +67,27 @@ def open_original(path: bytes, limits: Limits) -> Original:
         raise _unreadable(error) from None
     except ValueError:
         raise SetAside("has a name that no file can have; rename it") from None
+    return descriptor
+
+
+def original_of(descriptor: int, name: bytes, limits: Limits) -> Original:
+    """What `open_regular` opened, for a reader.
+
+    Args:
+        descriptor: closed with the `file` of what is returned.
+        name: of the file; its folders do not count.
+        limits: what the file may cost.
+
+    Raises:
+        SetAside: the file cannot be read.
+    """
+    try:
+        file = os.fdopen(descriptor, "rb")
+        size = os.fstat(descriptor).st_size
+    except OSError as error:
+        raise _unreadable(error) from None
     assert isinstance(file, BufferedReader)
-    return Original(file, os.path.basename(os.fsdecode(path)), state.st_size, limits)
+    return Original(file, os.path.basename(os.fsdecode(name)), size, limits)
 
 
 def _check_kind(mode: int) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -12,9 +13,12 @@ from pathlib import Path
 import msgspec
 
 from pixi.core.errors import ConfigError
+from pixi.knowledge.reading.confinement import Confinement
 from pixi.knowledge.reading.limits import Limits
+from pixi.knowledge.reading.opening import open_regular
 from pixi.knowledge.reading.outcome import Documents, SetAside
 from pixi.knowledge.reading.wire import (
+    HANDS_OVER,
     LENGTH,
     LONGEST_FRAME,
     MESSAGES,
@@ -64,10 +68,18 @@ class Lost(Exception):
 
 
 class ReadingProcess:
-    """A process that reads. Made by `start`."""
+    """A process that reads. Made by `start`.
 
-    def __init__(self, process: asyncio.subprocess.Process, limits: Limits) -> None:
+    Attributes:
+        confinement: what the kernel refuses it, as it says.
+    """
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, asking: socket.socket | None, limits: Limits
+    ) -> None:
+        self.confinement = Confinement()
         self._process = process
+        self._asking = asking  # None where it is asked through its standard input, see `wire.py`
         self._limits = limits
         self._spent = False
 
@@ -78,18 +90,27 @@ class ReadingProcess:
         Raises:
             ConfigError: it does not come up.
         """
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-B", str(_SCRIPT)),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=_PIPE_BYTES,
-            env={name: value for name, value in os.environ.items() if name.upper() in _ENVIRONMENT},
-            # Ctrl-C in the terminal is this process's business; that one ends when it is told to.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
-        started = cls(process, limits)
+        here, there = socket.socketpair() if HANDS_OVER else (None, None)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-B", str(_SCRIPT)),
+                stdin=asyncio.subprocess.PIPE if there is None else there.fileno(),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=_PIPE_BYTES,
+                env={name: value for name, value in os.environ.items() if name.upper() in _ENVIRONMENT},
+                # Ctrl-C in the terminal is this process's business; that one ends when it is told to.
+                start_new_session=True,
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            )
+        except BaseException:
+            if here is not None:
+                here.close()
+            raise
+        finally:
+            if there is not None:
+                there.close()
+        started = cls(process, here, limits)
         try:
             await started._greet()
         except BaseException:
@@ -116,6 +137,8 @@ class ReadingProcess:
     async def close(self) -> None:
         """End it and wait until it is gone."""
         self.kill()
+        if self._asking is not None:
+            self._asking.close()
         if self._process.stdin is not None:
             self._process.stdin.close()
         await self._process.wait()
@@ -123,27 +146,32 @@ class ReadingProcess:
     async def ask(
         self, paths: Sequence[bytes]
     ) -> AsyncGenerator[Sequence[tuple[int, Documents | SetAside]], None]:
-        """Have these files read. What comes of each is given with its number, in order, in handfuls.
+        """Have these files read, at most `MOST_FILES`. What comes of each is given with its number.
+
+        It comes in handfuls: first those files that cannot be opened, then the others in order.
 
         Raises:
             Lost: the files that were not answered yet have to be asked for anew, of another process.
         """
         answered = 0
         loop = asyncio.get_running_loop()
-        answers = _Answers(len(paths), self._limits)
         deadline = loop.time() + self._limits.seconds
         try:
-            await self._send(framed(list(paths)), deadline)
-            while answered < len(paths):
+            unopened = await self._ask_for(paths, deadline)
+            if unopened:
+                yield list(unopened.items())
+            asked = [number for number in range(len(paths)) if number not in unopened]
+            answers = _Answers(len(asked), self._limits)
+            while answered < len(asked):
                 handful = answers.take(await self._receive(deadline))
                 await asyncio.sleep(0)  # more may be there already: others have their turn between
                 answered += len(handful)
                 if answers.spent:
                     self.kill()
                 if handful:
-                    yield handful
+                    yield [(asked[number], outcome) for number, outcome in handful]
                     deadline = loop.time() + self._limits.seconds
-                if answers.spent and answered < len(paths):
+                if answers.spent and answered < len(asked):
                     raise Lost(spent=True)
         except TimeoutError:
             raise Lost(
@@ -151,18 +179,32 @@ class ReadingProcess:
             ) from None
         except (msgspec.MsgspecError, _Nonsense):
             raise Lost(SetAside("confuses what reads it; save it anew, or take it out")) from None
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, OSError):
             await self.close()
             raise Lost(_ended(self._process.returncode, self._limits)) from None
+
+    async def _ask_for(self, paths: Sequence[bytes], deadline: float) -> dict[int, SetAside]:
+        """Send files, or their paths. Returns which could not be opened, by number."""
+        if self._asking is None:
+            await self._send(framed(list(paths)), deadline)
+            return {}
+        async with asyncio.timeout_at(deadline):
+            # In a thread: a file on a drive in the network may keep whoever opens it waiting.
+            return await asyncio.to_thread(_hand_over, self._asking, paths, self._limits)
 
     async def _greet(self) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _START_SECONDS
         try:
-            await self._send(framed(self._limits), deadline)
-            if await self._receive(deadline) == [Ready()]:
-                return
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, _Nonsense):
+            if self._asking is None:
+                await self._send(framed(self._limits), deadline)
+            else:
+                self._asking.sendall(framed(self._limits))  # there is room for so little
+            match await self._receive(deadline):
+                case [Ready(confinement=confinement)]:
+                    self.confinement = confinement
+                    return
+        except (TimeoutError, asyncio.IncompleteReadError, OSError, msgspec.MsgspecError, _Nonsense):
             pass  # however it failed, the mend is the same
         raise ConfigError(
             "Documents cannot be read: the process that reads them does not start.\n"
@@ -182,6 +224,32 @@ class ReadingProcess:
             if length > LONGEST_FRAME:
                 raise _Nonsense
             return MESSAGES.decode(await self._process.stdout.readexactly(length))
+
+
+def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> dict[int, SetAside]:
+    """Open files and send them through a socket. Returns which could not be opened, by number.
+
+    A process that is handed a file needs no right to open any, and gets none.
+
+    Raises:
+        OSError: nobody is at the other end.
+    """
+    unopened: dict[int, SetAside] = {}
+    names: list[bytes] = []
+    files: list[int] = []
+    with contextlib.ExitStack() as opened, asking.dup() as own:  # its own: the other may be closed meanwhile
+        for number, path in enumerate(paths):
+            try:
+                files.append(open_regular(path, limits))
+            except SetAside as fault:
+                unopened[number] = fault
+                continue
+            opened.callback(os.close, files[-1])
+            names.append(os.path.basename(path))
+        if files:
+            frame = framed(names)
+            own.sendall(frame[socket.send_fds(own, [frame], files) :])
+    return unopened
 
 
 class _Nonsense(Exception):

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from itertools import islice
@@ -11,12 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from pixi.knowledge.entry import Document
+from pixi.knowledge.reading.confinement import Confinement
 from pixi.knowledge.reading.limits import Limits
 from pixi.knowledge.reading.outcome import Documents, SetAside
 from pixi.knowledge.reading.process import Lost, ReadingProcess
+from pixi.knowledge.reading.wire import MOST_FILES
 
 _FIRST_BATCH = 16
-_LARGEST_BATCH = 256
 _QUICK_SECONDS = 0.2
 _SLOW_SECONDS = 1.0
 
@@ -112,6 +112,15 @@ class Readers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def confinement(self) -> Confinement:
+        """What the kernel refuses a process that reads.
+
+        Raises:
+            ConfigError: no process that reads can be started.
+        """
+        async with self._a_process() as process:
+            return process.confinement
+
     async def _take_from(
         self,
         todo: Iterator[Path],
@@ -129,27 +138,27 @@ class Readers:
                     done.put_nowait(handful)
             taken = clock() - begun
             if taken < _QUICK_SECONDS:
-                size = min(size * 2, _LARGEST_BATCH)
+                size = min(size * 2, MOST_FILES)
             elif taken > _SLOW_SECONDS:
                 size = max(size // 2, 1)
 
     async def _read_batch(self, paths: Sequence[Path]) -> AsyncGenerator[Sequence[_Outcome], None]:
-        """Every path with what came of it, in order.
+        """Every path with what came of it: those that cannot be opened, then the others in order.
 
         A process that dies is replaced, and what it left is asked for again, file by file: the file at which
         another one dies is to blame.
         """
-        left = deque(paths)
+        left = dict(enumerate(paths))
         alone = False
         while left and self._usable():
-            asked = [left[0]] if alone else list(left)
+            asked = list(left)[: 1 if alone else None]
             try:
                 async with (
                     self._a_process() as process,
-                    aclosing(process.ask([_encoded(path) for path in asked])) as handfuls,
+                    aclosing(process.ask([_encoded(left[number]) for number in asked])) as handfuls,
                 ):
                     async for handful in handfuls:
-                        yield [(left.popleft(), outcome) for _, outcome in handful]
+                        yield [(left.pop(asked[number]), outcome) for number, outcome in handful]
             except Lost as lost:
                 if lost.spent or not self._usable():
                     continue
@@ -157,9 +166,11 @@ class Readers:
                     alone = True
                     continue
                 alone = False
-                yield [(left.popleft(), lost.verdict or SetAside(_DEADLY))]
+                yield [(left.pop(next(iter(left))), lost.verdict or SetAside(_DEADLY))]
         if left:
-            yield [(path, SetAside("was not read: reading was stopped", again=True)) for path in left]
+            yield [
+                (path, SetAside("was not read: reading was stopped", again=True)) for path in left.values()
+            ]
 
     def _usable(self) -> bool:
         return not self._closed

@@ -1,25 +1,40 @@
 """What goes through the pipes to and from a process that reads: frames of typed messages, never pickles.
 
-A frame is four bytes of length, the highest first, and so many bytes of MessagePack.
+A frame is four bytes of length, the highest first, and so many bytes of MessagePack. Where a process can be
+handed files that are open (everywhere but on Windows), it is asked through a socket: a frame holds the names
+of files, and the files go along with its first byte (SCM_RIGHTS), in the same order. On Windows a frame holds
+their paths.
 """
 
 import struct
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading.confinement import Confinement
 from pixi.knowledge.reading.limits import Limits
 from pixi.knowledge.reading.outcome import Documents
 
 LENGTH = struct.Struct(">I")
 LONGEST_FRAME = 8 * 1024 * 1024
 PIECE_CHARACTERS = 131_072
+MOST_FILES = 64
+"""In one frame: all of them are open in the process that is asked."""
+HANDS_OVER = sys.platform != "win32"
+"""True where a process can be handed files that are open."""
 _OVERHEAD = 48  # what a document or a section costs on the wire besides its texts, about
 
 
 class Ready(msgspec.Struct, array_like=True, frozen=True, tag="ready"):
-    """The process is up and confined, and waits for paths."""
+    """The process is up and waits for files.
+
+    Attributes:
+        confinement: what the kernel refuses it.
+    """
+
+    confinement: Confinement = Confinement()
 
 
 class Piece(msgspec.Struct, array_like=True, frozen=True, tag="piece"):

@@ -1,4 +1,4 @@
-"""The process that reads: takes paths at its standard input, and answers with documents at its output.
+"""The process that reads: takes open files at its standard input, and answers with documents at its output.
 
 Started by its file, in the room of `process.py`. It imports no more of the package than it needs.
 """
@@ -8,12 +8,12 @@ import gc
 import importlib.util
 import os
 import queue
+import socket
 import sys
 import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
 
 _IDLE_SECONDS = 60.0  # unasked for so long, it ends and gives its memory back; a new one starts quickly
 
@@ -36,15 +36,17 @@ def _find_package() -> None:
 if __name__ == "__main__":
     _find_package()
 
-from pixi.knowledge.reading.confinement import allow_computing, confine, grown_past  # noqa: E402
+from pixi.knowledge.reading.confinement import MemoryUse, allow_computing, confine  # noqa: E402
 from pixi.knowledge.reading.formats import is_slow, read_documents  # noqa: E402
 from pixi.knowledge.reading.limits import Limits  # noqa: E402
-from pixi.knowledge.reading.opening import open_original  # noqa: E402
+from pixi.knowledge.reading.opening import Original, open_regular, original_of  # noqa: E402
 from pixi.knowledge.reading.outcome import SetAside  # noqa: E402
 from pixi.knowledge.reading.tidying import Tidier, one_line  # noqa: E402
 from pixi.knowledge.reading.wire import (  # noqa: E402
+    HANDS_OVER,
     LENGTH,
     LIMITS,
+    MOST_FILES,
     PATHS,
     Message,
     Piece,
@@ -114,82 +116,114 @@ class Outbox:
             os._exit(0)  # nobody listens any more
 
 
+class Asking:
+    """What this process is asked, as it comes in at its standard input."""
+
+    def __init__(self) -> None:
+        # One of the two, see `wire.py`.
+        self._socket = socket.socket(fileno=os.dup(0)) if HANDS_OVER else None
+        self._pipe = os.fdopen(os.dup(0), "rb")
+
+    def frame(self) -> tuple[bytes, list[int]]:
+        """The next frame, and the files that came with it. Ends the process if the one that asked is gone."""
+        head, files = self._read(LENGTH.size)
+        body, _ = self._read(LENGTH.unpack(head)[0])
+        return body, files
+
+    def files(self) -> list[tuple[bytes, int | None]]:
+        """The next files to read: the name of each and its descriptor, or its path and None."""
+        body, files = self.frame()
+        names = PATHS.decode(body)
+        if self._socket is None:
+            return [(name, None) for name in names]
+        if len(files) != len(names):
+            os._exit(1)  # the system did not let them all in
+        return list(zip(names, files, strict=True))
+
+    def _read(self, count: int) -> tuple[bytes, list[int]]:
+        data, files = b"", []
+        if self._socket is None:
+            data = self._pipe.read(count)
+        while self._socket is not None and len(data) < count:
+            part, came, _, _ = socket.recv_fds(self._socket, count - len(data), MOST_FILES)
+            if not part:
+                break
+            data += part
+            files += came
+        if len(data) < count:
+            os._exit(0)
+        return data, files
+
+
 def main() -> None:
     """Read what is asked for, until nobody asks."""
     # The libraries may print what they like: the pipe is kept apart from what they know as output.
     pipe = os.dup(1)
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-    asking = os.fdopen(os.dup(0), "rb")
-    limits = LIMITS.decode(_next_frame(asking))
-    confine(limits)
+    asking = Asking()
+    with open(os.devnull, "r+b", buffering=0) as nowhere:
+        for standard in (0, 1, 2):
+            os.dup2(nowhere.fileno(), standard)
+    limits = LIMITS.decode(asking.frame()[0])
+    memory = MemoryUse()
+    confinement = confine(limits)
     gc.freeze()
     outbox = Outbox(pipe)
     sys.excepthook = _LastWords(outbox)
-    asked: queue.SimpleQueue[list[bytes]] = queue.SimpleQueue()
+    asked: queue.SimpleQueue[list[tuple[bytes, int | None]]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asking, asked), daemon=True).start()
-    outbox.put(Ready())
+    outbox.put(Ready(confinement))
     outbox.flush()
     with contextlib.suppress(queue.Empty):
         while True:
-            if not _answer(asked.get(timeout=_IDLE_SECONDS), limits, outbox):
+            if not _answer(asked.get(timeout=_IDLE_SECONDS), limits, outbox, memory):
                 return
 
 
-def _next_frame(asking: BinaryIO) -> bytes:
-    """What is asked next; ends the process where the one that asked is gone."""
-    head = asking.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        os._exit(0)
-    return asking.read(LENGTH.unpack(head)[0])
-
-
-def _listen(asking: BinaryIO, asked: "queue.SimpleQueue[list[bytes]]") -> None:
+def _listen(asking: Asking, asked: "queue.SimpleQueue[list[tuple[bytes, int | None]]]") -> None:
     """In a thread of its own: while a file is read, the end of the one who asked ends this process too."""
     while True:
-        asked.put(PATHS.decode(_next_frame(asking)))
+        asked.put(asking.files())
 
 
-def _answer(paths: list[bytes], limits: Limits, outbox: Outbox) -> bool:
+def _answer(files: list[tuple[bytes, int | None]], limits: Limits, outbox: Outbox, memory: MemoryUse) -> bool:
     """Read these files; False: this process has used up what it may."""
-    for file, path in enumerate(paths):
-        outbox.file = file
+    for number, (name, descriptor) in enumerate(files):
+        outbox.file = number
         outbox.flush_if_late()
         allow_computing(limits.seconds)
         try:
-            _read(file, path, limits, outbox)
+            opened = open_regular(name, limits) if descriptor is None else descriptor
+            _read(number, original_of(opened, name, limits), limits, outbox)
         except SetAside as fault:
-            outbox.put(Refused(file, one_line(fault.reason), fault.again))
+            outbox.put(Refused(number, one_line(fault.reason), fault.again))
         except MemoryError:
-            outbox.put(Refused(file, f"needs more than {limits.megabytes} MiB of memory to read; split it"))
+            outbox.put(Refused(number, f"needs more than {limits.megabytes} MiB of memory to read; split it"))
             outbox.put(Spent())
             outbox.flush()
             return False
         except _BROKEN as error:
-            outbox.put(Refused(file, _broken(error)))
-    spent = grown_past(limits.megabytes / 2)
+            outbox.put(Refused(number, _broken(error)))
+    spent = memory.was_above(limits.megabytes / 2)
     if spent:
         outbox.put(Spent())
     outbox.flush()
     return not spent
 
 
-def _read(file: int, path: bytes, limits: Limits, outbox: Outbox) -> None:
-    original = open_original(path, limits)
+def _read(number: int, original: Original, limits: Limits, outbox: Outbox) -> None:
     with original.file:
         if original.size > _SMALL_FILE or is_slow(original.name):
             outbox.flush()  # what is done is told first: should this one take all the time, it alone is late
         notes: list[str] = []
         tidier = Tidier(limits)
         held: Piece | None = None
-        for piece in pieces(file, tidier.tidied(read_documents(original, notes.append))):
+        for piece in pieces(number, tidier.tidied(read_documents(original, notes.append))):
             if held is not None:
                 outbox.put(held, _FRAME_WEIGHT)
             held = piece
     documents = held.documents if held is not None else ()
     joins = held.joins if held is not None else 0
-    outbox.put(Piece(file, documents, joins, True, one_line("; ".join(notes))), tidier.unsent())
+    outbox.put(Piece(number, documents, joins, True, one_line("; ".join(notes))), tidier.unsent())
 
 
 def _broken(error: BaseException) -> str:

@@ -6,14 +6,15 @@ from pathlib import Path
 from pixi.knowledge.entry import Section
 from pixi.knowledge.reading import Documents, Limits
 from pixi.knowledge.reading.formats import read_documents
-from pixi.knowledge.reading.opening import open_original
+from pixi.knowledge.reading.opening import open_regular, original_of
 from pixi.knowledge.reading.tidying import Tidier
 
 
 def read(path: Path, limits: Limits | None = None) -> Documents:
     limits = limits or Limits()
     notes: list[str] = []
-    original = open_original(os.fsencode(path), limits)
+    name = os.fsencode(path)
+    original = original_of(open_regular(name, limits), name, limits)
     with original.file:
         documents = list(Tidier(limits).tidied(read_documents(original, notes.append)))
     return Documents(documents, "; ".join(notes))

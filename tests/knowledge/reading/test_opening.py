@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pixi.knowledge.reading import Limits, SetAside, suffix_of
+from pixi.knowledge.reading.opening import open_regular
 from tests.knowledge.reading.at_hand import read, write
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="the system has none of these")
@@ -40,13 +41,7 @@ def test_pipes_links_devices_and_sockets_are_not_opened(tmp_path: Path) -> None:
             os.chdir(here)
         assert "is a socket" in reason(tmp_path / "s.md")
     with pytest.raises(SetAside, match="is a device"):
-        read_device()
-
-
-def read_device() -> None:
-    from pixi.knowledge.reading.opening import open_original
-
-    open_original(b"/dev/null", Limits())
+        open_regular(b"/dev/null", Limits())
 
 
 @POSIX

@@ -11,8 +11,11 @@ import zstandard
 
 from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
-from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, process
+from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, labels, process
 from tests.knowledge.reading.at_hand import write
+from tests.knowledge.reading.test_epub import epub
+from tests.knowledge.reading.test_pdf import line, pdf
+from tests.knowledge.reading.test_word import word
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 SLOW_TEXT = "# Heading\n\ntext\n\n" * 1_000_000  # takes seconds
@@ -91,6 +94,29 @@ async def test_many_files_come_once_each_and_faults_stop_nothing(tmp_path: Path)
     assert came == {
         path: (Document("", str(number), (Section("Text.", line=3),)),) for path, number in texts.items()
     }
+
+
+async def test_every_kind_is_read_though_its_library_is_imported_behind_the_fence(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        "a.pdf": pdf(line("pancake")),
+        "a.docx": word("pancake"),
+        "a.html": "<html><body><main><p>pancake</p></main></body></html>",
+        "a.jsonl.zst": zstandard.compress(b'{"text": "pancake"}\n'),
+        "a.csv": "what,how\npancake,round\n",
+        "a.rst": "Title\n=====\n\npancake\n",
+        "latin.txt": "pancake, crêpe, pâte à crêpes, œufs, beurre demi-salé\n".encode("cp1252"),
+        "front.md": "---\ntitle: x\n---\npancake\n",
+        f"page{labels.SUFFIX}": labels.labelled(
+            labels.Label("https://example.org/", "html", "utf-8"),
+            b"<html><body><article><h1>A</h1><p>pancake, and a paragraph.</p></article></body></html>",
+        ),
+    }
+    epub(tmp_path / "a.epub")
+    async with Readers(workers=1) as readers:
+        for name, data in files.items():
+            documents = await readers.read(write(tmp_path / name, data))
+            assert "pancake" in " ".join(section.text for section in documents[0].sections), name
+        assert await readers.read(tmp_path / "a.epub")
 
 
 async def test_a_long_document_comes_whole(readers: Readers, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ from pixi.knowledge.reading import Limits, SetAside
 from tests.knowledge.reading.at_hand import read, sections, write
 
 
-def word() -> bytes:
+def word(first: str = "Before.") -> bytes:
     made = docx.Document()
     made.core_properties.title = ""
     made.add_heading("Whole", 0)
-    made.add_paragraph("Before.")
+    made.add_paragraph(first)
     made.add_heading("Part", 1)
     made.add_paragraph("Text\nof two lines.")
     table = made.add_table(2, 3)
