@@ -103,8 +103,6 @@ def _print(result: Mapping[str, Any], paths: Mapping[int, str]) -> None:
         console.print(Padding(below, (0, 0, 0, 2), expand=False))
     if note := result.get("note"):
         console.print(Text(one_line(note)))
-    elif not result["relevant"]:
-        console.print(Text("The documents say nothing of that."))
     if dropped := result.get("dropped"):
         more, were = ("One statement", "was") if dropped == 1 else (f"{dropped} statements", "were")
         console.print(Text(f"{more} of the reader had no source, and {were} left out.", style="dim"))

@@ -166,3 +166,15 @@ def test_usage_errors(program: Program, words: tuple[str, ...], told: str) -> No
     assert (code, out) == (2, "")
     assert told in err
     assert err.count("\n") <= 2
+
+
+async def test_what_search_finds_is_not_said_to_be_absent_where_nobody_read(home: Path, query: Query) -> None:
+    folder = home / "databases" / "pans"
+    folder.mkdir(parents=True)
+    for number, text in enumerate(["Pancakes rise by baking powder.", "Pancakes brown in butter."]):
+        (folder / f"{number}.md").write_text(text)
+    async with ScriptedOpenAI(error(401, "no such key")) as server:
+        out, _ = await query(server, "pans", "What", "makes", "pancakes", "fluffy", "and", "soft?")
+    assert "Pancakes rise by baking powder." in out
+    assert "nobody has read the documents" in out
+    assert "not in these documents" not in out

@@ -15,14 +15,15 @@ from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt
-from pixi.knowledge.retrieval.findings import NOT_THERE, Findings, quoted_from
+from pixi.knowledge.retrieval.findings import Findings, quoted_from
 from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
-from pixi.knowledge.retrieval.reading import Reading, grounds_of, passages_answer
+from pixi.knowledge.retrieval.reading import NO_TEXT, Reading, grounds_of, passages_answer
 from pixi.models.model import Model
 
 _log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
+NO_QUESTION = "nothing was asked"
 _VERSION = 1  # goes up when the same reply would be taken otherwise
 
 
@@ -80,7 +81,7 @@ class RetrievalAgent:
         """
         question = harmless(clipped(" ".join(question.split()), _LONGEST_QUESTION))
         if not question or not entries:
-            return Findings((), note=NOT_THERE)
+            return Findings((), note=NO_TEXT if question else NO_QUESTION)
         entries, cut = await _narrowed(question, entries)
         model = self.model
         if model is None or model.traits.small:

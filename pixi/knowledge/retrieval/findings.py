@@ -7,6 +7,7 @@ from typing import Any
 from pixi.knowledge.entry import Entry, Source
 
 NOT_THERE = "not in these documents"
+"""Said only where a helper model has read them."""
 
 
 @dataclass(frozen=True, slots=True)

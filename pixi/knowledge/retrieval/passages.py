@@ -20,6 +20,29 @@ _Kind = Literal["word", "ideographs", "letters"]
 
 def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[Found]:
     """The passages that hold most of a question's telling words, best first; none where none holds enough."""
+    rated, least = _rated(question, grounds)
+    return without_overlaps([found for found in rated if found.confidence >= _SURE * least], most)
+
+
+def nearest_passages(question: str, grounds: Sequence[Ground], most: int) -> list[Found]:
+    """The passages that hold any word of a question, best first; where none does, the first of each document.
+
+    None only where the documents hold no text.
+    """
+    rated, _ = _rated(question, grounds)
+    return without_overlaps(rated, most) or _beginnings(grounds)[:most]
+
+
+def _beginnings(grounds: Sequence[Ground]) -> list[Found]:
+    return [
+        Found(Place(number, first.section, first.start, ground.spans[_filled(ground, 0)].end), 0.0)
+        for number, ground in enumerate(grounds)
+        for first in ground.spans[:1]
+    ]
+
+
+def _rated(question: str, grounds: Sequence[Ground]) -> tuple[list[Found], float]:
+    """Every passage that holds any of a question's words, best first; and what share of them is enough."""
     asked = dict(_asked(Analyser().tokens(question)))
     keys = set(asked)
     total = sum(len(ground.spans) for ground in grounds)
@@ -32,7 +55,7 @@ def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[F
     least = _LEAST_OF_LETTERS if "letters" in asked.values() else _LEAST
     whole = sum(weights.values())
     if not whole:
-        return []
+        return [], least
     best: list[Found] = []
     for number, ground in enumerate(grounds):
         held: dict[int, set[str]] = {}
@@ -49,13 +72,13 @@ def best_passages(question: str, grounds: Sequence[Ground], most: int) -> list[F
                 *(held.get(i, set()) for i in range(at, last + 1))
             )
             share = sum(weights[key] for key in covered) / whole
-            if share >= least:
+            if share:
                 first, end = ground.spans[at], ground.spans[last].end
                 best.append(Found(Place(number, first.section, first.start, end), _SURE * share))
     best.sort(
         key=lambda found: (-found.confidence, found.place.entry, found.place.section, found.place.start)
     )
-    return without_overlaps(best, most)
+    return best, least
 
 
 def without_overlaps(found: Sequence[Found], most: int) -> list[Found]:

@@ -13,17 +13,23 @@ from pixi.knowledge.retrieval.asking import CHOOSE_SCHEMA, MOST_FACTS, READ_SCHE
 from pixi.knowledge.retrieval.findings import NOT_THERE, Found, Place
 from pixi.knowledge.retrieval.grounding import Ground, Grounded
 from pixi.knowledge.retrieval.parts import Line, Part, lines_of, parts_of, tokens_in
-from pixi.knowledge.retrieval.passages import best_passages, without_overlaps
+from pixi.knowledge.retrieval.passages import best_passages, nearest_passages, without_overlaps
 from pixi.knowledge.retrieval.replies import claims_in, numbers_in
 from pixi.knowledge.retrieval.sentences import sentences
 from pixi.models.model import Model
 
 NEAREST = "the passages nearest to the question: nobody has read the documents for it"
+FAR = (
+    "nobody has read the documents for the question, and no passage is plainly on it: these are the nearest, "
+    "and there may be more"
+)
+NO_TEXT = "there is no text to read"
 _LARGEST_PART = 8_000  # tokens; more at once, and helpers overlook things
 _MOST_PARTS = 32
 _REPLY_SHARE = 0.25  # of the model's context
 _LONGEST_REPLY_TOKENS = 2_000
 _LONGEST_CLAIM = 4_000  # characters; whoever brings back more at once has not chosen
+_FAR_PASSAGES = 3  # given where none is plainly on the question
 _CHARACTERS = 5_000  # of facts that are given back together
 
 
@@ -36,9 +42,11 @@ def grounds_of(entries: Sequence[Entry]) -> list[Ground]:
 
 
 def passages_answer(question: str, grounds: Sequence[Ground], dropped: int = 0) -> Answer:
-    """What there is to say without a helper."""
-    found = _within(best_passages(question, grounds, MOST_FACTS // 2))
-    return Answer(found, dropped, NEAREST if found else NOT_THERE)
+    """What there is to say without a helper: passages, and that nobody read them. It claims no absence."""
+    if found := best_passages(question, grounds, MOST_FACTS // 2):
+        return Answer(_within(found), dropped, NEAREST)
+    found = nearest_passages(question, grounds, _FAR_PASSAGES)
+    return Answer(_within(found), dropped, FAR if found else NO_TEXT)
 
 
 @dataclass(frozen=True, slots=True)

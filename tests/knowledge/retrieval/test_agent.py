@@ -13,9 +13,10 @@ from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
 from pixi.knowledge.entry import Section
 from pixi.knowledge.retrieval import Findings, RetrievalAgent
+from pixi.knowledge.retrieval.agent import NO_QUESTION
 from pixi.knowledge.retrieval.asking import MOST_FACTS
 from pixi.knowledge.retrieval.findings import NOT_THERE
-from pixi.knowledge.retrieval.reading import NEAREST
+from pixi.knowledge.retrieval.reading import FAR, NEAREST, NO_TEXT
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step
@@ -96,7 +97,7 @@ async def test_without_a_helper_the_best_passages_come_back(model: ScriptedModel
     findings = await ask(model)
     assert BUILT in findings.relevant[0].text
     assert findings.note == NEAREST
-    assert (await ask(model, "Which football team plays in Manchester?")).note == NOT_THERE
+    assert (await ask(model, "Which football team plays in Manchester?")).note == FAR
 
 
 BROKEN: list[str | list[str | ModelError | float]] = [
@@ -361,10 +362,10 @@ async def test_a_damaged_cache_is_begun_anew(tmp_path: Path, garbage: bytes) -> 
 
 async def test_no_question_and_no_entries() -> None:
     agent = RetrievalAgent(None)
-    assert (await agent.query("  ", [BRIDGE_ENTRY])).note == NOT_THERE
-    assert (await agent.query(WHO, [])).note == NOT_THERE
-    assert (await agent.query("??? the", [BRIDGE_ENTRY])).note == NOT_THERE
-    assert (await agent.query(WHO, [entry(1, "Empty"), entry(2, "Blank", "", " \n ")])).note == NOT_THERE
+    assert (await agent.query("  ", [BRIDGE_ENTRY])).note == NO_QUESTION
+    assert (await agent.query(WHO, [])).note == NO_TEXT
+    assert (await agent.query("??? the", [BRIDGE_ENTRY])).note == FAR
+    assert (await agent.query(WHO, [entry(1, "Empty"), entry(2, "Blank", "", " \n ")])).note == NO_TEXT
     long = await agent.query(f"{WHO} {'bla ' * 30_000}", [BRIDGE_ENTRY])
     assert len(long.to_json()["relevant"]) <= MOST_FACTS
 
