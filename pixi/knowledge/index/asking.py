@@ -131,12 +131,7 @@ class Asker:
             return ""
         self._spelt[word] = self._spelt.get(word, 0.0) + 1.0
         if word not in self._meant:
-            # A word such as `they` says nothing, whether or not a document holds it.
-            if (
-                len(self._meant) >= _CORRECTED
-                or not is_corrigible(word)
-                or word in word_list("function_words")
-            ):
+            if len(self._meant) >= _CORRECTED or not is_corrigible(word) or _is_common(word):
                 return ""
             self._meant[word] = self.vocabulary.meant(
                 word, lambda other: max(self._forms(other).values(), default=0)
@@ -194,6 +189,11 @@ class Asker:
         if len(chosen) <= most:
             return chosen
         return dict(sorted(chosen.items(), key=lambda item: (item[1][1], item[0]))[:most])
+
+
+def _is_common(word: str) -> bool:
+    """Return True for a word such as `many`: it is no mistake, whether or not a document holds it."""
+    return word in word_list("common_words") or word in word_list("function_words")
 
 
 def _variants(run: str, at: int, length: int) -> set[str]:

@@ -98,7 +98,27 @@ def test_the_nearer_and_the_commoner_come_first(tmp_path: Path) -> None:
     vocabulary.close()
 
 
-@pytest.mark.parametrize("query", ["who has thet", "they your whom", "und der", "what them telescope"])
+@pytest.mark.parametrize(
+    ("query", "held"),
+    [
+        ("How many weeks?", "They may go."),
+        ("Which were fewer?", "It is newer."),
+        ("Wie viele?", "Die Ziele sind da."),
+        ("Combien de fois?", "Le bois est fin."),
+        ("Сколько это?", "Столько стоит."),
+        ("پیش", "پیشه است"),
+    ],
+)
+def test_a_common_word_is_taken_for_no_other(tmp_path: Path, query: str, held: str) -> None:
+    index = index_of(tmp_path / "small", {1: held})
+    read_as = index.candidates(query, 10).read_as
+    index.close()
+    assert read_as == ()
+
+
+@pytest.mark.parametrize(
+    "query", ["who has thet", "they your whom", "und der", "what them telescope", "how many", "viele"]
+)
 def test_words_that_say_nothing_are_taken_for_no_others(tmp_path: Path, query: str) -> None:
     texts = {1: "What the baker said: that is then the you in youth.", 2: "When the telescope was new."}
     index = index_of(tmp_path / "small", texts)
