@@ -10,12 +10,17 @@ class TooManySteps(BaseException):
     """The work went beyond its limit. No `except Exception` on the way holds it up."""
 
 
-def steps_of(work: Callable[[], object], *, most: float = inf, in_texts: bool = False) -> int:
+def steps_of(
+    work: Callable[[], object], *, most: float = inf, in_lines: bool = False, in_texts: bool = False
+) -> int:
     """Run `work`; return its steps. A step is a call of a function, ours or a built-in.
+
+    Loops within a library written in C are not seen, only the calls of it. Other threads do not count.
 
     Args:
         work: what is run. What it does once only, such as filling a cache, belongs before.
         most: the limit, so that work without end comes to one.
+        in_lines: each line of Python that is run is a step too, so that a loop without calls counts.
         in_texts: count a method of a text once more for each of its characters, as if it looked at all of
             them: to search a growing buffer again and again then shows.
 
@@ -24,19 +29,39 @@ def steps_of(work: Callable[[], object], *, most: float = inf, in_texts: bool = 
     """
     steps = 0
 
-    def count(_: FrameType, event: str, called: object) -> None:
+    def called(_: FrameType, event: str, function: object) -> None:
         nonlocal steps
         if event in ("call", "c_call"):
             steps += 1
-            if in_texts and isinstance(of := getattr(called, "__self__", None), str | bytes | bytearray):
+            if in_texts and isinstance(of := getattr(function, "__self__", None), str | bytes | bytearray):
                 steps += len(of)
             if steps > most:
                 raise TooManySteps(steps)
 
-    before = sys.getprofile()
-    sys.setprofile(count)
+    def ran(_: FrameType, event: str, __: object) -> Callable[..., object]:
+        nonlocal steps
+        steps += event == "line"
+        return ran
+
+    profile, trace = sys.getprofile(), sys.gettrace()
+    sys.setprofile(called)
+    if in_lines:
+        sys.settrace(ran)
     try:
         work()
     finally:
-        sys.setprofile(before)
+        sys.settrace(trace)
+        sys.setprofile(profile)
     return steps
+
+
+def assert_linear(make: Callable[[int], Callable[[], object]], size: int) -> None:
+    """Fail if four times the size takes more than some six times the steps.
+
+    Args:
+        make: returns the work for a size, ready to be run.
+        size: the smaller of the two.
+    """
+    steps_of(make(size // 4))  # fills the caches
+    few, many = (steps_of(make(one), in_lines=True) for one in (size, 4 * size))
+    assert many < 6 * few + 1_000, f"{few:,} steps for {size:,}, {many:,} for {4 * size:,}"

@@ -14,7 +14,8 @@ import pytest
 from pixi.knowledge.catalogue import Catalogue
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.index import Index
-from tests.knowledge.test_database import found, put, until
+from tests.knowledge.test_database import found, put
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="it sends signals")
 
@@ -96,7 +97,9 @@ KILLED = {
 }
 
 
-@pytest.mark.parametrize("point", KILLED)
+@pytest.mark.parametrize(
+    "point", [pytest.param(point, marks=[pytest.mark.nightly] * (at % 2)) for at, point in enumerate(KILLED)]
+)
 async def test_killed_anywhere_it_comes_to_agreement(folder: Path, tmp_path: Path, point: str) -> None:
     for number in range(30):
         put(folder, f"{number}.md", f"# Note {number}\n\nbuttermilk {number}")

@@ -141,6 +141,7 @@ async def test_ids_are_the_same_wherever_a_folder_is_read(cache: Path, tmp_path:
     assert ids[0] == ids[1]
 
 
+@pytest.mark.nightly
 async def test_an_installed_package_holds_them_where_they_are_looked_for(tmp_path: Path) -> None:
     """Laid out as the wheel is by what `pyproject.toml` says of it, and read from there."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -1,10 +1,12 @@
 """Reads a file in this very process: what the readers make of it, without what keeps them apart."""
 
+import asyncio
 import os
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from pathlib import Path
 
-from pixi.knowledge.entry import Section
-from pixi.knowledge.reading import Documents, Limits
+from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
 from pixi.knowledge.reading.formats import read_documents
 from pixi.knowledge.reading.opening import open_regular, original_of
 from pixi.knowledge.reading.tidying import Tidier
@@ -18,6 +20,22 @@ def read(path: Path, limits: Limits | None = None) -> Documents:
     with original.file:
         documents = list(Tidier(limits).tidied(read_documents(original, notes.append)))
     return Documents(documents, "; ".join(notes))
+
+
+class ReadersAtHand(Readers):
+    """Readers that start no process."""
+
+    async def read_many(
+        self, paths: Iterable[Path]
+    ) -> AsyncGenerator[tuple[Path, Sequence[Document] | SetAside], None]:
+        for path in paths:
+            try:
+                outcome: Sequence[Document] | SetAside = await asyncio.to_thread(read, path)
+            except SetAside as fault:
+                outcome = fault
+            except (OSError, ValueError) as error:
+                outcome = SetAside(f"is broken ({error})")
+            yield path, outcome
 
 
 def write(path: Path, content: str | bytes) -> Path:

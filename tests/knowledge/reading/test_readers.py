@@ -3,7 +3,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from tests.knowledge.reading.at_hand import write
 from tests.knowledge.reading.test_epub import epub
 from tests.knowledge.reading.test_pdf import line, pdf
 from tests.knowledge.reading.test_word import word
+from tests.waiting import until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 SLOW_TEXT = "# Heading\n\ntext\n\n" * 1_000_000  # takes seconds
@@ -29,12 +30,6 @@ async def readers() -> AsyncIterator[Readers]:
 
 def pids(readers: Readers) -> list[int]:
     return [process.pid for process in readers._processes]
-
-
-async def wait_for(what: Callable[[], object]) -> None:
-    async with asyncio.timeout(60):
-        while not what():  # noqa: ASYNC110 - of other processes nobody tells
-            await asyncio.sleep(0.01)
 
 
 def is_gone(pid: int) -> bool:
@@ -61,8 +56,8 @@ async def test_a_file_is_read_by_another_process(readers: Readers, tmp_path: Pat
 @LINUX
 async def test_what_the_program_itself_holds_does_not_count_against_who_reads_for_it(tmp_path: Path) -> None:
     path = write(tmp_path / "a.md", "text")
-    held = bytearray(b"x") * 300_000_000  # more than half of what one process may hold
-    async with Readers(workers=1, megabytes=400) as readers:
+    held = bytearray(b"x") * 80_000_000  # more than half of what one process may hold
+    async with Readers(workers=1, megabytes=150) as readers:
         await readers.read(path)
         (pid,) = pids(readers)
         await readers.read(path)
@@ -161,7 +156,7 @@ async def test_a_file_that_needs_too_much_memory_is_set_aside_and_the_next_one_r
 @LINUX
 async def test_a_process_killed_while_it_reads_is_replaced(readers: Readers, tmp_path: Path) -> None:
     reading = asyncio.create_task(readers.read(write(tmp_path / "a.txt", "word and word\n\n" * 300_000)))
-    await wait_for(lambda: pids(readers))
+    await until(lambda: pids(readers))
     (pid,) = pids(readers)
     await asyncio.sleep(0.1)
     os.kill(pid, signal.SIGKILL)
@@ -174,7 +169,7 @@ async def test_a_file_that_ends_two_processes_is_to_blame(readers: Readers, tmp_
     reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
     killed: set[int] = set()
     while len(killed) < 2:
-        await wait_for(lambda: set(pids(readers)) - killed)
+        await until(lambda: set(pids(readers)) - killed)
         (pid,) = set(pids(readers)) - killed
         await asyncio.sleep(0.1)
         os.kill(pid, signal.SIGKILL)
@@ -195,13 +190,13 @@ async def test_a_process_that_died_unasked_is_not_asked(readers: Readers, tmp_pa
 @LINUX
 async def test_cancelling_ends_the_process_and_nothing_else(readers: Readers, tmp_path: Path) -> None:
     reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
-    await wait_for(lambda: pids(readers))
+    await until(lambda: pids(readers))
     (pid,) = pids(readers)
     await asyncio.sleep(0.1)
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reading
-    await wait_for(lambda: is_gone(pid))
+    await until(lambda: is_gone(pid))
     assert len(await readers.read(write(tmp_path / "a.md", "text"))) == 1
 
 
@@ -217,14 +212,14 @@ async def test_leaving_many_files_in_the_middle_ends_what_was_begun(tmp_path: Pa
         assert len(await readers.read(paths[0])) == 1
         before = pids(readers)
     assert before
-    await wait_for(lambda: all(map(is_gone, before)))
+    await until(lambda: all(map(is_gone, before)))
 
 
 @LINUX
 async def test_closing_sets_aside_what_is_being_read(tmp_path: Path) -> None:
     readers = Readers(workers=1)
     reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
-    await wait_for(lambda: pids(readers))
+    await until(lambda: pids(readers))
     (pid,) = pids(readers)
     await readers.close()
     await readers.close()
@@ -281,7 +276,7 @@ async def test_the_processes_end_with_the_one_that_started_them(tmp_path: Path) 
         found = [int(pid) for pid in (await asyncio.to_thread(parent.stdout.readline)).split()]
         assert len(found) == 2
         parent.kill()
-    await wait_for(lambda: all(map(is_gone, found)))
+    await until(lambda: all(map(is_gone, found)))
 
 
 IMPOSTOR = """

@@ -29,6 +29,7 @@ from tests.knowledge.retrieval.scene import (
     shown,
     texts,
 )
+from tests.waiting import until
 
 BUILT = "It was built by Shah Abbas II around 1650, on the foundations of an older bridge."
 WHO = "Who built the Khaju bridge?"
@@ -44,9 +45,7 @@ async def ask(model: ScriptedModel | None, question: str = WHO, **settings: floa
 
 async def streaming(model: ScriptedModel, count: int = 1) -> None:
     """Wait until so many of its replies are being written."""
-    async with asyncio.timeout(5):
-        while model.streaming < count:  # noqa: ASYNC110 - the model is asked by a thread's result, at no event
-            await asyncio.sleep(0.001)
+    await until(lambda: model.streaming >= count, "replies that are being written")
 
 
 async def test_a_fact_is_quoted_with_its_place_whatever_words_the_helper_gives_it() -> None:

@@ -1,12 +1,11 @@
 """A fact held against a document: what stands there, what does not, and what is shown of it."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.knowledge.retrieval.grounding import Ground, Grounded, Ungrounded
+from tests.steps import assert_linear, steps_of
 
 DOCUMENTS = {
     "en": (
@@ -151,26 +150,16 @@ def test_each_sentence_of_a_document_stands_in_it(language: str) -> None:
 
 
 def test_a_fact_costs_little_more_in_a_hundred_times_the_text() -> None:
-    filler = [f"Pancake {i} of the {w} batch weighs little." for w in "abcdefghij" for i in range(1_000)]
+    filler = [f"Pancake {i} of the {w} batch weighs little." for w in "abcdefghij" for i in range(400)]
     needle = "The silver spoon was buried under a juniper tree by nobody but Ada."
 
-    def seconds(document: Ground) -> float:
-        best = 9.0
-        for _ in range(5):
-            started = time.perf_counter()
-            assert isinstance(document.check(needle), Grounded)
-            best = min(best, time.perf_counter() - started)
-        return best
-
-    small = Ground([" ".join([*filler[:50], needle, *filler[50:100]])])
+    small = Ground([" ".join([*filler[:20], needle, *filler[20:40]])])
     large = Ground([" ".join([*filler, needle])])
-    assert seconds(large) < 10 * seconds(small) + 0.005
+    assert all(isinstance(document.check(needle), Grounded) for document in (small, large))
+    small_steps = steps_of(lambda: small.check(needle), in_lines=True)
+    assert steps_of(lambda: large.check(needle), in_lines=True) < 3 * small_steps
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 200_000, "。" * 50_000, "1" * 100_000, "不" * 20_000, "\u200c" * 9_000]
-)
-def test_odd_documents_take_no_time(text: str) -> None:
-    started = time.perf_counter()
-    Ground([text]).check(text)
-    assert time.perf_counter() - started < 5
+@pytest.mark.parametrize("letter", ["a", "。", "1", "不", "\u200c"])
+def test_an_odd_document_takes_as_long_as_it_is(letter: str) -> None:
+    assert_linear(lambda size: lambda: Ground([letter * size]).check(letter * size), 2_000)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.knowledge.entry import Entry, Section
@@ -28,21 +28,22 @@ from tests.servers.scripted_openai import (
     page,
     stream,
 )
+from tests.waiting import LIMIT, within
 
 WHO = "Who built the Khaju bridge?"
 BUILT = "It was built by Shah Abbas II around 1650, on the foundations of an older bridge."
 
 
 @asynccontextmanager
-async def helper(server: ScriptedOpenAI) -> AsyncIterator[RetrievalAgent]:
+async def helper(server: ScriptedOpenAI, deadlines: Deadlines | None = None) -> AsyncIterator[RetrievalAgent]:
     model = OpenAIChat(
         "helper-8b",
         base_url=server.base_url,
         traits=LARGE,
-        deadlines=Deadlines(first=1.0, gap=0.5, turn=3.0),
+        deadlines=deadlines or Deadlines(),
         retries=Retries(base=0.001),
     )
-    agent = RetrievalAgent(model, seconds=2.0)
+    agent = RetrievalAgent(model, seconds=LIMIT)
     try:
         yield agent
     finally:
@@ -82,7 +83,7 @@ FAILING = {
 
 @pytest.mark.parametrize("answer", FAILING.values(), ids=FAILING)
 async def test_a_server_that_fails_leaves_the_best_passages(answer: Reply) -> None:
-    async with ScriptedOpenAI(answer) as server, helper(server) as agent:
+    async with ScriptedOpenAI(answer) as server, helper(server, Deadlines(first=0.3, gap=0.2)) as agent:
         findings = await agent.query(WHO, [BRIDGE_ENTRY, TEA_ENTRY])
     assert BUILT in findings.relevant[0].text
     assert findings.note == NEAREST
@@ -91,10 +92,12 @@ async def test_a_server_that_fails_leaves_the_best_passages(answer: Reply) -> No
 async def test_who_gives_up_waiting_closes_the_connection() -> None:
     async with ScriptedOpenAI(stream('{"rel', Hang())) as server, helper(server) as agent:
         task = asyncio.create_task(agent.query(WHO, [BRIDGE_ENTRY]))
-        await asyncio.wait_for(server.asked.wait(), 5)
+        async with within("the question"):
+            await server.asked.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await asyncio.wait_for(server.requests[0].gone.wait(), 5)
+        async with within("the end of the connection"):
+            await server.requests[0].gone.wait()
 
 
 WORDS = [
@@ -122,7 +125,6 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(ENTRIES, st.lists(st.one_of(TEXTS, st.text(max_size=20)), max_size=4), st.booleans())
 def test_whatever_comes_back_stands_where_it_says(
     entries: list[Entry], facts: list[str], helped: bool
