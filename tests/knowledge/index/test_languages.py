@@ -1,9 +1,11 @@
 """The language of a text, and that each is searched by its own rules."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from pixi.knowledge.index import Index
 from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
 from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import pieces
@@ -68,6 +70,13 @@ _ABOUT_CATS = {
 }
 
 
+@pytest.fixture(scope="module")
+def about_cats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    index = index_of(tmp_path_factory.mktemp("cats") / "index", dict(enumerate(_ABOUT_CATS.values())))
+    yield index
+    index.close()
+
+
 @pytest.mark.parametrize(
     ("query", "language"),
     [
@@ -93,11 +102,8 @@ _ABOUT_CATS = {
         ("정원에서", "ko"),
     ],
 )
-def test_found_in_its_language(tmp_path: Path, query: str, language: str) -> None:
-    names = list(_ABOUT_CATS)
-    index = index_of(tmp_path / "index", dict(enumerate(_ABOUT_CATS.values())))
-    assert names[ids(index.search(query, 5))[0]] == language
-    index.close()
+def test_found_in_its_language(about_cats: Index, query: str, language: str) -> None:
+    assert list(_ABOUT_CATS)[ids(about_cats.search(query, 5))[0]] == language
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[Index]:
-    index = index_of(tmp_path / "index", TEXTS)
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    index = index_of(tmp_path_factory.mktemp("mistakes") / "index", TEXTS)
     yield index
     index.close()
 
@@ -71,12 +71,14 @@ def test_short_and_distant_words_stay(index: Index) -> None:
     assert index.search("zzzzzzzzz", 3).hits == ()
 
 
-def test_words_of_removed_documents_are_meant_no_more(index: Index) -> None:
+def test_words_of_removed_documents_are_meant_no_more(tmp_path: Path) -> None:
+    index = index_of(tmp_path / "index", TEXTS)
     index.change([], [2])
     index.change([], [])
     for number in range(100, 120):  # enough changes that what was removed is cleared away
         index.change([], [number])
     assert ids(index.search("telesscope", 3)) == []
+    index.close()
 
 
 def test_the_nearer_and_the_commoner_come_first(tmp_path: Path) -> None:

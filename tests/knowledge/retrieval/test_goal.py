@@ -31,6 +31,7 @@ def test_a_collection_is_read_and_its_facts_are_changed_by_rule(tmp_path: Path) 
     assert "English" in grounding.table({"en": tally})
 
 
+@pytest.mark.nightly
 def test_the_figures() -> None:
     (figure,) = grounding.run(quick=True)
     assert figure.met
