@@ -19,6 +19,7 @@ from tests.faults.ground import Ground
 from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
 from tests.servers.loopback_discord import Channel as Room
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
+from tests.waiting import until, within
 
 Script = str | Sequence[str | Step] | Reply | Callable[[Seen], "str | Sequence[str | Step] | Reply"]
 
@@ -159,15 +160,9 @@ class Scene:
 
     async def answered(self, house: Household, count: int) -> None:
         """Wait until the model was asked so often, and nothing is left to be answered."""
-        await self.until(lambda: len(self.asked) >= count)
+        await until(lambda: len(self.asked) >= count)
         await house.engine.settled()
         assert len(self.asked) == count
-
-    async def until(self, holds: Callable[[], object], seconds: float = 5.0) -> None:
-        """Wait until something holds that no server here tells of."""
-        async with asyncio.timeout(seconds):
-            while not holds():  # noqa: ASYNC110 — what is asked about tells of no change
-                await asyncio.sleep(0.002)
 
     # What the model was told.
 
@@ -191,9 +186,10 @@ class Scene:
         return json.dumps(self.prompt(number), ensure_ascii=False)
 
 
-async def leaves(request: Seen, seconds: float = 5.0) -> None:
+async def leaves(request: Seen) -> None:
     """Wait until the bot has closed the connection of a request to the model."""
-    await asyncio.wait_for(request.gone.wait(), seconds)
+    async with within("the bot leaves the model"):
+        await request.gone.wait()
 
 
 @asynccontextmanager

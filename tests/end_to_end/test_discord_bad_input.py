@@ -12,6 +12,7 @@ from pixi.core.errors import ConfigError
 from tests.end_to_end.bot import Scene, Script, leaves, scene
 from tests.servers.loopback_discord import Call, Intent, Permission, Upload
 from tests.servers.scripted_openai import Hang, Until
+from tests.waiting import until
 
 PANCAKE = "🥞"
 
@@ -105,7 +106,7 @@ async def test_a_message_that_is_deleted_under_the_reply_is_answered_without_poi
     gate = asyncio.Event()
     async with scene(tmp_path, [Until(gate), "[REACT: 🥞][SEND: hello]"]) as here, here.bot() as house:
         asked = await here.ask()
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await here.room.say(here.discord.person("Ana"), "I am here too")
 
         def remove(_: Call) -> None:

@@ -13,6 +13,7 @@ from pixi.store.kept import Place
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, Script, scene
 from tests.servers.loopback_discord import BOT_MAY, Permission
 from tests.servers.scripted_openai import Seen, Until
+from tests.waiting import until
 
 BOTH = {"pixi": PERSONA, "edda": EDDA}
 
@@ -159,7 +160,7 @@ async def test_nobody_is_pinged_by_a_webhook_and_it_points_by_a_line(tmp_path: P
     reply: Script = [Until(gate), "[SEND: @everyone hello]"]
     async with scene(tmp_path, reply) as here, here.bot(discord__faces="webhook"):
         asked = await here.ask()
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await here.room.say(here.discord.person("Ana"), "by the way")
         await here.discord.idle()
         gate.set()

@@ -16,6 +16,7 @@ from tests.end_to_end.bot import PERSONA, Scene, scene
 from tests.end_to_end.program import piped
 from tests.servers.loopback_discord import Channel, Permission, User
 from tests.servers.scripted_openai import Hang, Reply, Seen, Tell, call, content, finish, stream, usage
+from tests.waiting import until, within
 
 CANARY = "kanarienvogel"
 TOOLS = "tools: [remember, recall, forget]\ndatabases: [islands]"
@@ -87,7 +88,7 @@ class Talk:
         """Ask, and wait for the answer."""
         count = len(self.here.asked)
         await self.here.ask(text, by=by, room=room)
-        await self.here.until(lambda: len(self.here.asked) > count)
+        await until(lambda: len(self.here.asked) > count)
         await self.house.engine.settled()
 
     async def everything(self, *, private: bool = True) -> None:
@@ -104,14 +105,14 @@ class Talk:
         await edited.edit(f"{CANARY}, edited")
         await deleted.delete()
         await here.room.say(self.ana, f"{here.at} what?", reply_to=first)
-        await here.until(lambda: "what?" in here.heard())
+        await until(lambda: "what?" in here.heard())
         await self.house.engine.settled()
         await self.asks("what weather is it?", by=self.ana)
         if private:
             await self.asks("keep in mind what I have")
             letters = here.discord.dm(mo)
             await letters.say(mo, f"psst, {CANARY}")
-            await here.until(lambda: "psst" in here.heard())
+            await until(lambda: "psst" in here.heard())
             await self.house.engine.settled()
         assert await self.left(), "or this test could not fail"
 
@@ -199,7 +200,8 @@ async def test_nor_while_they_are_being_answered(tmp_path: Path) -> None:
     async with talk(tmp_path) as here:
         await here.everything()
         await here.here.ask(f"take your time, {CANARY}")
-        await asyncio.wait_for(here.parrot.hanging.wait(), 10)
+        async with within("the model hangs"):
+            await here.parrot.hanging.wait()
         await forget_me(here.here)
         await here.assert_nothing_is_left()
         await here.assert_others_are_remembered()
@@ -222,9 +224,10 @@ async def test_nor_if_another_process_does_so_while_they_are_being_answered(tmp_
     async with talk(tmp_path) as here:
         await here.everything()
         await here.here.ask(f"take your time, {CANARY}")
-        await asyncio.wait_for(here.parrot.hanging.wait(), 10)
+        async with within("the model hangs"):
+            await here.parrot.hanging.wait()
         await forget_from_outside(here)
-        await here.here.until(lambda: here.house.engine.talking == 0)
+        await until(lambda: here.house.engine.talking == 0)
         await here.assert_nothing_is_left()
         await here.assert_others_are_remembered()
         await here.assert_nothing_is_left()

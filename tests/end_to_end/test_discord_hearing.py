@@ -11,6 +11,7 @@ from PIL import Image as Pillow
 from tests.end_to_end.bot import Scene, leaves, scene
 from tests.servers.loopback_discord import Message, Upload
 from tests.servers.scripted_openai import Hang, Seen, Until
+from tests.waiting import until
 
 
 def number_of(here: Scene, text: str) -> int:
@@ -135,7 +136,7 @@ async def test_at_home_everything_is_for_the_persona(tmp_path: Path) -> None:
 async def test_an_edit_before_anything_was_seen_is_what_is_answered(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as house:
         asked = await here.ask("do you like wafles?")
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await asked.edit(f"{here.at} do you like waffles?")
 
         await here.said("ok")
@@ -162,7 +163,7 @@ async def test_a_preview_that_discord_adds_is_no_edit(tmp_path: Path) -> None:
     gate = asyncio.Event()
     async with scene(tmp_path, [Until(gate), "[SEND: ok]"]) as here, here.bot() as house:
         asked = await here.ask("look at https://example.com")
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await here.room.touch(asked, embeds=[{"title": "a preview"}])
         await here.discord.idle()
         gate.set()
@@ -174,7 +175,7 @@ async def test_a_preview_that_discord_adds_is_no_edit(tmp_path: Path) -> None:
 async def test_a_deleted_question_is_not_answered(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], "[SEND: ok]") as here, here.bot() as house:
         asked = await here.ask("a secret")
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await asked.delete()
         await leaves(here.asked[0])
         await house.engine.settled()
@@ -219,7 +220,7 @@ async def test_a_reply_points_at_its_question_where_somebody_spoke_in_between(tm
     gate = asyncio.Event()
     async with scene(tmp_path, [Until(gate), "[SEND: one]\n[SEND: two]"]) as here, here.bot():
         asked = await here.ask()
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await here.room.say(here.discord.person("Ana"), "by the way")
         await here.discord.idle()
         gate.set()
@@ -320,7 +321,7 @@ async def test_a_picture_is_still_shown_after_a_restart(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], "[SEND: nice]") as here:
         async with here.bot(model__vision=True):
             await here.room.say(here.mo, f"{here.at} look", attachments=[picture()])
-            await here.until(lambda: here.asked)
+            await until(lambda: here.asked)
         async with here.bot(model__vision=True):
             await here.said("nice")
             assert len(shown(here)) == 1

@@ -9,6 +9,7 @@ import pytest
 from pixi.channels.discord.client import Shards
 from tests.end_to_end.bot import Script, leaves, scene
 from tests.servers.scripted_openai import Hang, Until
+from tests.waiting import until
 
 
 async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
@@ -56,7 +57,7 @@ async def test_a_reply_of_which_nothing_was_seen_is_written_after_the_next_start
     async with scene(tmp_path, ["[NOTE: let me think]", Hang()], "[SEND: here it is]") as here:
         async with here.bot():
             await here.ask("a riddle")
-            await here.until(lambda: here.asked)
+            await until(lambda: here.asked)
             began = time.monotonic()
         assert time.monotonic() - began < 10.0
         assert here.posts() == []
@@ -139,7 +140,7 @@ async def test_edits_and_deletions_while_it_was_away_count(tmp_path: Path) -> No
     async with scene(tmp_path, ["[NOTE: hm]", Hang()], "[SEND: hello]") as here:
         async with here.bot():
             await here.ask()
-            await here.until(lambda: here.asked)
+            await until(lambda: here.asked)
         asked = await here.ask("a mistaek")
         await asked.edit(f"{here.at} a mistake")
         await (await here.ask("a secret")).delete()
@@ -203,7 +204,7 @@ async def test_what_was_left_in_the_guilds_of_another_process_is_left_to_it(
         async with here.bot(shards=Shards((0, 1), 2), sessions=2):
             for place in places:
                 await here.ask(room=place)
-            await here.until(lambda: len(here.model.requests) == 3)
+            await until(lambda: len(here.model.requests) == 3)
 
         async with here.bot(shards=Shards.parse("1/2")) as house:
             await here.said("hello", room=rooms[1])

@@ -10,6 +10,7 @@ from pixi.channels.discord.speaking.channel import NOTICE
 from pixi.store.kept import Place
 from tests.end_to_end.bot import EDDA, PERSONA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream
+from tests.waiting import until
 
 # More than one message.
 
@@ -17,7 +18,7 @@ from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, fini
 async def test_two_quick_messages_get_one_reply(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], "[SEND: to both]") as here, here.bot() as house:
         await here.ask("first question")
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         await here.ask("second question")
 
         await here.said("to both")
@@ -81,9 +82,9 @@ async def test_a_question_that_is_deleted_while_it_waits_is_not_answered(tmp_pat
 async def test_of_two_questions_the_one_that_is_deleted_is_not_answered(tmp_path: Path) -> None:
     async with scene(tmp_path, [Hang()], [Hang()], "[SEND: ok]") as here, here.bot() as house:
         await here.ask("first question")
-        await here.until(lambda: here.asked)
+        await until(lambda: here.asked)
         second = await here.ask("second question")
-        await here.until(lambda: len(here.asked) == 2)
+        await until(lambda: len(here.asked) == 2)
         await second.delete()
 
         await here.said("ok")
@@ -115,7 +116,7 @@ async def test_two_channels_of_a_server_are_answered_side_by_side(tmp_path: Path
         other = here.guild.channel("other")
         async with here.bot():
             await here.ask("the general question")
-            await here.until(lambda: here.asked)
+            await until(lambda: here.asked)
             await here.ask("the other question", room=other)
 
             await here.said("to other", room=other)
@@ -189,9 +190,9 @@ async def test_what_cannot_be_put_on_record_is_not_said_and_the_operator_learns_
         await here.said("one")
         other = sqlite3.connect(tmp_path / "pixi.db")
         try:
-            await here.until(lambda: locked(other))
+            await until(lambda: locked(other))
             gate.set()
-            await here.until(lambda: any("pixi.db" in line for line in caplog.messages))
+            await until(lambda: any("pixi.db" in line for line in caplog.messages))
         finally:
             other.close()
         await house.engine.settled()
@@ -216,9 +217,9 @@ async def test_a_persona_without_words_for_it_leaves_one_small_notice(tmp_path: 
         await here.ask()
         await here.said(NOTICE)
         await here.ask("again?")
-        await here.until(lambda: len(here.asked) == 2)
+        await until(lambda: len(here.asked) == 2)
         await here.ask("and again?")
-        await here.until(lambda: len(here.asked) == 3)
+        await until(lambda: len(here.asked) == 3)
         await here.discord.idle()
         assert here.posts() == [NOTICE]
         assert "canary" not in NOTICE

@@ -11,7 +11,6 @@ import discord
 from pixi.channels.discord.address import prefix_of
 from pixi.channels.discord.approving import Approvals
 from pixi.channels.discord.client import Client, Shards, quiet_logs
-from pixi.channels.discord.completing import complete_sessions
 from pixi.channels.discord.hearing.events import Events
 from pixi.channels.discord.hearing.recent import Recent
 from pixi.channels.discord.house import House
@@ -73,7 +72,7 @@ class Bot:
         """
         token = _checked(self._token)
         server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patient_gateway(), complete_sessions():
+        with quiet_logs(), patient_gateway():
             async with pointed_at(server):
                 await self._run(token, server)
 

@@ -5,15 +5,16 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import discord
 from discord.gateway import KeepAliveHandler
+from discord.http import Route
 
-from pixi.channels.discord.completing import complete, with_less
+from pixi.channels.discord.completing import complete, complete_answer, with_less
 from pixi.core.errors import ConfigError
 
 _log = logging.getLogger("pixi.discord")
@@ -82,10 +83,13 @@ class Client(discord.AutoShardedClient):
             self._connection.shard_count = shards.count
         self.sessions_at_once = 1
         self._began: dict[int, float] = {}  # when the last session began, by shard modulo `sessions_at_once`
+        # What the gateway tells and what REST answers is completed alike, before discord.py reads it.
         parsers = self._connection.parsers
         for event, parser in parsers.items():
             parsers[event] = _sturdy(event, parser)
         parsers["READY"] = _sturdy("READY", self._with_shard(self._connection.parse_ready))
+        request = "request"
+        setattr(self.http, request, _completed(self.http.request))
 
     async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
         """Log what a handler of ours raised, in one line; with debugging, from where."""
@@ -154,7 +158,7 @@ class Client(discord.AutoShardedClient):
 
 
 def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A parser that an odd event does not bring down, and the connection with it."""
+    """Wrap a parser so that it is given complete events, and an odd one costs a line and no connection."""
 
     def parse(data: Any) -> None:
         try:
@@ -167,10 +171,25 @@ def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
             return
         for less in with_less(event, data):
             with suppress(*_BROKEN_EVENT):
+                complete(event, less)
                 parser(less)
                 return
 
     return parse
+
+
+def _completed(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Wrap `HTTPClient.request` so that it completes its answers."""
+
+    async def completed(route: Route, **named: Any) -> Any:
+        answer = await request(route, **named)
+        try:
+            complete_answer(route.path, answer)
+        except _BROKEN_EVENT as error:
+            _log.info("an answer to %s is odd: %s: %s", route.path, type(error).__name__, error)
+        return answer
+
+    return completed
 
 
 class _InOneLine(logging.Filter):

@@ -34,6 +34,8 @@ class PlainServer:
         close_codes: by which connections ended.
         deaf: after the next frame it neither answers nor reads any more; then it is `asleep`.
         silent: it leaves out what it can of READY, and tells nothing with RESUMED.
+        hello: what each connection is told first; "": HELLO.
+        garbles_resumed: what whoever resumes a session is sent; "": what they should be.
         cuts: how many questions for the bot's user end in a broken connection first.
     """
 
@@ -48,6 +50,8 @@ class PlainServer:
     asleep: bool = False
     cuts: int = 0
     silent: bool = False
+    hello: str = ""
+    garbles_resumed: str = ""
     guild: dict[str, Any] = field(default_factory=guild)
     port: int = 0
     _sockets: list[web.WebSocketResponse] = field(default_factory=list)
@@ -111,6 +115,11 @@ class PlainServer:
         """Send something else."""
         await self._sockets[-1].send_json({"op": code, "d": data})
 
+    async def garble(self, frame: str | bytes) -> None:
+        """Send what is no frame."""
+        socket = self._sockets[-1]
+        await (socket.send_str(frame) if isinstance(frame, str) else socket.send_bytes(frame))
+
     async def cut(self, code: int = 4000) -> None:
         """Close the connection."""
         await self._sockets[-1].close(code=code)
@@ -145,7 +154,7 @@ class PlainServer:
         socket = web.WebSocketResponse()
         await socket.prepare(request)
         self._sockets.append(socket)
-        await socket.send_json({"op": 10, "d": {"heartbeat_interval": 30_000}})
+        await socket.send_str(self.hello or '{"op": 10, "d": {"heartbeat_interval": 30000}}')
         async for frame in socket:
             payload = json.loads(frame.data)
             match payload["op"]:
@@ -159,6 +168,9 @@ class PlainServer:
                     await self._welcome()
                 case 6:
                     self.resumed += 1
+                    if self.garbles_resumed:
+                        await self.garble(self.garbles_resumed)
+                        continue
                     for event, data in self.again:
                         await self.send(event, data)
                     await self.send("RESUMED", None if self.silent else {})

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from unittest import mock
@@ -13,6 +13,7 @@ from pixi.channels.discord.speaking.channel import DiscordChannel
 from tests.channels.discord.house import RecordingHouse
 from tests.servers import loopback_discord as loopback
 from tests.servers.loopback_discord import LoopbackDiscord
+from tests.waiting import until
 
 
 @dataclass
@@ -46,12 +47,6 @@ class Room:
         message = await self.general.say(self.ana, "by the way")
         recent = channel._shared.recent
         await until(lambda: recent.latest_by_others(self.general.id) == message.id)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """A bot with slash commands at a Discord of our own, before a house that writes down what it is asked."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from tests.channels.discord.house import RecordingHouse
 from tests.servers.clients import pointed_at
 from tests.servers.loopback_discord import Channel, Guild, Interaction, LoopbackDiscord, Permission, User
 from tests.servers.loopback_discord import interactions as used
+from tests.waiting import until
 
 PERSONAS = {
     "pixi": Persona("Pixi", "You are Pixi.", about="an art student who loves pancakes", summon=("pix",)),
@@ -127,10 +128,3 @@ def shown(interaction: Interaction) -> str:
     parts = [interaction.content or "", box.get("title", ""), box.get("description", "")]
     parts += [part for each in box.get("fields", []) for part in (each["name"], each["value"])]
     return "\n".join(parts)
-
-
-async def until(holds: Callable[[], object], seconds: float = 5.0) -> None:
-    """Wait for something that will be so."""
-    async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.002)

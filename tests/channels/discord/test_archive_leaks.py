@@ -12,9 +12,10 @@ from pixi.channels.archive import Archive, Asking, Query
 from pixi.channels.discord.archive.places import NOT_HERE
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, reading_room
-from tests.channels.discord.room import Room, until
+from tests.channels.discord.room import Room
 from tests.servers.loopback_discord import Channel, Permission, Role, User
 from tests.servers.loopback_discord.permissions import in_channel
+from tests.waiting import until
 
 P = Permission
 READING = P.VIEW_CHANNEL | P.READ_MESSAGE_HISTORY

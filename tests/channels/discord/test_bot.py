@@ -1,7 +1,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -14,13 +14,7 @@ from pixi.store.kept import Place
 from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
-
-
-async def until(holds: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for something that will be so."""
-    async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+from tests.waiting import until, within
 
 
 def house() -> RecordingHouse:
@@ -260,7 +254,7 @@ async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
 
 async def refused(server: PlainServer, *, token: str = TOKEN, shards: Shards | None = None) -> PixiError:
     with pytest.raises(PixiError) as caught:
-        async with asyncio.timeout(20):
+        async with within("the refusal"):
             await Bot(house(), token=token, api_url=server.url, shards=shards, tell=lambda _: None).run()
     return caught.value
 

@@ -1,14 +1,15 @@
-import asyncio
+import copy
 import logging
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from pixi.channels.discord.completing import complete
+from pixi.channels.discord.completing import complete, complete_answer
 from tests.channels.discord.ears import BOT, GENERAL, GUILD, MO
 from tests.channels.discord.plain_server import PlainServer, plain_server
-from tests.channels.discord.test_bot import house, lines, running, texts, until
+from tests.channels.discord.test_bot import house, lines, running, texts
+from tests.waiting import until
 
 
 def lean(number: int, text: str, **more: Any) -> dict[str, Any]:
@@ -94,8 +95,7 @@ async def test_a_history_that_nobody_can_read_does_not_stop_the_answer(
         here = house()
         async with running(server, here):
             await server.say(f"<@{BOT}> hi")
-            async with asyncio.timeout(5):
-                await until(lambda: texts(here))
+            await until(lambda: texts(here), "the answer")
 
 
 def test_nobody_passes_for_a_person_without_roles() -> None:
@@ -109,3 +109,59 @@ def test_a_deleted_message_that_was_answered_stays_known_as_deleted() -> None:
     assert complete("MESSAGE_CREATE", told)
     assert told["referenced_message"] is None
     assert told["type"] == 19
+
+
+LEAN = [
+    {"thread": None},
+    {"thread": {"id": "7", "name": "About syrup"}},
+    {"reactions": [{"count": 1, "emoji": {"id": None, "name": "👍"}}]},
+    {"attachments": [{"id": "8"}]},
+    {"member": {"roles": [{"id": "9"}], "permissions": None}},
+    {"mentions": None, "mention_roles": None, "attachments": None, "embeds": None, "components": None},
+    {"message_reference": {"message_id": "4"}, "referenced_message": {"id": "4", "content": "what?"}},
+    {"interaction": None, "interaction_metadata": None, "poll": None, "call": None, "application": None},
+]
+ODD = [
+    {"message_reference": {"message_id": "4"}, "referenced_message": {"weird": True}},
+    {"message_reference": {"message_id": "4"}, "referenced_message": "what?"},
+    {"poll": {"weird": True}},
+    {"reactions": [7], "sticker_items": [{}], "embeds": ["?"]},
+    {"message_reference": "4"},
+]
+
+
+@pytest.mark.parametrize("more", [*LEAN, *ODD], ids=repr)
+async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(more: dict[str, Any]) -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            newest = int(server.message("before")["id"])
+            told = lean(newest + 1, f"<@{BOT}> hi", guild_id=str(GUILD)) | copy.deepcopy(more)
+            await server.send("MESSAGE_CREATE", told)
+            await until(lambda: texts(here), "the message")
+            assert texts(here)[-1].startswith("hi")
+            del told["guild_id"]
+            await server.send("MESSAGE_UPDATE", told | {"content": "two", "author": {"username": "mo"}})
+            await until(lambda: [each for each in here.asked if each[0] == "edit"], "the edit")
+
+
+@pytest.mark.parametrize("more", LEAN, ids=repr)
+async def test_a_history_is_read_whatever_the_server_leaves_out(more: dict[str, Any]) -> None:
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            await server.say(f"<@{BOT}> one")
+            await until(lambda: texts(here), "the first message")
+        missed = server.message(f"<@{BOT}> two")
+        for key in ("mentions", "mention_roles", "attachments", "type"):
+            del missed[key]
+        missed |= copy.deepcopy(more)
+        async with running(server, here):
+            await until(lambda: len(texts(here)) == 2, "what was missed")
+
+
+def test_roles_that_are_told_whole_are_roles() -> None:
+    member: dict[str, Any] = {"user": {"id": "1"}, "roles": [{"id": "5", "name": "cook"}, "6"]}
+    complete_answer("/guilds/{guild_id}/members/{member_id}", member)
+    assert member["roles"] == ["5", "6"]
+    assert member["user"]["username"] == ""

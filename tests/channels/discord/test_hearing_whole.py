@@ -18,6 +18,7 @@ from pixi.store.kept import Place as Chosen
 from tests.channels.discord.ears import PERSONAS
 from tests.channels.discord.house import RecordingHouse
 from tests.servers.loopback_discord import Channel, Intent, LoopbackDiscord, Permission
+from tests.waiting import until
 
 
 @asynccontextmanager
@@ -30,10 +31,8 @@ async def running(
     run = Bot(house, token=discord.token, api_url=discord.api_url, shards=shards, tell=told.append).run()
     task = asyncio.create_task(run)
     try:
-        async with asyncio.timeout(20):
-            while ("resume", ()) not in house.asked[before:]:
-                assert not task.done(), task.exception()
-                await asyncio.sleep(0.005)
+        await until(lambda: task.done() or ("resume", ()) in house.asked[before:], "the bot is ready")
+        assert not task.done(), task.exception()
         yield told
     finally:
         task.cancel()
@@ -43,9 +42,7 @@ async def running(
 
 async def heard(house: RecordingHouse, count: int) -> list[str]:
     """The texts of what was received, once there are so many."""
-    async with asyncio.timeout(20):
-        while len(house.received) < count:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+    await until(lambda: len(house.received) >= count, f"{count} messages")
     return [message.text for message, _ in house.received]
 
 
@@ -126,9 +123,7 @@ async def test_edits_boxes_and_deletions_are_told_apart() -> None:
             await general.touch(asked, [{"type": "link", "title": "Example"}])
             await asked.edit("Pixi, waffles?")
             await asked.delete()
-            async with asyncio.timeout(5):
-                while here.asked[-1][0] != "withdraw":  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
+            await until(lambda: here.asked[-1][0] == "withdraw", "the deletion")
 
         changes = [each for each in here.asked if each[0] in ("edit", "withdraw")]
         assert changes == [

@@ -12,9 +12,10 @@ from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.core.picture import Abilities, Picture
 from tests.channels.discord.house import RecordingHouse
-from tests.channels.discord.room import Room, room_of, until
+from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Permission
 from tests.servers.scripted_gifs import frames, moving
+from tests.waiting import until
 
 LINK = "https://klipy.com/gifs/excited-cat-1"
 CAT = Picture("an excited cat", LINK, "KLIPY", Image("image/gif", moving()))

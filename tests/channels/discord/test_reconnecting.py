@@ -2,23 +2,29 @@
 
 import asyncio
 import json
-import time
+import logging
+import threading
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import discord.http
 import discord.shard
 import pytest
-from aiohttp import web
-from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket
+from aiohttp import WSMsgType, web
+from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, KeepAliveHandler
 
-from pixi.channels.discord import client, reconnecting
+from pixi.channels.discord import reconnecting
 from pixi.channels.discord.bot import Bot
 from pixi.core.errors import ConfigError
 from tests.channels.discord.ears import BOT, PERSONAS, user
 from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.plain_server import plain_server
+from tests.channels.discord.test_bot import house, lines, running, texts
+from tests.waiting import until, within
 
 TOKEN = "t0ken"
 IDENTIFY, RESUME = 2, 6
@@ -31,12 +37,10 @@ class Rude:
     Attributes:
         codes: with what it closes one connection after the other; the last one again and again.
         asked: the operations that came, but for heartbeats.
-        at: when.
     """
 
     codes: list[int]
     asked: list[int] = field(default_factory=list)
-    at: list[float] = field(default_factory=list)
     port: int = 0
 
     async def rest(self, request: web.Request) -> web.StreamResponse:
@@ -55,7 +59,6 @@ class Rude:
         while (payload := await self._heard(socket))["op"] == 1:
             await socket.send_json({"op": 11})
         self.asked.append(payload["op"])
-        self.at.append(time.monotonic())
         code = self.codes[0] if len(self.codes) == 1 else self.codes.pop(0)
         assert socket._writer is not None
         assert request.transport is not None
@@ -65,7 +68,10 @@ class Rude:
         return socket
 
     async def _heard(self, socket: web.WebSocketResponse) -> dict[str, Any]:
-        payload: dict[str, Any] = json.loads((await socket.receive()).data)
+        frame = await socket.receive()
+        if frame.type is not WSMsgType.TEXT:
+            return {"op": None}  # the bot went
+        payload: dict[str, Any] = json.loads(frame.data)
         return payload
 
 
@@ -88,7 +94,7 @@ async def rude(*codes: int) -> AsyncGenerator[Rude, None]:
 async def run(server: Rude) -> None:
     api_url = f"http://127.0.0.1:{server.port}/api/v10"
     bot = Bot(RecordingHouse(personas=PERSONAS), token=TOKEN, api_url=api_url, tell=lambda _: None)
-    async with asyncio.timeout(20):
+    async with within("the end of the bot"):
         await bot.run()
 
 
@@ -103,16 +109,112 @@ async def test_the_reason_is_heard_though_the_line_is_gone(code: int, told: str)
             assert server.asked == [IDENTIFY]
 
 
+def asleep(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the pauses between connections in place of making them."""
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(reconnecting, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(reconnecting, "_AT_ONCE", 1.0)
+    return pauses
+
+
 @pytest.mark.parametrize("code", [0, 4000, 4007])
 async def test_a_session_that_never_began_is_not_resumed(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnecting, "_AT_ONCE", 0.2)
-    monkeypatch.setattr(client, "_BETWEEN_SESSIONS", 0.0)
+    pauses = asleep(monkeypatch)
     async with rude(code, code, 4014) as server:
         with pytest.raises(ConfigError):
             await run(server)
         assert server.asked == [IDENTIFY] * 3
-        pauses = [later - before for before, later in zip(server.at, server.at[1:], strict=False)]
-        assert min(pauses) >= 0.15, "nobody is hammered"
+        assert pauses == [1.0, 2.0], "nobody is hammered"
+
+
+HTML = "<html>502 Bad Gateway</html>"
+GARBLED = [
+    HTML,
+    "",
+    "[]",
+    "null",
+    "7",
+    '{"op":10,"d":null}',
+    '{"op":10,"d":{"heartbeat_interval":"soon"}}',
+    '{"op":10,"d":{"heartbeat_interval":30000}}',  # a second one: it would beat twice
+    '{"op":0,"t":"READY","d":null,"s":2}',
+    '{"op":0,"t":["x"],"d":{},"s":2}',
+    "[" * 100_000,
+    b"\x78\x9c\xff\xff\xff\xff\x00\x00\xff\xff",
+    zlib.compress(b"\xff\xfe"),
+    b"\xff\xff",
+]
+
+
+@pytest.mark.parametrize("frame", GARBLED, ids=lambda frame: repr(frame[:30]))
+async def test_a_frame_that_nobody_can_read_costs_a_connection_and_a_line(
+    frame: str | bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with plain_server() as server:
+        here = house()
+        with caplog.at_level(logging.WARNING):
+            async with running(server, here):
+                await server.garble(frame)
+                await until(lambda: server.resumed, "the session is resumed")
+                await server.say(f"<@{BOT}> still there?")
+                await until(lambda: texts(here), "what is said after it is heard")
+                beating = [each for each in threading.enumerate() if isinstance(each, KeepAliveHandler)]
+                assert len(beating) == 1
+        told, lost = lines(caplog)
+        assert told.startswith("the gateway sent a frame that cannot be read (")
+        assert lost == "shard 0 lost its connection"
+        assert len(server.identified) == 1
+
+
+@pytest.mark.parametrize("interval", ["0", "-5", "NaN", "1e400"])
+async def test_heartbeats_without_an_end_are_not_begun(
+    interval: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asleep(monkeypatch)
+    async with plain_server() as server, running(server, house()):
+        server.hello = f'{{"op":10,"d":{{"heartbeat_interval":{interval}}}}}'
+        await server.cut()
+        await until(lambda: len(caplog.records) > 1, "it is told")
+        server.hello = ""
+        await until(lambda: server.resumed or len(server.identified) > 1, "it is connected again")
+        assert not [each for each in threading.enumerate() if getattr(each, "interval", 1) <= 0]
+
+
+async def test_a_frame_that_is_sent_again_whenever_a_session_is_resumed_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asleep(monkeypatch)
+    async with plain_server() as server:
+        here = house()
+        server.garbles_resumed = "[]"
+        async with running(server, here):
+            await server.garble("[]")
+            await until(lambda: len(server.identified) == 2, "a new session")
+            await server.say(f"<@{BOT}> hi")
+            await until(lambda: texts(here), "it is heard")
+        assert server.resumed == 1
+
+
+async def test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses = asleep(monkeypatch)
+    async with plain_server() as server:
+        here = house()
+        async with running(server, here):
+            server.hello = HTML
+            await server.cut()
+            await until(lambda: len(pauses) >= 8, "eight connections")
+            assert pauses[:8] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+            server.hello = ""
+            await until(lambda: len(server.identified) == 2, "it is connected again")
+            await server.say(f"<@{BOT}> hi")
+            await until(lambda: texts(here), "it is heard")
 
 
 def test_discord_py_is_left_as_it_was() -> None:

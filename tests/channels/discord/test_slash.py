@@ -17,9 +17,10 @@ from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
 from pixi.store.kept import Place
 from tests.channels.discord.house import RecordingHouse
-from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage, until
+from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage
 from tests.servers.loopback_discord import Permission
 from tests.servers.loopback_discord import interactions as used
+from tests.waiting import until
 
 WORDS = Words()
 

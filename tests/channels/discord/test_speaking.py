@@ -24,6 +24,7 @@ from tests.channels.discord.rest_discord import (
     Fault,
 )
 from tests.channels.discord.scene import Scene, scene_with
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -385,9 +386,7 @@ async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
     assert scene.rest.said() == ["hm"]
     monkeypatch.setattr(shared, "_EXCUSE_SECONDS", 0.0)
     scene.speakers.excuse(scene.channel().target, "pixi")
-    async with asyncio.timeout(5):
-        while scene.rest.said() != ["hm", "hm"]:  # noqa: ASYNC110 - the server tells of nothing
-            await asyncio.sleep(0.005)
+    await until(lambda: scene.rest.said() == ["hm", "hm"], "it says so again")
 
 
 async def test_what_was_posted_was_seen_though_it_could_not_be_recorded(scene: Scene) -> None:

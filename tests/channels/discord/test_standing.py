@@ -1,6 +1,5 @@
 """Who reads a channel, and what somebody may do there: Discord's permissions and the rules together."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -11,8 +10,9 @@ import pytest
 from pixi.channels.discord.speaking import standing
 from pixi.core.venue import Rights, Venue
 from tests.channels.discord.house import RecordingHouse
-from tests.channels.discord.room import Room, room_of, until
+from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Channel, Permission, User
+from tests.waiting import until, within
 
 VIEW = Permission.VIEW_CHANNEL
 SPEAK = (
@@ -179,8 +179,8 @@ async def test_a_role_that_loses_its_permissions_counts_at_once(room: Room) -> N
     room.guild.join(room.ana, roles=[role])
     assert await channel.rights(str(room.ana.id)) == MANAGER
     room.guild.change_role(role, Permission(0))
-    async with asyncio.timeout(5):
-        while await channel.rights(str(room.ana.id)) != NOBODY:  # noqa: ASYNC110 - what is waited for tells nobody
+    async with within("the loss"):
+        while await channel.rights(str(room.ana.id)) != NOBODY:
             await asyncio.sleep(0.005)
     assert looked_up(room, room.ana) == 1
 

@@ -7,6 +7,7 @@ import pytest
 from pixi.channels.discord.hearing.watermarks import Watermarks
 from pixi.core.errors import StoreError
 from tests.channels.discord.house import RecordingHouse
+from tests.waiting import within
 
 
 class AttentiveHouse(RecordingHouse):
@@ -39,7 +40,8 @@ def attentive(marks: Mapping[str, int] | None = None) -> AttentiveHouse:
 async def written(marks: Watermarks, house: AttentiveHouse) -> None:
     """Wait until something was written, which must not take the seconds that are between two writes."""
     writing = asyncio.create_task(marks.keep_written())
-    await asyncio.wait_for(house.marked.wait(), 1)
+    async with within("a write"):
+        await house.marked.wait()
     writing.cancel()
 
 

@@ -18,6 +18,7 @@ from tests.servers.loopback_discord.faults import Json
 from tests.servers.loopback_discord.messages import EPHEMERAL, Message
 from tests.servers.loopback_discord.permissions import Permission, in_channel
 from tests.servers.loopback_discord.users import Role, User
+from tests.waiting import LIMIT
 
 if TYPE_CHECKING:
     from tests.servers.loopback_discord.world import World
@@ -86,12 +87,12 @@ class Interaction:
         """The token is good for 15 minutes."""
         return time.monotonic() - self.at > LIFE
 
-    async def responded(self, timeout: float = 5.0) -> Interaction:
+    async def responded(self, timeout: float = LIMIT) -> Interaction:
         """Return once there is a first answer of any kind. Raises `TimeoutError`."""
         await self._until(lambda: self.response is not None, timeout)
         return self
 
-    async def answered(self, timeout: float = 5.0) -> str:
+    async def answered(self, timeout: float = LIMIT) -> str:
         """The text of the answer, once it is there. Raises `TimeoutError`."""
         await self._until(lambda: self.content is not None, timeout)
         return self.content or ""

@@ -14,6 +14,7 @@ from tests.servers.loopback_discord.interactions import Interaction, OptionValue
 from tests.servers.loopback_discord.messages import Message
 from tests.servers.loopback_discord.users import User
 from tests.servers.loopback_discord.world import World
+from tests.waiting import LIMIT
 
 
 class Using:
@@ -54,7 +55,7 @@ class Using:
         typed: str = "",
         options: Mapping[str, OptionValue] | None = None,
         locale: str | None = None,
-        timeout: float = 5.0,
+        timeout: float = LIMIT,
     ) -> list[Json]:
         """What autocomplete offers to somebody who typed so much of an option."""
         given = {**(options or {}), option: typed}

@@ -16,6 +16,7 @@ from tests.servers.loopback_discord.limits import Limit
 from tests.servers.loopback_discord.messages import Message
 from tests.servers.loopback_discord.routing import Rest
 from tests.servers.loopback_discord.world import World
+from tests.waiting import LIMIT
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Watching:
         pattern = re.compile(path)
         return [call for call in self.rest.calls if call.method == method and pattern.search(call.path)]
 
-    async def wait_for(self, condition: Callable[[], T], timeout: float = 5.0) -> T:
+    async def wait_for(self, condition: Callable[[], T], timeout: float = LIMIT) -> T:
         """What `condition` gives as soon as that is true; it is asked again after each change.
 
         Raises `TimeoutError`, with what happened last.
@@ -50,11 +51,11 @@ class Watching:
             last = ", ".join(repr(call) for call in self.rest.calls[-8:]) or "none"
             raise TimeoutError(f"It did not become true in {timeout} s. The last requests: {last}.") from None
 
-    async def ready(self, sessions: int = 1, timeout: float = 10.0) -> None:
+    async def ready(self, sessions: int = 1, timeout: float = LIMIT) -> None:
         """Return once so many sessions are connected."""
         await self.wait_for(lambda: len(self.world.hub.live()) >= sessions, timeout)
 
-    async def idle(self, quiet: float = 0.05, timeout: float = 5.0) -> None:
+    async def idle(self, quiet: float = 0.05, timeout: float = LIMIT) -> None:
         """Return once no request is being answered and nothing has happened for a while."""
         async with asyncio.timeout(timeout):
             while True:
