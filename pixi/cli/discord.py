@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Stay on Discord until a signal ends it."""
+    """Stay on Discord until a signal ends it, which is a good end."""
     from pixi.cli.logs import set_up
     from pixi.cli.running import run_async
     from pixi.settings import load
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     mask.learn(secrets_in(settings))
     addons = [Path(file) for file in arguments.addon]
     try:
-        return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards))
+        return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards), serves=True)
     except PixiError as error:
         if not as_json:
             raise

@@ -91,7 +91,8 @@ def prepare(*, debug: bool) -> Mask:
 def run(words: Sequence[str], mask: Mask | None = None) -> int:
     """Run the command line `words` (without the program's name); gives the exit code.
 
-    0 fine, 1 it failed while running, 2 usage or settings, 130 Ctrl-C, 141 the output's reader went away.
+    0 fine, 1 it failed while running, 2 usage or settings, 130 Ctrl-C (0 for a
+    subcommand that serves until it is stopped), 141 the output's reader went away.
 
     Args:
         words: of the command line.

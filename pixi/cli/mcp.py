@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         endpoint = resolve(*arguments.http)
     settings = load(Path(arguments.config) if arguments.config else None)
-    return run_async(_serve(settings, endpoint, arguments.user))
+    return run_async(_serve(settings, endpoint, arguments.user), serves=True)
 
 
 async def _serve(settings: "Settings", endpoint: "Endpoint | None", user: str | None) -> int:

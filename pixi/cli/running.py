@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 
-from pixi.cli.exits import SIGNALLED
+from pixi.cli.exits import FINE, SIGNALLED
 
 _SWITCH_SECONDS = 0.00005
 """How long the store's thread and the loop wait for each other to let go of the interpreter.
@@ -21,11 +21,16 @@ _PR_SET_DUMPABLE = 4
 _ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # not every system has them all
 
 
-def run_async(work: Coroutine[None, None, int]) -> int:
-    """Run it to its end; gives its exit code, or 128 + the number of the signal that ended it.
+def run_async(work: Coroutine[None, None, int], *, serves: bool = False) -> int:
+    """Run a subcommand to its end; return its exit code, or 128 + the number of the signal that ended it.
 
     The first signal cancels the coroutine, which closes what it has open. A second one ends the process
     at once: whoever sends it will not wait, and nothing that counts is kept in memory alone.
+
+    Args:
+        work: the subcommand.
+        serves: it stays until a signal ends it. Then the first signal is its good end, with code 0; a service
+            manager would take any other code for a failure.
     """
     told: list[int] = []
     cancel: list[Callable[[], object]] = []
@@ -48,7 +53,7 @@ def run_async(work: Coroutine[None, None, int]) -> int:
         except asyncio.CancelledError:
             if not told:
                 raise
-            return SIGNALLED + told[0]
+            return FINE if serves else SIGNALLED + told[0]
         finally:
             cancel.clear()
 

@@ -224,7 +224,7 @@ class Soak:
         except TimeoutError:
             self.outcome.wrong.append("it did not end within 15 seconds when it was told to")
             return
-        if code != 128 + signal.SIGTERM:
+        if code != 0:
             self.outcome.wrong.append(f"it ended with code {code}")
 
     def _judge(self, town: Town, folk: Folk) -> None:

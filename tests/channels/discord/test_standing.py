@@ -1,5 +1,6 @@
 """Who reads a channel, and what somebody may do there: Discord's permissions and the rules together."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -180,7 +181,7 @@ async def test_a_role_that_loses_its_permissions_counts_at_once(room: Room) -> N
     assert await channel.rights(str(room.ana.id)) == MANAGER
     room.guild.change_role(role, Permission(0))
     async with within("the loss"):
-        while await channel.rights(str(room.ana.id)) != NOBODY:
+        while await channel.rights(str(room.ana.id)) != NOBODY:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.005)
     assert looked_up(room, room.ana) == 1
 
