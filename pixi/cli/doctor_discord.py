@@ -37,24 +37,28 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
 
 
 def _findings(account: "Account") -> Iterator[tuple[bool, str]]:
-    from pixi.channels.discord.account import PORTAL
-
     if account.reads is None:
         yield True, "the server tells nothing of intents"
     elif account.reads:
         yield True, "it is shown what people write (Message Content Intent)"
     else:
-        page = f"{PORTAL}/{account.application}/bot"
-        yield False, f"it is not shown what people write: switch on Message Content Intent at {page}"
+        where = f" at {account.portal}/bot" if account.portal else ""
+        yield False, f"it is not shown what people write: switch on Message Content Intent{where}"
     lacking = [guild for guild in account.guilds if guild.missing]
     for guild in lacking[:_SHOWN]:
         name = " ".join(guild.name.split())[:_LONGEST_NAME]
-        yield False, f"in {name} it may not: {', '.join(guild.missing)}; give its role these permissions"
+        yield (
+            False,
+            f"in {name} it may not: {', '.join(guild.missing or ())}; give its role these permissions",
+        )
     if len(lacking) > _SHOWN:
         yield False, f"… and in {len(lacking) - _SHOWN} more servers something is missing"
     count = len(account.guilds)
     if not count:
         yield True, "it is in no server yet"
+    elif untold := sum(guild.missing is None for guild in account.guilds):
+        servers = "server" if count == 1 else "servers"
+        yield True, f"in {count} {servers}; of {untold} it is not told what it may do there"
     elif not lacking:
         yield True, f"in {count} server{'' if count == 1 else 's'}, with all permissions that it needs"
     if account.invitation:

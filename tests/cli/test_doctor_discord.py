@@ -75,18 +75,22 @@ async def test_a_token_that_nobody_knows(tmp_path: Path) -> None:
     async with LoopbackDiscord() as discord:
         (line,) = await told(settings(tmp_path, discord.api_url, "canary-of-a-token"))
     assert line.startswith("fail discord — the token set by DISCORD_TOKEN: 127.0.0.1 does not know the token")
-    assert "https://discord.com/developers/applications" in line
+    assert "discord.com" not in line
 
 
 async def test_the_intent_is_missing(tmp_path: Path) -> None:
     async with LoopbackDiscord() as discord:
         discord.allow_intents(Intent(0))
         lines = await told(settings(tmp_path, discord.api_url, discord.token))
-        page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"
-    assert (
-        f"fail discord — it is not shown what people write: switch on Message Content Intent at {page}"
-        in lines
-    )
+    assert "fail discord — it is not shown what people write: switch on Message Content Intent" in lines
+
+
+async def test_on_a_server_that_tells_no_permissions_none_is_missing(tmp_path: Path) -> None:
+    async with LoopbackDiscord(lean=True) as discord:
+        discord.guild("Pancake house")
+        lines = await told(settings(tmp_path, discord.api_url, discord.token))
+    assert "ok   discord — in 1 server; of 1 it is not told what it may do there" in lines
+    assert not any(line.startswith("fail") or "discord.com" in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +197,12 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
         monkeypatch.setattr(account, "DISCORD", f"{discord.api_url}/v10")
         monkeypatch.setattr(server, "find_server", None)
         lines = await told(settings(tmp_path, "", discord.token))
+        (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
+        discord.allow_intents(Intent(0))
+        unread = await told(settings(tmp_path, "", discord.token))
+    assert "make a new one at https://discord.com/developers/applications, page Bot." in wrong
+    page = f"https://discord.com/developers/applications/{discord.world.application_id}/bot"
+    assert any(line.endswith(f"switch on Message Content Intent at {page}") for line in unread)
     (link,) = (line.split()[-1] for line in lines if "invite it with" in line)
     query = parse_qs(urlsplit(link).query)
     assert link.startswith("https://discord.com/oauth2/authorize?")

@@ -198,8 +198,9 @@ async def scene(
     *scripts: Script,
     personas: Mapping[str, str] | None = None,
     bot_may: Permission = BOT_MAY,
+    lean: bool = False,
 ) -> AsyncGenerator[Scene, None]:
-    """Set it up. The last script is given again and again."""
+    """Set it up. The last script is given again and again. `lean`: the server only speaks like Discord."""
     (folder / "personas").mkdir(exist_ok=True)
     for name, text in (personas or {"pixi": PERSONA}).items():
         (folder / "personas" / f"{name}.md").write_text(text, encoding="utf-8")
@@ -213,7 +214,7 @@ async def scene(
         pieces = [reply] if isinstance(reply, str) else list(reply)
         return stream(*pieces, finish(), usage(100, 20))
 
-    async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=choose) as model:
+    async with LoopbackDiscord(lean=lean) as discord, ScriptedOpenAI(choose=choose) as model:
         guild = discord.guild("Pancake House", bot_may=bot_may)
         room = guild.channel("general")
         yield Scene(folder, discord, model, guild, room, discord.person("Mo"), left)

@@ -168,8 +168,8 @@ async def test_nobody_is_pinged_by_a_webhook_and_it_points_by_a_line(tmp_path: P
         await here.discord.wait_for(here.posts)
         (message,) = (each for each in here.room.messages if each.webhook)
         assert message.pinged == frozenset()
-        assert message.content.endswith("\n@everyone hello")
-        assert asked.link in message.content
+        assert message.content.endswith("\n@\u200beveryone hello")
+        assert f"/{asked.id}\n" in message.content
 
 
 async def test_without_the_right_to_webhooks_they_speak_as_the_bot(

@@ -39,10 +39,14 @@ _FOR_FACES = {
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A guild that the bot is in. `name` is a stranger's word; `missing` names permissions."""
+    """A guild that the bot is in. `name` is a stranger's word.
+
+    Attributes:
+        missing: the permissions that the bot lacks there; None: the server does not tell what it may do.
+    """
 
     name: str
-    missing: tuple[str, ...]
+    missing: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Account:
     Attributes:
         name: as others see it.
         host: where it is at home.
+        portal: the page of its application on Discord, where the operator can change it; "" elsewhere.
         application: id of the application it belongs to; 0: the server does not tell.
         reads: whether it is shown what people write; None: the server does not tell.
         guilds: the first two thousand that it is in.
@@ -61,6 +66,7 @@ class Account:
 
     name: str
     host: str
+    portal: str
     application: int
     reads: bool | None
     guilds: Sequence[Membership]
@@ -81,7 +87,7 @@ class _Application(msgspec.Struct):
 class _Guild(msgspec.Struct):
     id: str
     name: str
-    permissions: str | int = 0
+    permissions: str | int | None = None
     owner: bool = False
 
 
@@ -111,7 +117,7 @@ async def look_up(rules: Rules, token: str, api_url: str = "") -> Account:
     async with aiohttp.ClientSession(
         timeout=timeout, headers=headers, cookie_jar=aiohttp.DummyCookieJar()
     ) as session:
-        asking = _Asking(session, server.rest)
+        asking = _Asking(session, server.rest, portal="" if api_url else PORTAL)
         me = await asking.me()
         application = await asking.application()
         guilds = await asking.guilds()
@@ -121,6 +127,7 @@ async def look_up(rules: Rules, token: str, api_url: str = "") -> Account:
     return Account(
         name=me.username,
         host=urlsplit(server.rest).hostname or server.rest,
+        portal="" if api_url else f"{PORTAL}/{number or ''}",
         application=number,
         reads=bool(application.flags & _CONTENT) if application else None,
         guilds=[Membership(guild.name, _missing(guild, wanted)) for guild in guilds],
@@ -129,12 +136,14 @@ async def look_up(rules: Rules, token: str, api_url: str = "") -> Account:
     )
 
 
-def _missing(guild: _Guild, wanted: Mapping[str, str]) -> tuple[str, ...]:
+def _missing(guild: _Guild, wanted: Mapping[str, str]) -> tuple[str, ...] | None:
+    if guild.owner:
+        return ()
     try:
-        may = discord.Permissions(int(guild.permissions))
+        may = discord.Permissions(int(guild.permissions or ""))
     except ValueError:
-        return ()  # the server does not tell in Discord's way
-    if guild.owner or may.administrator:
+        return None  # the server does not tell, or not in Discord's way
+    if may.administrator:
         return ()
     return tuple(name for permission, name in wanted.items() if not getattr(may, permission))
 
@@ -142,8 +151,9 @@ def _missing(guild: _Guild, wanted: Mapping[str, str]) -> tuple[str, ...]:
 class _Asking:
     """The questions."""
 
-    def __init__(self, session: aiohttp.ClientSession, rest: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, rest: str, *, portal: str) -> None:
         self._session = session
+        self._portal = portal
         self._rest = rest
         self._host = urlsplit(rest).hostname or rest
 
@@ -151,7 +161,8 @@ class _Asking:
         """The bot's user."""
         status, body = await self._get("/users/@me")
         if status == 401:
-            raise ConfigError(f"{self._host} does not know the token: make a new one at {PORTAL}, page Bot.")
+            where = f"at {self._portal}, page Bot" if self._portal else "there"
+            raise ConfigError(f"{self._host} does not know the token: make a new one {where}.")
         if status != 200:
             raise PixiError(self._refused(status))
         try:

@@ -82,7 +82,7 @@ class Bot:
         words = Words()
         approvals = Approvals(client, self._house, words)
         approvals.install()
-        speakers = Speakers(client, self._house, recent, approvals)
+        speakers = Speakers(client, self._house, recent, approvals, elsewhere=server is not None)
         slash = Slash(client, self._house, speakers, words=words, forgotten=recent.forget)
         slash.install()
 
@@ -100,9 +100,9 @@ class Bot:
             await events.listen()
             await _stay(client)
         except discord.ConnectionClosed as error:
-            _refused(error.code, client)
+            _refused(error.code, client, server)
         except discord.PrivilegedIntentsRequired:
-            _refused(4014, client)
+            _refused(4014, client, server)
         finally:
             await self._leave(client, events, speakers, approvals)
 
@@ -142,7 +142,7 @@ class Bot:
                 client.shard_count = client.shard_count or count
                 client.sessions_at_once = limits["max_concurrency"]
         except discord.LoginFailure:
-            raise _wrong_token() from None
+            raise _wrong_token(server) from None
         except discord.HTTPException as error:
             if error.status >= 500 or error.status == 429:
                 raise aiohttp.ClientError(f"HTTP status {error.status}") from None
@@ -154,7 +154,7 @@ class Bot:
             ) from None
         flags = client.application_flags
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
-            self._tell(_no_content(client))
+            self._tell(_no_content(client, server))
 
     async def _dress(self, client: Client, bot: int, speakers: Speakers) -> None:
         """Show in each server as the persona that answers there by default."""
@@ -213,19 +213,17 @@ def _connected(bot: discord.ClientUser, servers: int) -> str:
     return f"Connected as {one_line(bot.name)}, in {servers} server{'' if servers == 1 else 's'}."
 
 
-def _wrong_token() -> ConfigError:
-    return ConfigError(
-        "Discord does not know the token in DISCORD_TOKEN.\n"
-        f"Make a new one at {_PORTAL}, on the bot's page Bot."
-    )
+def _wrong_token(server: Server | None) -> ConfigError:
+    where = f"at {_PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
+    return ConfigError(f"Discord does not know the token in DISCORD_TOKEN.\nMake a new one {where}.")
 
 
-def _no_content(client: Client) -> str:
-    page = f"{_PORTAL}/{client.application_id}/bot" if client.application_id else _PORTAL
-    return f"Discord does not show the bot what people write: switch on Message Content Intent at {page}"
+def _no_content(client: Client, server: Server | None) -> str:
+    page = f" at {_PORTAL}/{client.application_id or ''}/bot" if server is None else ""
+    return f"Discord does not show the bot what people write: switch on Message Content Intent{page}"
 
 
-def _refused(code: int, client: Client) -> NoReturn:
+def _refused(code: int, client: Client, server: Server | None) -> NoReturn:
     """Tell why Discord's gateway closed the door for good.
 
     Raises:
@@ -234,10 +232,10 @@ def _refused(code: int, client: Client) -> NoReturn:
     """
     match code:
         case 4004:
-            raise _wrong_token() from None
+            raise _wrong_token(server) from None
         case 4014:
             raise ConfigError(
-                f"{_no_content(client)}\n(Privileged Gateway Intents; then start again.)"
+                f"{_no_content(client, server)}\n(Privileged Gateway Intents; then start again.)"
             ) from None
         case 4010 | 4011:
             raise ConfigError(

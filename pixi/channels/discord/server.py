@@ -73,6 +73,12 @@ async def find_server(api_url: str, token: str) -> Server:
     raise ConfigError(f"Nothing at {given} answers as Discord's API: tried {', '.join(tried[:3])}.\n{_MEND}")
 
 
+def address_of_chat() -> str:
+    """Return where people read the chat. Another server's client is taken to be where its API is."""
+    api = urlsplit(Route.BASE)
+    return "https://discord.com" if api.hostname == "discord.com" else f"{api.scheme}://{api.netloc}"
+
+
 @asynccontextmanager
 async def pointed_at(server: Server | None) -> AsyncIterator[None]:
     """Let discord.py talk to this server, and to its former one again at the end; None changes nothing.

@@ -278,7 +278,7 @@ async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
     ("code", "words"),
     [
         (4004, "DISCORD_TOKEN"),
-        (4014, f"Message Content Intent at https://discord.com/developers/applications/{BOT}/bot"),
+        (4014, "Message Content Intent"),
         (4010, "--shards"),
         (4011, "--shards"),
     ],

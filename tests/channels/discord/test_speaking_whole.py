@@ -183,7 +183,7 @@ async def test_a_persona_speaks_by_its_webhook_with_its_picture(faces: Room) -> 
     channel, asked = await faces.asked()
     await channel.send("@everyone @Mo hi", nonce="1", answers=asked)
     spoken = faces.general.messages[-1]
-    assert (spoken.shown, spoken.content) == ("Pixi", f"@everyone {faces.mo.mention} hi")
+    assert (spoken.shown, spoken.content) == ("Pixi", f"@\u200beveryone {faces.mo.mention} hi")
     assert spoken.pinged == {faces.mo.id}
     assert spoken.webhook is not None
     assert spoken.webhook.avatar
@@ -194,7 +194,7 @@ async def test_in_a_thread_it_speaks_by_the_parent_s_webhook_and_points_by_a_lin
     thread = faces.guild.thread(faces.general, "syrup", owner=faces.mo)
     channel, asked = await faces.asked(where=thread)
     await channel.send("yes", nonce="1", answers=asked, reply_to=asked)
-    link = f"https://discord.com/channels/{faces.guild.id}/{thread.id}/{asked}"
+    link = f"{faces.discord.world.origin}/channels/{faces.guild.id}/{thread.id}/{asked}"
     assert thread.texts == [f"-# ↩ {link}\nyes"]
     assert thread.messages[-1].shown == "Pixi"
 

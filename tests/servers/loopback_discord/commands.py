@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies
+from tests.servers.loopback_discord import bodies, lean
 from tests.servers.loopback_discord.calls import Call
 from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
 from tests.servers.loopback_discord.routing import Answer, Route, guild_of
@@ -263,6 +263,8 @@ def overwrite(world: World, call: Call) -> object:
     seen: set[tuple[int, str]] = set()
     for at, body in enumerate(given):
         check(body, form, (at,))
+        if world.lean:
+            lean.check_options(body.get("options"))
         key = int(body.get("type") or CHAT), str(body.get("name"))
         if key in seen:
             message = "Application command names must be unique"

@@ -14,7 +14,8 @@ from aiohttp import WSMsgType, web
 from tests.servers.loopback_discord.faults import Json
 from tests.servers.loopback_discord.hub import Session
 from tests.servers.loopback_discord.intents import KNOWN, PRIVILEGED, Intent
-from tests.servers.loopback_discord.wire import Plain, wire
+from tests.servers.loopback_discord.lean import OneByOne
+from tests.servers.loopback_discord.wire import Plain, Wire, wire
 
 if TYPE_CHECKING:
     from tests.servers.loopback_discord.world import World
@@ -100,7 +101,7 @@ class Connection:
         self._world = gateway.world
         self._socket = socket
         self._request = request
-        self._wire = wire(None)
+        self._wire: Wire = wire(None)
         self._queue: deque[bytes] = deque()
         self._filled = asyncio.Event()
         self._close_with: tuple[int, str] | None = None
@@ -143,6 +144,8 @@ class Connection:
         version, encoding = query.get("v"), query.get("encoding")
         try:
             self._wire = wire(query.get("compress"))
+            if self._world.lean and (compress := query.get("compress")):
+                self._wire = OneByOne(compress)
         except ValueError as error:
             await self._socket.close(code=4002, message=str(error).encode())
             return

@@ -6,6 +6,7 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
+from tests.servers.loopback_discord import lean
 from tests.servers.loopback_discord.faults import Json
 from tests.servers.loopback_discord.ids import moment, time_of
 from tests.servers.loopback_discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, Message
@@ -59,7 +60,7 @@ def message(one: Message, world: World, *, nested: bool = False) -> Json:
         payload["referenced_message"] = message(there, world, nested=True) if there else None
     if one.thread is not None and not nested:
         payload["thread"] = channel(one.thread, world)
-    return payload
+    return lean.message(payload) if world.lean else payload
 
 
 def author(one: Message) -> Json:
@@ -89,7 +90,8 @@ def message_event(one: Message, world: World, *, nonce: bool = False) -> Json:
         payload["guild_id"] = str(guild.id)
         member = guild.members.get(one.author.id)
         if member is not None and one.webhook is None:
-            payload["member"] = member.payload(user=False)
+            told = member.payload(user=False)
+            payload["member"] = lean.member(told) if world.lean else told
     payload["channel_type"] = one.channel.type
     if nonce and one.nonce is not None:
         payload["nonce"] = one.nonce
@@ -253,7 +255,7 @@ def guild_create(one: Guild, world: World, *, everybody: bool) -> Json:
 
 def partial_guild(one: Guild, world: World) -> Json:
     """A guild in the list of those that the bot is in."""
-    return {
+    told = {
         "id": str(one.id),
         "name": one.name,
         "icon": None,
@@ -263,3 +265,6 @@ def partial_guild(one: Guild, world: World) -> Json:
         "features": ["COMMUNITY"],
         "approximate_member_count": len(one.members),
     }
+    if world.lean:
+        del told["permissions"]
+    return told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, payloads
+from tests.servers.loopback_discord import bodies, lean, payloads
 from tests.servers.loopback_discord.calls import Call
 from tests.servers.loopback_discord.channels import Channel
 from tests.servers.loopback_discord.faults import Form, Json, fault, snowflake
@@ -157,7 +157,7 @@ def member(world: World, call: Call) -> object:
     found = guild_of(world, call).members.get(snowflake(call.ids["user"], "user_id"))
     if found is None:
         raise fault(10007)
-    return found.payload()
+    return lean.member(found.payload()) if world.lean else found.payload()
 
 
 def members(world: World, call: Call) -> object:

@@ -62,13 +62,16 @@ class LoopbackDiscord(Using, Moods):
         bot: the bot.
         gateway: its settings, connections and counts.
         rest: its hooks and limits.
+
+    With `lean` it is as sparing as a server that only speaks like Discord; see `lean.py`.
     """
 
-    def __init__(self, bot: str = "Pixi", token: str = TOKEN) -> None:
+    def __init__(self, bot: str = "Pixi", token: str = TOKEN, *, lean: bool = False) -> None:
         ids = Snowflakes()
         self.token = token
         self.bot = User(ids.next(), bot, bot=True)
         self.world = World(self.bot, token, ids)
+        self.world.lean = lean
         self.world.hub = Hub(self.world)
         self.world.commands = Commands(self.world)
         self.world.gateway = self.gateway = Gateway(self.world)

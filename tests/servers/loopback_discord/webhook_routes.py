@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, payloads, writing
+from tests.servers.loopback_discord import bodies, lean, payloads, writing
 from tests.servers.loopback_discord.answer_routes import fill, follow_up, interaction_of
 from tests.servers.loopback_discord.calls import Call
 from tests.servers.loopback_discord.channels import Channel
@@ -123,6 +123,8 @@ def execute(world: World, call: Call) -> object:
     if interaction is not None:
         return follow_up(world, call, interaction)
     hook = hook_of(world, call)
+    if world.lean:
+        raise lean.no_webhook()
     fields = bodies.fields_of(call)
     form = Form()
     name = fields.get("username") or None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import payloads
+from tests.servers.loopback_discord import lean, payloads
 from tests.servers.loopback_discord.faults import Json
 from tests.servers.loopback_discord.ids import Snowflakes
 from tests.servers.loopback_discord.intents import NO_INTENT, PRIVILEGED, Intent
@@ -31,6 +31,7 @@ class World:
         attachment_limit: the largest file, in bytes.
         nonce_seconds: how long a nonce is remembered.
         shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
+        lean: it leaves out what other servers than Discord do; see `lean.py`.
         index_waits: how often a search is told that its index is not there yet.
         origin: where the server listens, `http://127.0.0.1:PORT`.
     """
@@ -49,6 +50,7 @@ class World:
         self.attachment_limit = 10 * 1024 * 1024
         self.nonce_seconds = 300.0
         self.shows_nonces = False
+        self.lean = False
         self.index_waits = 0
         self.users: dict[int, User] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
@@ -96,6 +98,8 @@ class World:
         if not self.sees(channel) or message.ephemeral:
             return
         payload = payloads.message_event(message, self, nonce=event == "MESSAGE_CREATE")
+        if self.lean and event == "MESSAGE_UPDATE":
+            payload = lean.updated(payload)
         guild = channel.guild
         open_to_bot = guild is None or message.author is self.bot or self.bot in message.users_pinged
         if message.application_id == self.application_id:

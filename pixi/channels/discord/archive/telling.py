@@ -2,21 +2,19 @@
 
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import discord
-from discord.http import Route
 
 from pixi.channels.archive import Written
 from pixi.channels.discord.archive.requests import Hit
 from pixi.channels.discord.archive.sight import Place, Sight
 from pixi.channels.discord.hearing.remarks import author_of, carried_by, is_written, names_in
 from pixi.channels.discord.refusals import UNREADABLE
+from pixi.channels.discord.server import address_of_chat
 from pixi.channels.discord.wording import worded
 from pixi.core.strangers import harmless, one_line
 
 _READ = 4_000  # characters of a message that are looked at
-_DISCORD = "https://discord.com"
 
 
 def message_of(place: Place, hit: Hit) -> discord.Message | None:
@@ -79,8 +77,6 @@ def inert(name: str) -> str:
 
 
 def link_to(place: Place, message: int | None = None) -> str:
-    """The address of a place or a message in it. Another server's client is taken to be where its API is."""
-    api = urlsplit(Route.BASE)
-    home = _DISCORD if (api.hostname or "").endswith("discord.com") else f"{api.scheme}://{api.netloc}"
+    """Return the address of a place or a message in it."""
     end = f"/{message}" if message else ""
-    return f"{home}/channels/{place.guild.id}/{place.id}{end}"
+    return f"{address_of_chat()}/channels/{place.guild.id}/{place.id}{end}"

@@ -9,7 +9,7 @@ import discord
 from discord import app_commands
 from discord.http import Route
 
-from pixi.channels.discord.refusals import asked
+from pixi.channels.discord.refusals import Refused, asked
 from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")
@@ -47,13 +47,23 @@ class Registering:
             known = []
         if _sorted(known) == _sorted([_meaning(command) for command in wanted]):
             return
+        try:
+            await self._register(wanted)
+        except Refused as error:
+            if error.status != 400:
+                raise
+            _log.info("the slash commands are registered without translations and limits: %s", error)
+            await self._register([_plain(command) for command in wanted])
+        _log.info("%d commands were registered", len(wanted))
+
+    async def _register(self, commands: Sequence[Json]) -> None:
         http, application = self._tree.client.http, self._application()
+        payload = [dict(command) for command in commands]
         await asked(
-            lambda: http.bulk_upsert_global_commands(application, payload=wanted),
+            lambda: http.bulk_upsert_global_commands(application, payload=payload),
             "commands",
             seconds=_SECONDS,
         )
-        _log.info("%d commands were registered", len(wanted))
 
     async def _withdraw(self) -> None:
         """Take away those that we registered; others that the application has stay."""
@@ -100,6 +110,19 @@ def _meaning(command: Json) -> Json:
         "nsfw": bool(command.get("nsfw")),
         "options": [_option(option) for option in command.get("options") or ()],
     }
+
+
+_PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
+_PLAIN_WITHIN = ("options", "choices")
+
+
+def _plain(thing: Json) -> dict[str, Any]:
+    """Return a command, option or choice with nothing but what every server takes."""
+    plain = {key: thing[key] for key in _PLAIN if thing.get(key) is not None and thing[key] != ""}
+    for key in _PLAIN_WITHIN:
+        if thing.get(key):
+            plain[key] = [_plain(each) for each in thing[key]]
+    return plain
 
 
 def _option(option: Json) -> Json:

@@ -4,6 +4,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import discord
@@ -17,7 +18,7 @@ from pixi.channels.discord.speaking.aiming import addressed, author_of, guild_in
 from pixi.channels.discord.speaking.cards import post_card
 from pixi.channels.discord.speaking.delivery import Delivery
 from pixi.channels.discord.speaking.emoji import find
-from pixi.channels.discord.speaking.mentions import with_own_emoji
+from pixi.channels.discord.speaking.mentions import with_own_emoji, without_pings
 from pixi.channels.discord.speaking.pictures import picture_content
 from pixi.channels.discord.speaking.shared import Shared
 from pixi.channels.discord.speaking.splitting import split
@@ -326,6 +327,8 @@ class DiscordChannel:
         after: int | None = None,
         point: int | None = None,
     ) -> Delivery:
+        if self._shared.elsewhere:
+            content = replace(content, text=without_pings(content.text, mentions))
         return Delivery(
             shared=self._shared,
             target=self.target,

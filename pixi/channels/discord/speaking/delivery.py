@@ -17,6 +17,7 @@ from pixi.channels.discord.refusals import (
     Refused,
     asked,
 )
+from pixi.channels.discord.server import address_of_chat
 from pixi.channels.discord.speaking import rest
 from pixi.channels.discord.speaking.mentions import may_be
 from pixi.channels.discord.speaking.shared import Shared
@@ -63,6 +64,8 @@ class Delivery:
     async def post(self) -> int:
         """Post it, by the persona's webhook where the rules want that; gives its id, 0 where nobody tells.
 
+        Where the webhook fails and nothing was posted, it comes in the bot's own voice.
+
         Raises:
             Refused: Discord did not take it.
             ChannelLost: nobody knows whether it was posted.
@@ -75,9 +78,21 @@ class Delivery:
                 try:
                     return await self._by_webhook(mask)
                 except Refused as error:
-                    if error.code not in (UNKNOWN_WEBHOOK, INVALID_WEBHOOK_TOKEN):
+                    if error.code in (UNKNOWN_WEBHOOK, INVALID_WEBHOOK_TOKEN):
+                        self.shared.webhooks.lost(mask)
+                        continue
+                    if error.code or not error.status or error.status == 429:
                         raise
-                    self.shared.webhooks.lost(mask)
+                    # No code of Discord's: this server has no such webhooks, or broken ones.
+                    self.shared.webhooks.failed(mask, self.target, error)
+                except ChannelLost as error:
+                    found, is_known = await self.find()
+                    if found is not None:
+                        return found
+                    if not is_known:
+                        raise
+                    self.shared.webhooks.failed(mask, self.target, error)
+                break
         return await self.post_as_bot()
 
     async def post_as_bot(self) -> int:
@@ -131,7 +146,7 @@ class Delivery:
         if self.point is not None:
             guild = getattr(self.target, "guild", None)
             place = f"{guild.id if guild else '@me'}/{self.target.id}/{self.point}"
-            pointed = f"{POINTER}https://discord.com/channels/{place}\n{content.text}".rstrip()
+            pointed = f"{POINTER}{address_of_chat()}/channels/{place}\n{content.text}".rstrip()
             content = replace(content, text=pointed) if units(pointed) <= LIMIT else content
         return await self._until_known(lambda: mask.post(content, self.mentions), knows_nonces=False)
 

@@ -4,13 +4,17 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+import discord
+
 from pixi.channels.discord.speaking.emoji import OwnEmoji, written
+from pixi.channels.discord.speaking.splitting import LIMIT, units
 
 _LEFT_ALONE = (
     r"```.*?```|(?P<ticks>`{1,2})(?!`)[^\n]+?(?<!`)(?P=ticks)(?!`)|<[^<>\s]{1,120}>|https?://[^\s<>]+"
 )
 _EMOJI = re.compile(rf"{_LEFT_ALONE}|:(?P<name>\w{{2,32}}):", re.DOTALL)
 _MENTION = re.compile(r"<@\d{1,20}>")
+_PING = re.compile(r"<@(?P<role>&)?!?(?P<id>\d{1,20})>|@(?:everyone|here)", re.IGNORECASE)
 _LONGEST_NAME = 40  # Discord allows 32 characters
 _MENTIONS = 20  # are compared in one message
 _NOBODY = frozenset(("everyone", "here"))  # names that ping, whoever bears them
@@ -42,6 +46,24 @@ def with_mention(text: str, user_id: int, names: Iterable[str]) -> str:
         return f"<@{user_id}>" if match["name"] else match[0]
 
     return re.sub(rf"{_LEFT_ALONE}|{at}", put, text, flags=re.DOTALL | re.IGNORECASE)
+
+
+def without_pings(text: str, allowed: discord.AllowedMentions) -> str:
+    """Return the text with every ping that is not allowed broken, for servers that ignore `allowed_mentions`.
+
+    A zero-width character behind `@` breaks it; where that makes the text too long for a message, a wide `＠`
+    in its place. Code is no shelter: a server that ignores the field may well look for pings there too.
+    """
+
+    def is_allowed(match: re.Match[str]) -> bool:
+        kind = allowed.roles if match["role"] else allowed.users if match["id"] else allowed.everyone
+        return any(each.id == int(match["id"]) for each in kind) if isinstance(kind, Sequence) else bool(kind)
+
+    def broken(at: str) -> str:
+        return _PING.sub(lambda match: match[0] if is_allowed(match) else match[0].replace("@", at, 1), text)
+
+    quiet = broken("@\u200b")
+    return quiet if units(quiet) <= LIMIT else broken("＠")
 
 
 def may_be(posted: str, text: str) -> bool:

@@ -68,13 +68,18 @@ class Approvals(Protocol):
 
 @dataclass(slots=True)
 class Shared:
-    """One for a bot."""
+    """One for a bot.
+
+    Attributes:
+        elsewhere: the server is another than Discord, and may ignore who must not be pinged.
+    """
 
     client: discord.Client
     house: House
     recent: Recent
     webhooks: Webhooks
     approvals: Approvals | None = None
+    elsewhere: bool = False
     standing: Standing = field(default_factory=Standing)
     archives: Archives = field(init=False)
     _names: asyncio.Future[EmojiNames] | None = None

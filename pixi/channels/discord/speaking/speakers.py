@@ -43,11 +43,17 @@ class Speakers:
     """
 
     def __init__(
-        self, client: discord.Client, house: House, recent: Recent, approvals: Approvals | None = None
+        self,
+        client: discord.Client,
+        house: House,
+        recent: Recent,
+        approvals: Approvals | None = None,
+        *,
+        elsewhere: bool = False,
     ) -> None:
         self._webhooks = Webhooks(client, house)
         self._profiles = Profiles(client, house)
-        self._shared = Shared(client, house, recent, self._webhooks, approvals)
+        self._shared = Shared(client, house, recent, self._webhooks, approvals, elsewhere)
         self._alive: WeakValueDictionary[tuple[int, str], DiscordChannel] = WeakValueDictionary()
 
     def channel(self, target: "MessageableChannel", persona: str) -> DiscordChannel:

@@ -106,6 +106,14 @@ class Webhooks:
         if self._found.get((mask.channel, mask.persona)) is mask.webhook:
             del self._found[mask.channel, mask.persona]
 
+    def failed(self, mask: Mask, channel: "MessageableChannel", error: ChannelError) -> None:
+        """Speak as the bot there for a while: the webhook posts nothing, of which the log tells once."""
+        self.lost(mask)
+        self._not_before[mask.channel] = time.monotonic() + _AGAIN_AFTER
+        parent = channel.parent if isinstance(channel, discord.Thread) else channel
+        if isinstance(parent, Parent):
+            self._note(parent, str(error))
+
     def persona_of(self, webhook: int, application: int, name: str) -> str | None:
         """The persona that spoke by a webhook under a name; None where the webhook is none of ours."""
         owner = self._owners.get(webhook)
