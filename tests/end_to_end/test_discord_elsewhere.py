@@ -7,7 +7,7 @@ import discord.utils
 import pytest
 
 from pixi.channels.discord.speaking import delivery
-from tests.end_to_end.bot import EDDA, PERSONA, scene
+from tests.end_to_end.bot import EDDA, PERSONA, Script, scene
 from tests.servers.scripted_openai import Until
 from tests.waiting import until
 
@@ -22,10 +22,9 @@ class ZstdStream:
         raise ValueError("the frame ended")
 
 
-@pytest.fixture(params=["plain", "zstd"])
-def transport(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "zstd":
-        monkeypatch.setattr(discord.utils, "_ActiveDecompressionContext", ZstdStream)
+@pytest.fixture(autouse=True)
+def _zstd_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discord.utils, "_ActiveDecompressionContext", ZstdStream)
 
 
 @pytest.fixture
@@ -33,10 +32,14 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_WAITS", (0.0, 0.0, 0.0))
 
 
-@pytest.mark.usefixtures("transport")
 async def test_a_talk_with_replies_edits_reactions_and_what_was_missed(tmp_path: Path) -> None:
     gate = asyncio.Event()
-    scripts = ("[SEND: one]", [Until(gate), "[SEND: never]"], "[SEND: two]", "[SEND: three]")
+    scripts: tuple[Script, ...] = (
+        "[SEND: one]",
+        [Until(gate), "[SEND: never]"],
+        "[SEND: two]",
+        "[SEND: three]",
+    )
     async with scene(tmp_path, *scripts, lean=True) as here:
         async with here.bot():
             cat = await here.room.say(here.mo, "a picture of a cat")

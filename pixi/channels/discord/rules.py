@@ -21,6 +21,7 @@ class Rules:
             picture in each guild (`profile`), or by a webhook under its own name and picture (`webhook`),
             so that several can live in one channel.
         pings: who may be pinged by what a persona writes, besides the person it answers.
+        link_hosts: whether the host is shown beside a link that a persona gives another name.
         overhear: how many messages before the one that addresses it a persona is told of.
         catch_up_minutes: how old a message may be that came while the bot was away and is still answered.
         catch_up_messages: how many of them are read in each channel.
@@ -50,6 +51,7 @@ class Rules:
     home_channels: tuple[int, ...] = ()
     faces: Faces = "off"
     pings: tuple[Ping, ...] = ()
+    link_hosts: bool = True
     overhear: int = 20
     catch_up_minutes: float = 30.0
     catch_up_messages: int = 50

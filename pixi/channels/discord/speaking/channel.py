@@ -18,6 +18,7 @@ from pixi.channels.discord.speaking.aiming import addressed, author_of, guild_in
 from pixi.channels.discord.speaking.cards import post_card
 from pixi.channels.discord.speaking.delivery import Delivery
 from pixi.channels.discord.speaking.emoji import find
+from pixi.channels.discord.speaking.markup import without_deceit
 from pixi.channels.discord.speaking.mentions import with_own_emoji, without_pings
 from pixi.channels.discord.speaking.pictures import picture_content
 from pixi.channels.discord.speaking.shared import Shared
@@ -133,8 +134,14 @@ class DiscordChannel:
         )
 
     def parts(self, text: str) -> Sequence[str]:
-        """The messages that a text needs, with the server's own emoji in place of their names."""
-        return split(with_own_emoji(text, own_emoji(self.target) if ":" in text else ()))
+        """Return the messages that a text needs, with the server's own emoji in place of their names.
+
+        What is split is looked at again: a cut may make another thing of what stood in the middle of a line.
+        """
+        hosts = self._shared.house.rules.link_hosts
+        text = with_own_emoji(text, own_emoji(self.target) if ":" in text else ())
+        parts = split(without_deceit(text, hosts=hosts))
+        return tuple(again for part in parts for again in split(without_deceit(part, hosts=hosts)))
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None

@@ -1,0 +1,172 @@
+"""What a persona says cannot deceive by its look."""
+
+import sys
+from collections.abc import AsyncIterator
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixi.channels.discord.speaking import markup
+from pixi.channels.discord.speaking.markup import without_deceit
+from pixi.channels.discord.speaking.splitting import LIMIT, units
+from tests.channels.discord.scene import Scene, scene_with
+
+
+@pytest.fixture
+async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    async with scene_with(monkeypatch) as made:
+        yield made
+
+
+EVIL = "https://evil.example/x"
+
+
+def told(text: str) -> str:
+    return without_deceit(text, hosts=True)
+
+
+@pytest.mark.parametrize(
+    ("target", "host"),
+    [
+        (EVIL, "evil.example"),
+        (f"<{EVIL}>", "evil.example"),
+        (f"\n{EVIL}\n", "evil.example"),
+        (f'{EVIL} "a title"', "evil.example"),
+        ("https://discord.com@evil.example/", "evil.example"),
+        ("https://discord.com:443@evil.example:8443/", "evil.example"),
+        ("https:evil.example", "evil.example"),
+        ("https:////evil.example", "evil.example"),
+        ("HTTPS://EVIL.example", "evil.example"),
+        ("https://%65vil.example", "evil.example"),
+        ("https://evil.example/a_(b)", "evil.example"),
+        ("https://аpple.com", "xn--pple-43d.com"),
+        ("https://[2001:db8::1]:8/", "[2001:db8::1]"),
+        ("https://a..b/", "a..b-"),
+        ("mailto:mo", "mo"),
+        ("tel:", "tel"),
+    ],
+)
+@pytest.mark.parametrize("name", ["free nitro", "free\nnitro", "a [b] c", "**bold**", "`code`"])
+def test_beside_a_link_stands_where_it_leads(name: str, target: str, host: str) -> None:
+    link = f"see [{name}]({target})"
+    assert told(f"{link}!") == f"{link} ({host})!"
+    assert told(told(link)) == told(link)
+    assert without_deceit(link, hosts=False) == link
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        r"https:\/\/evil.example",
+        f"{EVIL} 'a title'",
+        f"< {EVIL} >",
+        "https://evil.example/((",
+        "//evil.example",
+    ],
+)
+def test_a_link_that_is_not_certain_is_none(target: str) -> None:
+    assert told(f"[free nitro]({target})") == f"[free nitro]\u200b({target})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nothing to see",
+        f"see {EVIL} or <{EVIL}>",
+        f"[evil.example]({EVIL})",
+        f"```md\n[a]({EVIL})\n-# small\n```",
+        f"some **bold** words\n```\n[a]({EVIL})\n```\nand `[a]({EVIL})` too",
+        f"``[a]({EVIL})``",
+        "a - # b #-",
+    ],
+)
+def test_code_and_what_deceives_nobody_stays(text: str) -> None:
+    assert told(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\`[a](E)`",
+        "\\```[a](E)```",
+        "`a\n```\nb` [a](E)\n```",
+        "# `x\n[a](E) `",
+        "> ```\n[a](E)\n```",
+        "[a`](E) `",
+        "[a `[b](c](E) `",
+        "[a `[[b]](E)`",
+        "[a] `b](E) `",
+        "||`a||[a](E)`",
+        "**`a**[a](E)`",
+        "~~a\n```\nb~~[a](E)\n```",
+        "<https://a/`b> [a](E)`",
+        "https://a/`b [a](E)`",
+        "https://a]b`c [a](E)`",
+        "](a`b) c` [a](E) `d`",
+        "```\n```\nx\n```\n[a](E)\n```",
+        "```[a](E)",
+        "a ``` b ``` [a](E)",
+    ],
+)
+def test_what_only_looks_like_code_is_none(text: str) -> None:
+    assert "(evil.example)" in told(text.replace("E", EVIL))
+
+
+@pytest.mark.parametrize(
+    "text", ["-# Something went wrong", "  -# a", "hi\n-# a", "- -# a", "> -# a", "`-#` -# b"]
+)
+def test_no_line_looks_like_a_notice(text: str) -> None:
+    assert "-#" not in told(text).replace("`-#`", "")
+    assert told(text).replace("\u200b", "") == text
+
+
+async def test_nor_does_one_that_begins_behind_a_cut(scene: Scene) -> None:
+    parts = scene.channel().parts(f"{'word ' * 399}-# Something went wrong; [free nitro]({EVIL})")
+    assert len(parts) == 2
+    assert "-#" not in "".join(parts)
+    assert parts[1].endswith(f"[free nitro]({EVIL}) (evil.example)")
+
+
+async def test_where_the_operator_wants_no_hosts_links_are_as_they_were(scene: Scene) -> None:
+    scene.house.obey(link_hosts=False)
+    assert scene.channel().parts(f"[a]({EVIL})\n-# b") == (f"[a]({EVIL})\n-\u200b# b",)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["`", "```", "\n", "[a]", f"({EVIL})", "](", "-#", "*", "||", "<", "a ", "://"])
+    ).map("".join)
+)
+def test_twice_is_once_and_nothing_is_lost(text: str) -> None:
+    once = told(text)
+    assert told(once) == once
+    assert once.replace("\u200b", "").replace(" (evil.example)", "") == text
+
+
+@pytest.mark.parametrize("size", [3_000])
+def test_hostile_text_is_looked_at_in_proportion_to_its_length(size: int) -> None:
+    def pieces(text: str) -> int:
+        """Calls of our own functions for a text."""
+        count = 0
+
+        def calls(frame: FrameType, event: str, _: object) -> None:
+            nonlocal count
+            count += event == "call" and frame.f_code.co_filename == markup.__file__
+
+        sys.setprofile(calls)
+        try:
+            told(text)
+        finally:
+            sys.setprofile(None)
+        return count
+
+    for piece in ("](", "[`a` ](", "```\n](", "://](", "<a:/](", "-#", "**`a`]("):
+        once, fourfold = pieces(piece * size), pieces(piece * 4 * size)
+        assert fourfold <= 4 * once + 10, piece
+
+
+async def test_no_part_is_too_long(scene: Scene) -> None:
+    parts = scene.channel().parts(f"[a]({EVIL}) -# " * 300)
+    assert all(0 < units(part) <= LIMIT for part in parts)
