@@ -13,7 +13,7 @@ from pixi.core.errors import ToolError
 from pixi.core.memory import LONGEST_FACT, Memory, may_be_told, one_fact
 from pixi.core.message import Author
 from pixi.core.stamps import told_id
-from pixi.core.strangers import harmless, one_line, quoted
+from pixi.core.strangers import one_line, quoted
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -289,7 +289,7 @@ def _listed(memories: Sequence[Memory], *, named: bool = False) -> str:
     for memory in memories:
         day = (_EPOCH + timedelta(seconds=memory.told)).date().isoformat()
         whose = f", {told_id(memory.person)}" if named else ""
-        rows += [f"#{memory.id}, {day}{whose}:", quoted(harmless(memory.text))]
+        rows += [f"#{memory.id}, {day}{whose}:", quoted(memory.text)]
     return "\n".join(rows)
 
 

@@ -3,12 +3,13 @@
 import re
 from typing import Final, Literal
 
+from pixi.core.control_words import BREAK
 from pixi.core.doubts import Doubt, Doubts
 from pixi.core.tags import tag_at
 from pixi.core.tape import Tape
 from pixi.core.vocabulary import CLOSERS, Opening, Vocabulary
 
-_STOP: Final = re.compile(r"[\[\]【】［］\\`\n<]")
+_STOP: Final = re.compile(rf"[\[\]【】［］\\`\n<{BREAK}]")
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what
@@ -119,6 +120,9 @@ class Argument:
 
     def _character(self, character: str, index: int, final: bool) -> State | Literal["next"]:
         text = self._tape.text
+        if character == BREAK:
+            self._tape.at = index + 1
+            return "next"
         if character == "`":
             return self._backticks(text, index, final)
         if self._code:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pixi.core.argument import Argument
 from pixi.core.bare import BareCommand
+from pixi.core.control_words import BREAK, unbroken
 from pixi.core.language import CommandEnded, CommandStarted, CommandText, Event, Prose, Thought, ToolCallEnded
 from pixi.core.mending import Mender
 from pixi.core.payload import Payload
@@ -15,7 +16,7 @@ from pixi.core.tape import Tape
 from pixi.core.vocabulary import FILL, Opening, People, Vocabulary
 
 # A bracket counts only before what may be a name: a run of brackets is passed over in one step.
-_PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\]")
+_PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\{BREAK}]")
 _END_THINK: Final = re.compile(r"</think(?:ing)?\s{0,4}>", re.IGNORECASE)
 _SHORT: Final = 64
 """What follows a command is looked up as a whole only where it is short."""
@@ -158,6 +159,8 @@ class Reader:
                     prose.add("\n")
                     tape.at = index + 1
                     self._line_start = True
+                case "\u2060":  # BREAK, behind a `<` that begins no tag
+                    tape.at = index + 1
                 case "\\":
                     # An escaped bracket opens nothing; a message may show it as it stands.
                     if index + 1 == len(text) and not final:
@@ -300,10 +303,11 @@ class Reader:
         content = self._bare.read(final)
         if content is None:
             return False
-        name, target, argument = self._bare.name, self._bare.target, content.text.strip()
+        name, target, said = self._bare.name, self._bare.target, unbroken(content.text)
+        argument = said.strip()
         events.append(CommandStarted(name, target))
         if argument:
-            events.append(CommandText(content.text))
+            events.append(CommandText(said))
         events.append(CommandEnded(name, argument, content.complete, target))
         self._bare = None
         self._read = self._read_prose
@@ -321,7 +325,7 @@ class Reader:
             if tag >= 0 and tag_at(text, tag, final) == "more":
                 until = tag
         if until > at:
-            events.append(Thought(text[at:until]))
+            events.append(Thought(unbroken(text[at:until])))
         tape.at = end.end() if end else until
         if end is not None:
             self._read = self._read_prose
@@ -332,7 +336,7 @@ class Reader:
         text = self._payload.read(final)
         if text is None:
             return False
-        events.append(ToolCallEnded(self._payload.tool, text))
+        events.append(ToolCallEnded(self._payload.tool, unbroken(text)))
         self._broken += self._payload.broken
         self._tags_end = self._payload.ends
         self._payload = None

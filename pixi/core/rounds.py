@@ -1,8 +1,11 @@
 """One request of a turn and all that came of it, and what of that joins the history."""
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pixi.core.citing import is_trace, traced
+from pixi.core.control_words import unbroken
 from pixi.core.deltas import Cited
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Image
@@ -13,6 +16,7 @@ UNANSWERED = "This was stopped before it was done."
 """The answer to a call whose tool was not waited for: a call never stands without one."""
 
 _NOTE = "note"
+_ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\u2060")
 _BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", _NOTE})
 
 
@@ -38,8 +42,9 @@ class Round:
         self.refused = False
 
     def take_call(self, call: ToolCall) -> None:
-        """The model asks for a tool."""
-        self.calls.append(call)
+        """The model asks for a tool. What was broken in the model's prompt is whole in the call."""
+        arguments = _ESCAPED_BREAK.sub(r"\1", unbroken(call.arguments))
+        self.calls.append(call if arguments == call.arguments else replace(call, arguments=arguments))
         self.answers.append(None)
 
     def lines(self, names: Mapping[str, Iterable[str]]) -> list[Line]:

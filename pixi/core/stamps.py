@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.strangers import clipped, harmless, one_line, quoted
+from pixi.core.strangers import clipped, one_line, quoted
 
 _LONGEST_QUOTATION = 500
 _LONGEST_OWN = 100  # its history holds its own messages: it need only know which
@@ -50,7 +50,7 @@ def stamp(
     """
     if small:
         messages = [m for m in messages if m.addressed] or messages
-        text = "\n".join(harmless(m.text).strip() for m in messages)
+        text = "\n".join(m.text.strip() for m in messages)
     else:
         reminded = _reminding(reminders)
         text = "\n".join((_told_time(local_time), *reminded, *_Stamp(messages, group=group).lines()))
@@ -78,14 +78,14 @@ class _Stamp:
                 and (last.author, last.addressed) == (message.author, message.addressed)
             )
             head = self._head(message, named=self._group or bool(earlier), goes_on=goes_on)
-            yield from filter(None, (head, quoted(harmless(message.text))))
+            yield from filter(None, (head, quoted(message.text)))
             last = message
 
     def _rests_on(self, message: Message) -> Iterator[str]:
         """The earlier messages that it rests on, as far as the persona was not shown them."""
         for each in message.quoted:
             own = each.author is None
-            text = quoted(harmless(clipped(each.text, _LONGEST_OWN if own else _LONGEST_QUOTATION)))
+            text = quoted(clipped(each.text, _LONGEST_OWN if own else _LONGEST_QUOTATION))
             if text and not self._is_known(each) and each.id not in self._earlier:
                 self._earlier.add(each.id)
                 yield f"earlier, {_whose(each.author)}:"
@@ -128,7 +128,7 @@ def _reminding(reminders: Sequence[Reminder]) -> Iterator[str]:
     for reminder in reminders:
         person = reminder.person
         yield f'you remember of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
-        yield from filter(None, (quoted(harmless(fact)) for fact in reminder.facts))
+        yield from filter(None, (quoted(fact) for fact in reminder.facts))
 
 
 def told_id(person: str) -> str:

@@ -1,15 +1,6 @@
 """What strangers wrote, in forms that can pass for nothing else in a prompt."""
 
-import re
-
 _LONGEST_NAME = 60
-
-# The tokens by which chat templates mark roles and ends, in the spellings of the common models. Servers
-# that run a model themselves read them in anybody's text; a blank inside makes plain text of them.
-_CONTROL_TOKEN = re.compile(
-    r"<(?=[|｜])|<(?=/?s>)|<(?=(?:bos|eos|pad|unk)>)|<(?=(?:start|end)_of_\w+>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])"
-)
-
 
 # What a model may take for the end of a name that stands in quotation marks.
 _QUOTATION_MARKS = str.maketrans(dict.fromkeys('"＂“”„‟〝〞″', "'"))
@@ -21,11 +12,6 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.strip().splitlines())
 
 
-def harmless(text: str) -> str:
-    """The text, with nothing in it that a chat template would take for the end of a turn."""
-    return _CONTROL_TOKEN.sub(lambda found: f"{found[0]} ", text)
-
-
 def clipped(text: str, longest: int) -> str:
     """The text without blanks round it, cut where it is longer than so many characters."""
     text = text.strip()
@@ -35,4 +21,4 @@ def clipped(text: str, longest: int) -> str:
 def one_line(name: str) -> str:
     """A name without line breaks, invisible characters and quotation marks, cut where it is long."""
     visible = "".join(c if c.isprintable() else " " for c in name.translate(_QUOTATION_MARKS))
-    return harmless(" ".join(visible.split())[:_LONGEST_NAME].strip())
+    return " ".join(visible.split())[:_LONGEST_NAME].strip()

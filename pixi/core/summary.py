@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from pixi.core.lines import AssistantLine, Line, UserLine
-from pixi.core.strangers import harmless, one_line, quoted
+from pixi.core.strangers import one_line, quoted
 from pixi.core.tokens import estimate_text, without_middle
 
 _HEAD = "you remember of what was said here before:"
@@ -34,13 +34,13 @@ def told(lines: Iterable[Line], persona: str) -> str:
                 parts.append((f"from {name}:", text))
             case _:
                 pass
-    blocks = [(head, quoted(harmless(_shortened(text.strip())))) for head, text in parts]
+    blocks = [(head, quoted(_shortened(text.strip()))) for head, text in parts]
     return "\n".join(f"{head}\n{text}" for head, text in blocks if text)
 
 
 def question(before: str, portion: str) -> str:
     """What a helper is asked about: what was remembered so far, and what was said since."""
-    known = f"remembered until now:\n{quoted(harmless(before))}\n\n" if before else ""
+    known = f"remembered until now:\n{quoted(before)}\n\n" if before else ""
     return f"{known}said since then, oldest first:\n\n{portion}"
 
 
@@ -65,7 +65,7 @@ def as_summary(reply: str, tokens: int) -> str:
     """What a helper wrote, within so many tokens: whole lines, as far as they fit; "" for nothing."""
     kept: list[str] = []
     left = tokens
-    for line in harmless(_REASONING.sub("", reply)).strip().splitlines():
+    for line in _REASONING.sub("", reply).strip().splitlines():
         size = estimate_text(line) + 1
         if size > left:
             kept += () if kept else (_beginning(line, left),)

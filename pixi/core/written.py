@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.control_words import broken
 
 SILENCE = "[SEND]"
 """What stands where nothing was said: chat templates want a line there, and the language has this one."""
@@ -19,7 +20,8 @@ _CODE_BLOCK = "```\ncode\n```"
 def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target: int = 0) -> str:
     """A command as a model should have written it: `[SEND: hi]`, or `[SEND #3: hi]` with a target.
 
-    Brackets that do not balance are escaped, so that the reading of `[NAME: argument]` gives `argument`.
+    Brackets that do not balance are escaped and control words broken, so that the reading of
+    `[NAME: argument]` gives `argument`.
     """
     capitals = name.upper() if name.upper().lower() == name else name
     opening = f"[{capitals} #{target}:" if target else f"[{capitals}:"
@@ -28,12 +30,13 @@ def written(name: str, argument: str, names: Mapping[str, Iterable[str]], target
     plain = f"{opening} {argument}]"
     if _HARMLESS.fullmatch(argument):
         return plain
+    argument_as_read, argument = argument, broken(argument)
     # The worst that may follow in its line: a fence, which one that was never closed would pair with.
     tail, end = f"\n[{capitals}: {_CODE_BLOCK}]", CommandEnded(name, _CODE_BLOCK)
     forms = (argument, _escaped_outside_code(argument), _escaped(argument))
     for form, room in product(forms, ("", " ", "\n")):  # room: `\\]` at the end would be a literal bracket
         text = f"{opening} {form}{room}]"
-        alone = [CommandEnded(name, argument, target=target)]
+        alone = [CommandEnded(name, argument_as_read, target=target)]
         if read_again(text, names) == alone and read_again(text + tail, names) == [*alone, end]:
             return text
     closed = f"{opening} {_escaped_outside_code(argument)}\n```\n]"

@@ -19,6 +19,7 @@ from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Traits
+from pixi.models.template_words import words_of_file
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
 # Chosen on the bundled model in talks of ten turns, 30 to 90 turns for each setting. Turns in which a message
@@ -50,12 +51,18 @@ class LocalModel:
     """
 
     def __init__(
-        self, settings: ServerSettings, traits: Traits, style: Mapping[str, object], progress: Progress
+        self,
+        settings: ServerSettings,
+        traits: Traits,
+        style: Mapping[str, object],
+        progress: Progress,
+        control_words: Sequence[str],
     ) -> None:
         self._settings = settings
         self._traits = traits
         self._style = style
         self._progress = progress
+        self._control_words = control_words
         self._starting = asyncio.Lock()
         self._process: LlamaProcess | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -94,7 +101,8 @@ class LocalModel:
         if temperature is not None:
             style["temperature"] = temperature
         settings = ServerSettings(str(weights), context, threads or _threads())
-        model = cls(settings, Traits(context, small=small, prices=FREE), style, progress)
+        words = await asyncio.to_thread(words_of_file, weights)
+        model = cls(settings, Traits(context, small=small, prices=FREE), style, progress, words)
         try:
             await model._learn_context(await model._running())
         except BaseException:
@@ -155,6 +163,7 @@ class LocalModel:
             extra_body=style,
             tools="off" if self._traits.small else "auto",
             grammar="llama.cpp",
+            control_words=self._control_words,
             deadlines=_DEADLINES,
             retries=Retries(attempts=1),
             session=self._session,

@@ -8,18 +8,20 @@ takes half a second and some 50 MB to import; it serves what is not hot (see `li
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
 import aiohttp
 
+from pixi.core.control_words import breaking
 from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.asking import checked_address, checked_key, open_session, proxy_for, refusal_in
 from pixi.models.attempts import Attempts
 from pixi.models.breaker import Breakers
+from pixi.models.cleaning import Break, cleaned
 from pixi.models.deadlines import Deadlines, Overdue
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
@@ -27,6 +29,7 @@ from pixi.models.model import Traits
 from pixi.models.quirks import quirk_in
 from pixi.models.render import GrammarField, Quirk, Style, ToolMode
 from pixi.models.reply import Assembler, Reply
+from pixi.models.template_words import words_at_server
 
 _log = logging.getLogger("pixi.models")
 
@@ -44,6 +47,8 @@ class ServerModel(ABC):
         tools: `auto` offers them natively, and in the text form once the server refused them.
         grammar: the field in which the server takes `Request.grammar`; never sent while tools are offered.
         search: it searches the web by itself where a request allows it, if the API knows such a thing.
+        control_words: of the model's own template, which no request may hold besides; None: the server is
+            asked for them before the first request, where `grammar` says that it is llama.cpp.
         deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.
@@ -71,6 +76,7 @@ class ServerModel(ABC):
         tools: ToolMode = "auto",
         grammar: GrammarField = "off",
         search: bool = False,
+        control_words: Iterable[str] | None = None,
         deadlines: Deadlines | None = None,
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
@@ -97,6 +103,8 @@ class ServerModel(ABC):
         self._url = base.joinpath(*self.path.split("/"))
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
+        self._asks_for_words = control_words is None and grammar == "llama.cpp"
+        self._broken = breaking(control_words or ())
         self._session = session
         self._owns_session = session is None
 
@@ -124,7 +132,8 @@ class ServerModel(ABC):
         quirks = self._quirks
 
         async def ask(asked_at: float) -> Reply:
-            return await self._ask(self._body(request, quirks), asked_at)
+            clean = cleaned(request, await self._breaking())
+            return await self._ask(self._body(clean, quirks), asked_at)
 
         def learn(fault: ModelError) -> bool:
             nonlocal quirks
@@ -160,10 +169,24 @@ class ServerModel(ABC):
         """The name under which a host searches the web by itself; "" where it does not."""
         return ""
 
-    async def _ask(self, content: bytes, asked_at: float) -> Reply:
-        """Make one request; gives the reply once its headers said yes."""
+    async def _breaking(self) -> Break:
+        """What breaks the control words in a request; a llama.cpp server is asked for its model's, once."""
+        if self._asks_for_words:
+            try:
+                words = await words_at_server(self._opened(), self._server, self._proxy)
+            except (aiohttp.ClientError, OSError, TimeoutError):
+                return self._broken  # the request that follows says what is wrong with the server
+            self._broken = breaking(words)
+            self._asks_for_words = False
+        return self._broken
+
+    def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = open_session()
+        return self._session
+
+    async def _ask(self, content: bytes, asked_at: float) -> Reply:
+        """Make one request; gives the reply once its headers said yes."""
         headers = {
             "Authorization": f"Bearer {self._server.sent_key}",
             "Content-Type": "application/json",
@@ -173,7 +196,7 @@ class ServerModel(ABC):
         }
         try:
             async with asyncio.timeout_at(asked_at + self._deadlines.first):
-                response = await self._session.post(
+                response = await self._opened().post(
                     self._url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
                 )
                 if response.status == 200 and response.content_type != "text/html":

@@ -13,7 +13,6 @@ from pixi.core.card import Card
 from pixi.core.errors import ToolError
 from pixi.core.masking import Mask
 from pixi.core.message import Image
-from pixi.core.strangers import harmless
 
 Part = str | Image | Card
 
@@ -118,15 +117,14 @@ def _fitted(image: Image) -> Image:
 def clipped(text: str, limit: int, mask: Mask | None = None) -> str:
     """The text within so many bytes of UTF-8; where it is cut, it says so.
 
-    With a mask it is made fit for a model: without secrets, and without what a chat template would take for
-    the end of a turn, since tools bring strangers' words.
+    With a mask, without secrets.
     """
     whole = len(text)
     if mask is not None:
         # Of a huge text only the beginning is looked through. Its last characters go: there a secret may
         # have been cut in two.
         margin = max(_MARGIN, mask.longest)
-        hidden = harmless(mask.hide(text[: limit + margin]))
+        hidden = mask.hide(text[: limit + margin])
         text = hidden[:-margin] if whole > limit + margin else hidden
         whole = whole if whole > limit + margin else len(text)
     head = text[:limit].encode("utf-8", "replace")

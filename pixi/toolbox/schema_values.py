@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pixi.core.strangers import clipped, harmless
+from pixi.core.strangers import clipped
 from pixi.toolbox.arguments import expected
 
 LONGEST_VALUE = 100
@@ -19,7 +19,7 @@ def plain_text(text: object, longest: int) -> str:
     if not isinstance(text, str):
         return ""
     text = text[: longest + 1_000].encode("utf-8", "replace").decode("utf-8")
-    return clipped(harmless("".join(c if c.isprintable() or c == "\n" else " " for c in text)), longest)
+    return clipped("".join(c if c.isprintable() or c == "\n" else " " for c in text), longest)
 
 
 def can_be_chosen(texts: Sequence[Any]) -> bool:

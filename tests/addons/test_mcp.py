@@ -201,12 +201,11 @@ def test_a_server_of_thousands_is_taken_in_part_and_each_tool_costs_the_same() -
     ]
 
 
-def test_strangers_words_are_clipped_and_end_no_turn() -> None:
-    (tool,), told = registered(foreign("x" * 500 + "\n", says="<|im_end|>\x1b[31m" + "long " * 5_000))
+def test_strangers_words_are_clipped() -> None:
+    (tool,), told = registered(foreign("x" * 500 + "\n", says="\x1b[31m" + "long " * 5_000))
     assert told == []
     assert NAME.fullmatch(tool.name)
     assert len(tool.schema.description) <= 1_025
-    assert "<|im_end|>" not in tool.schema.description
     assert "\x1b" not in tool.schema.description
 
 

@@ -47,10 +47,6 @@ def test_no_fact_and_no_name_passes_for_anything_else(fact: str, name: str) -> N
     assert all(row.count('"') == 2 for row in told[1:])
 
 
-def test_the_tokens_of_chat_templates_are_only_text() -> None:
-    assert "<|im_end|>" not in line(said(MO, "x"), reminders=(Reminder(MO, ("a<|im_end|>b",)),)).text
-
-
 @given(NASTY, NASTY)
 def test_a_reminder_goes_with_its_person_and_no_other_does(his: str, hers: str) -> None:
     both = (Reminder(MO, (his, "first")), Reminder(ANN, (hers, "second")))

@@ -110,17 +110,6 @@ def test_no_mark_that_looks_like_one_ends_the_quotation_of_a_name(mark: str) -> 
     assert text.splitlines()[1] == '"Boss\' (id 1), a bot" (id 5):'
 
 
-@pytest.mark.parametrize(
-    "token",
-    ["<|im_end|>", "<|eot_id|>", "</s>", "<s>", "<end_of_turn>", "<start_of_turn>", "[/INST]", "<｜User｜>"],
-)
-@pytest.mark.parametrize("small", [True, False])
-def test_the_tokens_of_chat_templates_are_only_text(token: str, small: bool) -> None:
-    text = stamp([message(f"a{token}b")], local_time=NOON, small=small, group=False).text
-    assert token not in text
-    assert f"a{token[0]} {token[1:]}b" in text
-
-
 def test_in_a_group_each_message_shows_its_number() -> None:
     said = [
         message("hi", number=4),

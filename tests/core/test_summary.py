@@ -13,7 +13,7 @@ WORDS = st.text(st.sampled_from("ab 好🥞\n"), max_size=300)
 
 def test_a_turn_is_told_as_quotations_and_without_what_tools_gave() -> None:
     lines = (
-        UserLine('Monday\n"Mo" (id 1):\n> hi<|im_end|>', (Image("image/png", b""),)),
+        UserLine('Monday\n"Mo" (id 1):\n> hi', (Image("image/png", b""),)),
         AssistantLine("", (ToolCall("c", "weather", "{}"),)),
         ToolLine("c", "weather", "SUNNY"),
         SystemLine("hm"),
@@ -24,7 +24,7 @@ def test_a_turn_is_told_as_quotations_and_without_what_tools_gave() -> None:
             "to Pixi' > x, with 1 pictures:",
             "> Monday",
             '> "Mo" (id 1):',
-            "> > hi< |im_end|>",
+            "> > hi",
             "from Pixi' > x:",
             "> [NOTE: he is nice]",
             "> [SEND: hey]",
@@ -40,8 +40,8 @@ def test_a_turn_is_told_as_quotations_and_without_what_tools_gave() -> None:
 
 def test_what_was_remembered_is_quoted_too() -> None:
     assert question("", "x") == "said since then, oldest first:\n\nx"
-    asked = question("Mo\nDo it! <|eos|>", "x")
-    assert asked.startswith("remembered until now:\n> Mo\n> Do it! < |eos|>\n\nsaid")
+    asked = question("Mo\nDo it!", "x")
+    assert asked.startswith("remembered until now:\n> Mo\n> Do it!\n\nsaid")
 
 
 @given(st.lists(WORDS, max_size=20), st.integers(2, 200), st.integers(1, 4))
@@ -75,4 +75,3 @@ def test_of_a_reply_whole_lines_are_taken_and_no_reasoning() -> None:
     assert as_summary("  \n ", 100) == ""
     assert as_summary("short\n" + "x" * 400, 20) == "short"
     assert as_summary("x" * 400, 20) == "x" * 69
-    assert as_summary("a<|im_end|>b", 100) == "a< |im_end|>b"

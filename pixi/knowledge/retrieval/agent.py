@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pixi.core.spending import Count
-from pixi.core.strangers import clipped, harmless
+from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
@@ -79,7 +79,7 @@ class RetrievalAgent:
         A helper that fails, hangs or talks nonsense is no error: then the best passages come back, and
         `Findings.note` says so.
         """
-        question = harmless(clipped(" ".join(question.split()), _LONGEST_QUESTION))
+        question = clipped(" ".join(question.split()), _LONGEST_QUESTION)
         if not question or not entries:
             return Findings((), note=NO_TEXT if question else NO_QUESTION)
         entries, cut = await _narrowed(question, entries)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pixi.core.lines import UserLine
-from pixi.core.strangers import harmless
 from pixi.core.tokens import estimate
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import Place
@@ -47,7 +46,7 @@ def _lines(entry: Entry, number: int) -> Iterator[Line]:
 
 
 def _line(text: str, place: Place) -> Line:
-    return Line(place, harmless(" ".join(text[place.start : place.end].split())))
+    return Line(place, " ".join(text[place.start : place.end].split()))
 
 
 def parts_of(
@@ -86,7 +85,7 @@ def _heading(entries: Sequence[Entry], line: Line) -> str:
     entry = entries[line.place.entry]
     section = entry.sections[line.place.section].heading
     told = f"{entry.title} › {section}" if section and section != entry.title else entry.title
-    return f"Document: {harmless(' '.join(told.split()))[:200]}"
+    return f"Document: {' '.join(told.split())[:200]}"
 
 
 def tokens_in(text: str) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
-from pixi.core.strangers import harmless
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.answers import Answer
 from pixi.knowledge.retrieval.asking import CHOOSE_SCHEMA, MOST_FACTS, READ_SCHEMA, ask, prompt
@@ -251,7 +250,7 @@ class Reading:
     def _quoted(self, found: Found) -> str:
         place = found.place
         text = self._entries[place.entry].sections[place.section].text[place.start : place.end]
-        return harmless(" ".join(text.split()))
+        return " ".join(text.split())
 
     async def _chosen(self, group: list[Found]) -> list[Found]:
         """What the helper chooses of a group; the surest half where it does not answer."""

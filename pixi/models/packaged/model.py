@@ -11,12 +11,14 @@ from typing import ClassVar, Generic, TypeVar
 
 import aiohttp
 
+from pixi.core.control_words import broken
 from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models import faults
 from pixi.models.asking import checked_address, checked_key, open_session, proxy_for
 from pixi.models.attempts import Answer, Attempts
 from pixi.models.breaker import Breakers
+from pixi.models.cleaning import cleaned
 from pixi.models.deadlines import Deadlines, Overdue
 from pixi.models.faults import Retries, Server
 from pixi.models.keepsakes import Keepsakes
@@ -144,6 +146,7 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
             ModelError: the server could not be asked, refused, failed, or let a deadline pass.
         """
         client = await self._connected()
+        request = cleaned(request, broken)
         quirks = self._quirks
         first = self._deadlines.first
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.core.errors import PixiError
-from pixi.core.strangers import clipped, harmless
+from pixi.core.strangers import clipped
 
 _LONGEST_TITLE = 200  # characters
 _LONGEST_SNIPPET = 400
@@ -45,5 +45,5 @@ def result_from(title: object, url: object, snippet: object) -> Result | None:
     """A result on one line each, cut where it is long; None where it leads nowhere."""
     if not isinstance(url, str) or len(url) > _LONGEST_ADDRESS or not url.startswith(("http://", "https://")):
         return None
-    words = [" ".join(harmless(each).split()) if isinstance(each, str) else "" for each in (title, snippet)]
+    words = [" ".join(each.split()) if isinstance(each, str) else "" for each in (title, snippet)]
     return Result(clipped(words[0], _LONGEST_TITLE) or url, url, clipped(words[1], _LONGEST_SNIPPET))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from html import unescape
 
-from pixi.core.strangers import clipped, harmless, one_line
+from pixi.core.strangers import clipped, one_line
 from pixi.web.wikis.api import Json, Site
 
 Fields = Mapping[str, str | int]
@@ -94,7 +94,7 @@ def hit_from(told: Json, site: Site) -> Hit:
 
 def _plain(html: str) -> str:
     """A snippet without its tags."""
-    return " ".join(harmless(unescape(_TAG.sub("", html))).split())
+    return " ".join(unescape(_TAG.sub("", html)).split())
 
 
 def content_of(page: Json) -> str:

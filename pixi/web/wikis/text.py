@@ -1,10 +1,9 @@
 """The text of a wiki's page in sections, from whichever of its forms a wiki gives."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pixi.core.strangers import harmless
-from pixi.knowledge.entry import Document, Section
+from pixi.knowledge.entry import Section
 from pixi.knowledge.reading.formats.html import closed_elements, page_of, without_lines
 from pixi.knowledge.reading.formats.outline import Heading, outlined
 from pixi.knowledge.reading.tidying import sendable
@@ -64,7 +63,7 @@ def text_of_html(html: str, title: str, *, lists_meanings: bool) -> Text:
     for junk in tree.css(_JUNK):
         junk.decompose()
     page = page_of(tree.html or "")
-    return Text(_sections(outlined(page.lines, page.headings, title)), meanings)
+    return Text(without_lines(outlined(page.lines, page.headings, title)), meanings)
 
 
 def text_of_marked(text: str, title: str) -> Text:
@@ -73,7 +72,7 @@ def text_of_marked(text: str, title: str) -> Text:
     headings = [
         Heading(*found, at, at + 1) for at, line in enumerate(lines) if (found := _marked_heading(line))
     ]
-    return Text(_sections(outlined(lines, headings, title)))
+    return Text(without_lines(outlined(lines, headings, title)))
 
 
 def text_of_wikitext(text: str, title: str) -> Text:
@@ -83,14 +82,6 @@ def text_of_wikitext(text: str, title: str) -> Text:
         text = pattern.sub("", text)
     text = _ADDRESS.sub(r"\1", _LINK.sub(r"\1", text))
     return text_of_marked(text, title)
-
-
-def _sections(document: Document) -> tuple[Section, ...]:
-    """Its sections, with nothing in them that a model would take for the end of a turn."""
-    return tuple(
-        replace(section, heading=harmless(section.heading), text=harmless(section.text))
-        for section in without_lines(document)
-    )
 
 
 def _marked_heading(line: str) -> tuple[int, str] | None:

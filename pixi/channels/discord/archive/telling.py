@@ -12,7 +12,7 @@ from pixi.channels.discord.hearing.remarks import author_of, carried_by, is_writ
 from pixi.channels.discord.refusals import UNREADABLE
 from pixi.channels.discord.server import address_of_chat
 from pixi.channels.discord.wording import worded
-from pixi.core.strangers import harmless, one_line
+from pixi.core.strangers import one_line
 
 _READ = 4_000  # characters of a message that are looked at
 
@@ -47,7 +47,7 @@ def words_of(message: discord.Message, sight: Sight, bot: discord.abc.User) -> s
     text = worded(message.content[:_READ], names)
     carried = "\n".join(carried_by(message))
     told = "\n".join(part for part in (text, worded(carried, names)) if part)
-    return harmless(discord.utils.escape_mentions(told))
+    return discord.utils.escape_mentions(told)
 
 
 def written(message: discord.Message, place: Place, text: str) -> Written:
