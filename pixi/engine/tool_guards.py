@@ -10,6 +10,8 @@ from typing import Any
 from pixi.channels.channel import Question, Verdict
 from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError, ToolError
+from pixi.core.message import Author
+from pixi.core.strangers import one_line
 from pixi.core.venue import Rights
 from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
@@ -80,7 +82,7 @@ class Guards:
             ToolError: meanwhile it may not be used any more.
         """
         acts = self._acts
-        name = acts.message.author.name
+        name = _named(acts.message.author)
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":
@@ -95,7 +97,7 @@ class Guards:
 
     async def _check_standing(self, tool: Tool, context: Context) -> None:
         if tool.allow != "everyone" and not await self._are_allowed(tool):
-            askers = ", ".join(dict.fromkeys(asker.name for asker in self._acts.askers))
+            askers = ", ".join(dict.fromkeys(map(_named, self._acts.askers)))
             who = "operators of the bot" if tool.allow == "operators" else "managers of this place"
             raise ToolError(f"Only {who} may use {tool.name}, and {askers} may not. Tell them so.")
         if tool.when is not None and not await self._holds(tool, context):
@@ -157,6 +159,11 @@ class Guards:
             return "nobody"
         finally:
             self._seconds_left -= clock.time() - began
+
+
+def _named(person: Author) -> str:
+    """A person's name in a refusal: a stranger's word, in quotation marks so that it says nothing else."""
+    return f'"{one_line(person.name) or "somebody"}"'
 
 
 def readable(arguments: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Messages to and from a server on the network; no answer is too long for us, however long it is."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -8,7 +9,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from pixi.mcp.where import Address
-from pixi.mcp.wire import MOST_BYTES, Noted, Sieve, Wire
+from pixi.mcp.wire import LARGE, MOST_BYTES, Noted, Sieve, Wire, shallow
 
 _SECONDS = 20.0  # to reach it, and to be rid of what we send. What it sends is waited for by whoever asked.
 _GOODBYE = {"connect": 1.0, "read": 1.0, "write": 1.0, "pool": 1.0}
@@ -49,9 +50,9 @@ def _client(address: Address, wire: Wire) -> httpx2.AsyncClient:
             wire.remark = f"it answers with HTTP {response.status_code}{_mend(response.status_code)}"
         if response.headers.get("content-encoding", "identity") != "identity":
             raise Refused("it packs its answers, which it was asked not to do")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Bounded(response.stream)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        events = response.headers.get("content-type", "").startswith("text/event-stream")
+        response.stream = _Events(response.stream) if events else _Bounded(response.stream)
 
     return httpx2.AsyncClient(
         headers={**address.headers, "Accept-Encoding": "identity"},
@@ -70,19 +71,48 @@ def _mend(status: int) -> str:
             return ""
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """An answer of which no more is read than it may have."""
+class _Body(httpx2.AsyncByteStream):
+    """A body, of which the SDK reads what it can and no more."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._inner:
-            size += len(chunk)
-            if size > MOST_BYTES:
-                raise Refused(f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused")
-            yield chunk
-
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Bounded(_Body):
+    """An answer of which no more is read than it may have, and nothing that is nested too deeply."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        whole = bytearray()
+        async for chunk in self._inner:
+            whole += chunk
+            if len(whole) > MOST_BYTES:
+                raise Refused(f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused")
+        yield await _shallow(bytes(whole))
+
+
+class _Events(_Body):
+    """A stream of events, in whole lines, and nothing in one that is nested too deeply."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        begun: list[bytes] = []  # pieces of a line whose end has not come
+        size = 0
+        async for chunk in self._inner:
+            head, end, rest = chunk.rpartition(b"\n")
+            if end:
+                lines = b"".join((*begun, head, end))
+                yield b"".join([await _shallow(line) for line in lines.splitlines(keepends=True)])
+                begun, size = [], 0
+            begun.append(rest)
+            size += len(rest)
+            if size > MOST_BYTES:  # which the SDK refuses by itself
+                yield b"".join(begun)
+                begun, size = [], 0
+        if size:
+            yield b"".join(begun)
+
+
+async def _shallow(message: bytes) -> bytes:
+    return await asyncio.to_thread(shallow, message) if len(message) > LARGE else shallow(message)

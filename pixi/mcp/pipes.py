@@ -22,12 +22,11 @@ from mcp_types import (
 from pixi.core.strangers import clipped, one_line
 from pixi.mcp.process import Running, gone, running
 from pixi.mcp.where import Program
-from pixi.mcp.wire import MOST_BYTES, Noted, Sieve, Wire
+from pixi.mcp.wire import LARGE, MOST_BYTES, Noted, Sieve, Wire, shallow
 
 _CHUNK = 64 * 1024
 _END_BYTES = 512  # of a line that is too long: there its number is looked for
 _LONGEST_LINE = 32 * MOST_BYTES  # read and dropped; then the line is taken to have no end
-_LARGE = 256 * 1024  # bytes: what is longer is read in a thread
 _MOST_WAITING = 2**20  # bytes on the way to a program that does not read
 _LAST_MOMENT = 0.3  # seconds for an end to be told, once its output has ended
 _LONGEST_LAST_WORDS = 300
@@ -177,7 +176,7 @@ def one_line_of(text: str) -> str:
 
 async def _message(line: bytes) -> SessionMessage | Exception:
     try:
-        if len(line) > _LARGE:
+        if len(line) > LARGE:
             return SessionMessage(await asyncio.to_thread(_parsed, line))
         return SessionMessage(_parsed(line))
     except ValueError:
@@ -185,7 +184,7 @@ async def _message(line: bytes) -> SessionMessage | Exception:
 
 
 def _parsed(line: bytes) -> JSONRPCMessage:
-    return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    return jsonrpc_message_adapter.validate_json(shallow(line), by_name=False)
 
 
 class _Outgoing(_Stream):

@@ -1,6 +1,7 @@
 """What comes from an MCP server, sieved: what answers us goes on, and no flood of the rest does harm."""
 
 import asyncio
+import re
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 8 * 2**20
 """Of one message. Pictures and pages are smaller; what is larger is refused, in words."""
+
+LARGE = 256 * 1024
+"""Bytes of a message: what is longer is read in a thread."""
+
+_DEEPEST = 160  # levels of a message: the SDK's parser refuses a whole message for one value of 200
+_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 _WANTED = frozenset(
     {
@@ -110,6 +117,25 @@ class Wire:
         self._unasked += 1
         if self._unasked >= _MOST_UNASKED:
             await asyncio.sleep(max(0.0, self._since + 1 - loop.time()))
+
+
+def shallow(message: bytes) -> bytes:
+    """The message, with null in place of what is nested too deeply to be read: so the rest of it can be."""
+    if message.count(b"{") + message.count(b"[") <= _DEEPEST:
+        return message
+    kept: list[bytes] = []
+    depth = start = 0
+    for sign in _SIGN.finditer(message):
+        match sign[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth == _DEEPEST + 1:
+                    kept += (message[start : sign.start()], b"null")
+            case b"}" | b"]":
+                if depth == _DEEPEST + 1:
+                    start = sign.end()
+                depth -= 1
+    return b"".join((*kept, message[start:])) if kept and depth == 0 else message
 
 
 def _shorten(result: dict[str, Any]) -> None:

@@ -152,7 +152,7 @@ async def test_nobody_is_waited_for_longer_than_the_engine_says() -> None:
     async with scene(model, persona=BANNER, addons=[banning], channel=Thoughtful(60)) as here:
         here.engine.conduct.approval_seconds = 0.05
         await here.talk("go")
-        assert told(here)[0].startswith("ban needs Mo's yes, and no answer came")
+        assert told(here)[0].startswith('ban needs "Mo"\'s yes, and no answer came')
         assert here.channel.sent == ["ok"]
 
 

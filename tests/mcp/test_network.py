@@ -146,6 +146,23 @@ async def test_a_result_that_is_too_long(tmp_path: Path) -> None:
         assert isinstance(it.server.state, Ready)
 
 
+@pytest.mark.parametrize("events", [False, True])
+async def test_a_tool_with_an_abyss_for_a_schema_costs_no_other_tool(tmp_path: Path, events: bool) -> None:
+    abyss = '{"type":"object","properties":{"a":' * 800 + "{}" + "}}" * 800
+
+    def choose(asked: Asked) -> Answer:
+        if asked.body is None or asked.body.get("method") != "tools/list":
+            return well(asked)
+        body = result(asked, tools=[{"name": "deep", "inputSchema": "ABYSS"}, ECHO]).body
+        body = body.replace(b'"ABYSS"', abyss.encode())
+        if not events:
+            return Answer(body=body)
+        return Answer(kind="text/event-stream", body=b"event: message\r\ndata: " + body + b"\r\n\r\n")
+
+    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+        assert [tool.name for tool in (await it.ready()).tools] == ["deep", "echo"]
+
+
 async def test_a_server_that_was_started_anew_is_greeted_again(tmp_path: Path) -> None:
     forgotten = False
 

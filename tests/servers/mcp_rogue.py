@@ -55,11 +55,22 @@ def sleep() -> None:
         time.sleep(60)
 
 
+def abyss(levels: int) -> dict[str, Any]:
+    """A schema nested so deeply."""
+    sys.setrecursionlimit(10 * levels)
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
 def tools() -> list[dict[str, Any]]:
     """What is listed, by the way it goes."""
     described = dict(ECHO)
     if WAY == "twice":
         return [ECHO, {**ECHO, "description": "Another one."}]
+    if WAY == "abyss":
+        return [{"name": "deep", "inputSchema": abyss(800)}, ECHO]
     if WAY == "rubbish-tool":
         return [ECHO, {"name": 7, "inputSchema": "none"}]
     if WAY in ("changing", "described"):
