@@ -1,10 +1,14 @@
 """What each door to a server needs: its address, its key, the way there, a session, its refusals."""
 
+import asyncio
+import functools
 import ipaddress
+import re
 import urllib.request
 
 import aiohttp
 import yarl
+from aiohttp.client_proto import ResponseHandler
 
 from pixi.core.errors import ConfigError
 from pixi.core.masking import redact_addresses
@@ -13,12 +17,34 @@ from pixi.models.faults import Refusal, Server, refusal, retry_after
 
 _LONGEST_ERROR = 64 * 1024
 _CONNECT_SECONDS = 10.0
+_HEAD_OF_REPLY = re.compile(rb"HTTP/1\.[01] 200\b.*?\r\n\r\n", re.DOTALL)
+_DECLARED = re.compile(rb"(?<=\r\n)content-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
+
+
+class _Connection(ResponseHandler):
+    """A connection to a server that may declare fewer bytes than it sends.
+
+    aiohttp takes what is beyond them for another answer, finds none, and drops both. Nothing is ever asked
+    before the last answer is read: so what comes along with a reply is the reply's, and it ends where the
+    connection does, as one that declares nothing.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came."""
+        head = _HEAD_OF_REPLY.match(data)
+        declared = _DECLARED.search(data, 0, head.end()) if head else None
+        if head and declared and data[head.end() + int(declared[1]) :].strip():
+            data = data[: declared.start()] + data[declared.end() :]
+        super().data_received(data)
 
 
 def open_session() -> aiohttp.ClientSession:
     """A session as the doors want it. One for all models of a process; its owner closes it."""
+    connector = aiohttp.TCPConnector(limit=0)
+    # aiohttp has no public way to name another class for its connections.
+    connector._factory = functools.partial(_Connection, loop=asyncio.get_running_loop())
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0),
+        connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
         # The deadlines are on content, and are the door's own.
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),

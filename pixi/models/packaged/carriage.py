@@ -15,12 +15,14 @@ import httpx2
 import msgspec
 import yarl
 
+from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.asking import refusal_in
 from pixi.models.complaint import ErrorField, complaint_of
 from pixi.models.deadlines import Overdue
 from pixi.models.faults import Server
 from pixi.models.render import encoded
+from pixi.models.reply import is_json
 from pixi.models.sse import EventTooLong, SSEDecoder
 
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
@@ -122,16 +124,20 @@ class _Events(_Body):
         decoder = SSEDecoder()
         whole: bytearray | None = None
         at_start = True
-        async for data in super().__aiter__():
-            if at_start:
-                at_start = False
-                whole = bytearray() if data.lstrip()[:1] in (b"{", b"[") else None
-            if whole is None:
-                yield self._passed(self._payloads(decoder, data))
-            else:
-                whole += data
-                if len(whole) > _MOST_AT_ONCE:
-                    raise faults.endless(self._server, _MOST_AT_ONCE)
+        try:
+            async for data in super().__aiter__():
+                if at_start:
+                    at_start = False
+                    whole = bytearray() if data.lstrip()[:1] in (b"{", b"[") else None
+                if whole is None:
+                    yield self._passed(self._payloads(decoder, data))
+                else:
+                    whole += data
+                    if len(whole) > _MOST_AT_ONCE:
+                        raise faults.endless(self._server, _MOST_AT_ONCE)
+        except ModelError:
+            if whole is None or not is_json(whole):
+                raise  # else it is all there, and another length was declared than it has
         yield self._passed(_in_whole(bytes(whole)) if whole is not None else decoder.close())
 
     def _payloads(self, decoder: SSEDecoder, data: bytes) -> list[bytes]:

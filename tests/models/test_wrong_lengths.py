@@ -1,0 +1,80 @@
+"""Replies that are longer or shorter than their server declares: what came is delivered, whole if it is."""
+
+import json
+from importlib.util import find_spec
+
+import pytest
+
+from pixi.core.deltas import Request, Text
+from pixi.core.errors import ModelError
+from pixi.core.lines import UserLine
+from pixi.models.chat.door import OpenAIChat
+from pixi.models.faults import Retries
+from pixi.models.model import Model
+from tests.servers.scripted_openai import Close, Reply, ScriptedOpenAI, content, event, finish, head
+
+HI = Request((UserLine("hi"),))
+SAID = "[SEND: pancakes for all of us]"
+STREAM = b"".join(map(event, (content("[SEND: pancakes "), content("for all of us]"), finish(), "[DONE]")))
+WHOLE = json.dumps({"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}]}).encode()
+GEMINI = b"".join(
+    f"data: {json.dumps({'candidates': [part]})}\r\n\r\n".encode()
+    for part in (
+        {"content": {"role": "model", "parts": [{"text": "[SEND: pancakes "}]}},
+        {"content": {"role": "model", "parts": [{"text": "for all of us]"}]}, "finishReason": "STOP"},
+    )
+)
+
+
+async def said_by(model: Model) -> str:
+    try:
+        return "".join([delta.text async for delta in model.stream(HI) if isinstance(delta, Text)])
+    finally:
+        await model.close()
+
+
+def declaring(length: int, body: bytes, *steps: Close) -> Reply:
+    """The reply in one packet, of another length than its head says."""
+    return Reply((head(content_length=str(length)) + body, *steps))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.5])
+@pytest.mark.parametrize("body", [STREAM, WHOLE], ids=["streamed", "in one piece"])
+async def test_a_reply_is_read_whole_whatever_length_it_declares(body: bytes, share: float) -> None:
+    async with ScriptedOpenAI(declaring(int(len(body) * share), body, Close())) as server:
+        model = OpenAIChat("scripted", base_url=server.base_url, retries=Retries(attempts=1))
+        assert await said_by(model) == SAID
+
+
+async def test_what_comes_later_than_the_declared_length_ends_the_reply_there() -> None:
+    begun = event(content("[SEND: pan")) + event(finish())
+    reply = Reply((head(content_length=str(len(begun))), begun, event(content("cakes]")), Close()))
+    async with ScriptedOpenAI(reply) as server:
+        assert await said_by(OpenAIChat("scripted", base_url=server.base_url)) == "[SEND: pan"
+
+
+async def test_a_reply_of_the_right_length_keeps_its_connection() -> None:
+    for blank in (b"", b"\r\n"):  # which some servers send behind a body
+        async with ScriptedOpenAI(declaring(len(WHOLE), WHOLE + blank)) as server:
+            model = OpenAIChat("scripted", base_url=server.base_url)
+            for _ in range(3):
+                assert [each.text async for each in model.stream(HI) if isinstance(each, Text)] == [SAID]
+            await model.close()
+            assert server.connections == 1
+
+
+async def test_half_an_object_is_no_reply() -> None:
+    async with ScriptedOpenAI(declaring(len(WHOLE), WHOLE[: len(WHOLE) // 2], Close())) as server:
+        with pytest.raises(ModelError, match="broke the connection off"):
+            await said_by(OpenAIChat("scripted", base_url=server.base_url, retries=Retries(attempts=1)))
+
+
+@pytest.mark.skipif(not find_spec("google.genai"), reason="its package is not installed")
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+async def test_it_is_so_behind_a_providers_package(share: float) -> None:
+    from pixi.models.gemini.door import Gemini
+
+    async with ScriptedOpenAI(declaring(int(len(GEMINI) * share), GEMINI, Close())) as server:
+        assert (
+            await said_by(Gemini("scripted", base_url=server.base_url, retries=Retries(attempts=1))) == SAID
+        )
