@@ -61,8 +61,8 @@ bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes
 	@exec $(PY) -m benchmarks $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer
-	@exec $(PY) -m tests.fuzz --seconds $(SECONDS) $(ARGS)
+fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer, COUNT=1000000 for so many
+	@exec $(PY) -m tests.fuzz $(if $(COUNT),--count $(COUNT),--seconds $(SECONDS)) $(ARGS)
 
 .PHONY: kill
 kill: $(READY_TO_DEVELOP) ## kill the bot over and over, and see that nothing is lost or said twice; ROUNDS=100 for fewer

@@ -27,31 +27,21 @@ def test_whole(case: Case) -> None:
 
 
 @every_case
-def test_cut_in_two_anywhere(case: Case) -> None:
+def test_however_it_is_read(case: Case) -> None:
+    """Cut in two anywhere, one character at a time, and by the reader alone, past which tidy commands go."""
     whole = read([case.reply], case.names, case.people)
+    expected = merged(whole.events)
     for place in range(len(case.reply) + 1):
         pieces = pieces_at(case.reply, [place])
         cut = read(pieces, case.names, case.people)
         check_shape(cut.events)
-        assert merged(cut.events) == merged(whole.events), pieces
+        assert merged(cut.events) == expected, pieces
         assert cut.ended == whole.ended, pieces
-
-
-@every_case
-def test_one_character_at_a_time(case: Case) -> None:
-    whole = read([case.reply], case.names, case.people)
-    cut = read(case.reply, case.names, case.people)
-    check_shape(cut.events)
-    assert merged(cut.events) == merged(whole.events)
-    assert cut.ended == whole.ended
-
-
-@every_case
-def test_the_reader_alone_says_the_same(case: Case) -> None:
-    """Tidy commands go past the reader; it must read them no differently."""
-    assert merged(read_alone(case.reply, case.names, case.people)) == merged(
-        read([case.reply], case.names, case.people).events
-    )
+    single = read(case.reply, case.names, case.people)
+    check_shape(single.events)
+    assert merged(single.events) == expected
+    assert single.ended == whole.ended
+    assert merged(read_alone(case.reply, case.names, case.people)) == expected
 
 
 @pytest.mark.parametrize("reply", ["[REACT: 🥞]", "[SEND: a 🥞 b]", "so 🥞 [SEND: x]", "<think>🥞</think>"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn
@@ -47,7 +47,6 @@ def bare(lines: Iterable[Line]) -> list[Line]:
     return [without_notes(line, NAMES) for line in lines]
 
 
-@settings(deadline=None)
 @given(TALKS, st.integers(200, 4_000), st.integers(0, 300), st.integers(0, 9_000), SUMMARIES)
 def test_the_prompt_fits_and_holds_whole_turns(
     talk: list[tuple[Line, ...]], context: int, prefix: int, length: int, summary: str
@@ -67,7 +66,6 @@ def test_the_prompt_fits_and_holds_whole_turns(
     assert asked == results
 
 
-@settings(deadline=None)
 @given(TALKS, st.integers(200, 4_000), st.lists(st.integers(0, 60), max_size=40), SUMMARIES)
 def test_the_window_is_the_same_when_it_is_read_back(
     talk: list[tuple[Line, ...]], context: int, counts: list[int], summary: str
@@ -94,7 +92,6 @@ def test_the_window_is_the_same_when_it_is_read_back(
         assert again.spare_tokens == window.spare_tokens
 
 
-@settings(deadline=None)
 @given(TALKS, st.integers(200, 4_000))
 def test_nothing_is_rendered_differently_between_two_cuts(talk: list[tuple[Line, ...]], context: int) -> None:
     window = Conversation(Bounds(context))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.core.forgetting import without
@@ -44,7 +44,6 @@ TEXTS = st.sampled_from(["word ", "好", "🥞", "line\n"]).flatmap(
 MESSAGES = st.lists(st.tuples(TEXTS, st.booleans(), st.integers(0, 2)), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(MESSAGES, st.integers(64, 3_000), st.booleans())
 def test_as_long_as_all_that_is_meant_fits_none_of_its_words_are_cut(
     drawn: list[tuple[str, bool, int]], tokens: int, small: bool

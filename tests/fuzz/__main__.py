@@ -1,9 +1,14 @@
-"""Runs odd replies through the command language until the time is up: `python -m tests.fuzz --seconds 60`."""
+"""Runs odd replies through the command language: so many of them, or for so long.
+
+python -m tests.fuzz --count 1000000
+python -m tests.fuzz --seconds 600
+"""
 
 import argparse
 import random
 import sys
 import time
+from collections.abc import Iterator
 
 from tests.conformance.replies import load_cases
 from tests.fuzz.laws import Input, broken_law
@@ -13,34 +18,52 @@ from tests.fuzz.shrinking import shrunk
 REPORT_EVERY_S = 5.0
 
 
-def search(seconds: float, seed: int, *, report: bool = True) -> Input | None:
-    """Look for a reply that breaks a law for so many seconds; gives the first one, as it was found."""
+def odd_inputs(seed: int) -> Iterator[Input]:
+    """Yield odd replies and their cuts without end: the same ones for the same seed."""
     chance = random.Random(seed)
     corpus = [case.reply for case in load_cases()]
-    begun = time.monotonic()
-    told, count = begun, 0
-    while (now := time.monotonic()) - begun < seconds:
-        if report and now - told >= REPORT_EVERY_S:
-            told = now
-            print(f"{count:,} replies, {count / (now - begun):,.0f} a second", file=sys.stderr, flush=True)
+    while True:
         reply = odd_reply(corpus, chance)
-        subject = Input(reply, tuple(odd_cuts(reply, chance)))
-        count += 1
+        yield Input(reply, tuple(odd_cuts(reply, chance)))
+
+
+def search(seed: int, *, count: int | None = None, seconds: float | None = None) -> Input | None:
+    """Return the first input that breaks a law, as it was found; None if none did.
+
+    Args:
+        seed: of the inputs.
+        count: how many of them to look at; None: no limit.
+        seconds: how long to look; None: no limit.
+    """
+    begun = told = time.monotonic()
+    looked = 0
+    for subject in odd_inputs(seed):
+        now = time.monotonic()
+        if looked == count or (seconds is not None and now - begun >= seconds):
+            break
+        if now - told >= REPORT_EVERY_S:
+            told = now
+            print(f"{looked:,} replies, {looked / (now - begun):,.0f} a second", file=sys.stderr, flush=True)
+        looked += 1
         if broken_law(subject):
             return subject
-    if report:
-        print(f"{count:,} replies of seed {seed}, no law broken", file=sys.stderr)
+    print(f"{looked:,} replies of seed {seed}, no law broken", file=sys.stderr)
     return None
 
 
 def main() -> int:
-    """The command line; gives the exit code: 0 nothing found, 1 a law is broken."""
+    """Run the command line; return the exit code: 0 nothing found, 1 a law is broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long to look (default: 60)")
+    parser.add_argument("--count", type=int, help="how many replies to look at")
+    parser.add_argument(
+        "--seconds", type=float, help="how long to look (default: 60, unless --count is given)"
+    )
     parser.add_argument("--seed", type=int, help="look at the same replies again (default: others each time)")
     arguments = parser.parse_args()
+    if arguments.count is None and arguments.seconds is None:
+        arguments.seconds = 60.0
     seed = random.SystemRandom().randrange(2**32) if arguments.seed is None else arguments.seed
-    found = search(arguments.seconds, seed)
+    found = search(seed, count=arguments.count, seconds=arguments.seconds)
     if found is None:
         return 0
     print(f"seed {seed}: a law is broken; looking for the smallest reply that breaks one", file=sys.stderr)

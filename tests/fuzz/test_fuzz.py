@@ -1,29 +1,51 @@
 """A short run of the fuzzer, and that it would find and shrink what is wrong."""
 
 import random
+from itertools import islice
 
-from tests.conformance.replies import load_cases
-from tests.fuzz.__main__ import search
+import pytest
+
+from pixi.core.commands import CommandStream
+from tests.fuzz.__main__ import odd_inputs, search
 from tests.fuzz.laws import Input, broken_law
-from tests.fuzz.mutation import LONGEST, odd_cuts, odd_reply
+from tests.fuzz.mutation import LONGEST
 from tests.fuzz.shrinking import shrunk
 
 
-def test_two_seconds_break_no_law() -> None:
-    found = search(2.0, seed=1, report=False)
+def test_some_hundred_replies_break_no_law() -> None:
+    found = search(seed=1, count=300)
     assert found is None, f"{found!a}: {broken_law(found)}"
 
 
+@pytest.mark.nightly
+def test_other_replies_each_time_break_no_law() -> None:
+    """`make fuzz COUNT=1000000` looks at a million of them."""
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"python -m tests.fuzz --count 20000 --seed {seed}")
+    found = search(seed, count=20_000)
+    assert found is None, f"seed {seed}: {found!a}: {broken_law(found)}"
+
+
 def test_the_same_seed_makes_the_same_replies() -> None:
-    corpus = [case.reply for case in load_cases()]
-    first, second = random.Random(7), random.Random(7)
-    for _ in range(200):
-        reply = odd_reply(corpus, first)
-        assert reply == odd_reply(corpus, second)
-        assert len(reply) <= LONGEST
-        cuts = odd_cuts(reply, first)
-        assert cuts == odd_cuts(reply, second)
-        assert all(0 <= cut <= len(reply) for cut in cuts)
+    inputs = list(islice(odd_inputs(7), 200))
+    assert inputs == list(islice(odd_inputs(7), 200))
+    for each in inputs:
+        assert len(each.reply) <= LONGEST
+        assert all(0 <= cut <= len(each.reply) for cut in each.cuts)
+
+
+@pytest.mark.parametrize(
+    ("feed", "law"),
+    [
+        (lambda stream, piece: 1 // 0, "ZeroDivisionError"),
+        (lambda stream, piece: [len(piece) for _ in iter(int, 1)], "steps"),
+        (lambda stream, piece: [], "AssertionError: a message after it was swallowed"),
+    ],
+    ids=["raises", "has no end", "swallows a message"],
+)
+def test_a_broken_law_is_told(monkeypatch: pytest.MonkeyPatch, feed: object, law: str) -> None:
+    monkeypatch.setattr(CommandStream, "feed", feed)
+    assert law in (broken_law(Input("hi")) or "")
 
 
 def test_shrinking_keeps_what_fails_and_nothing_else() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pixi.core.commands import (
@@ -35,14 +35,11 @@ calm_replies = (
 )
 cuts = st.lists(st.floats(0, 1), max_size=10)
 
-quiet = settings(deadline=None)
-
 
 def _cut(reply: str, at: list[float]) -> list[str]:
     return pieces_at(reply, [round(share * len(reply)) for share in at])
 
 
-@quiet
 @given(replies, cuts)
 def test_cutting_changes_nothing(reply: str, at: list[float]) -> None:
     whole = read([reply], people=PEOPLE)
@@ -51,7 +48,6 @@ def test_cutting_changes_nothing(reply: str, at: list[float]) -> None:
     assert cut.ended == whole.ended
 
 
-@quiet
 @given(replies)
 def test_one_character_at_a_time_changes_nothing(reply: str) -> None:
     assert merged(read(reply, people=PEOPLE).events) == merged(read([reply], people=PEOPLE).events)
@@ -86,19 +82,16 @@ def test_cutting_changes_nothing_where_patience_ends(
     assert merged(read([reply[:-1], reply[-1]]).events) == whole
 
 
-@quiet
 @given(replies, cuts)
 def test_commands_start_end_and_add_up(reply: str, at: list[float]) -> None:
     check_shape(read(_cut(reply, at), people=PEOPLE).events)
 
 
-@quiet
 @given(st.text(any_character, max_size=200))
 def test_arbitrary_text_is_read(reply: str) -> None:
     check_shape(read([reply]).events)
 
 
-@quiet
 @given(calm_replies)
 def test_nothing_broken_swallows_a_message_on_its_own_line(reply: str) -> None:
     events = read([reply + CANARY]).events
@@ -136,7 +129,6 @@ odd_replies = st.lists(
 ).map("".join)
 
 
-@quiet
 @given(odd_replies, odd_names, cuts)
 def test_cutting_changes_nothing_whatever_the_names(reply: str, names: list[str], at: list[float]) -> None:
     whole = merged(read([reply], names).events)
@@ -144,7 +136,6 @@ def test_cutting_changes_nothing_whatever_the_names(reply: str, names: list[str]
     assert merged(read_alone(reply, names)) == whole
 
 
-@quiet
 @given(replies)
 def test_only_registered_names_come_out(reply: str) -> None:
     names = {event.name for event in read([reply]).events if isinstance(event, CommandStarted)}
@@ -152,7 +143,6 @@ def test_only_registered_names_come_out(reply: str) -> None:
     assert not any(isinstance(event, CommandEnded) for event in read([reply], names=[]).events)
 
 
-@quiet
 @given(replies)
 def test_events_hold_no_more_than_was_written(reply: str) -> None:
     events = merged(read(reply).events)
@@ -161,7 +151,6 @@ def test_events_hold_no_more_than_was_written(reply: str) -> None:
     assert len(events) <= 3 * len(reply)
 
 
-@quiet
 @given(
     replies,
     st.sampled_from(("[{}: ", "[{} ", "【{}：", "[**{}:** ", "[{} - ", "[{}]")),
@@ -181,7 +170,6 @@ def test_a_number_changes_the_target_and_nothing_else(rest: str, form: str, numb
     assert merged(read([form.format(f"SEND #{number}") + rest], people=PEOPLE).events) == expected
 
 
-@quiet
 @given(replies)
 def test_the_clean_form_of_a_command_names_the_same_message(reply: str) -> None:
     for event in read([reply]).events:
@@ -205,7 +193,6 @@ def _said(events: list[Event], kind: type[Prose] | type[CommandText] | type[Thou
     return sum(len(event.text) for event in events if isinstance(event, kind))
 
 
-@quiet
 @given(pieces_of_plain_words)
 @pytest.mark.parametrize(
     ("before", "kind"),

@@ -1,11 +1,14 @@
-"""The work of reading a reply grows with its length, and with nothing else."""
+"""The work of reading a reply grows with its length, and with nothing else.
 
-import time
+Work is counted, not timed: how long it takes is in `benchmarks/parser.py`.
+"""
+
 import tracemalloc
 
 import pytest
 
 from pixi.core.commands import CommandEnded, CommandStream
+from tests.steps import steps_of
 
 # fmt: off
 NASTY = (
@@ -22,62 +25,75 @@ NASTY = (
 # fmt: on
 OPENINGS = ("", "[SEND: ", "[SEND: :] ` ", "[NOTE: a [SEND: ``` ", '<tool-call tool="a">"')
 
-FEW, MANY = 300, 1200
-"""Repetitions of a unit. Four times as many may cost ALLOWED times the work: 4 if linear, 16 if quadratic."""
+ALLOWED = 4.5
+"""Times the steps for four times the length: 4 if linear, 16 if quadratic."""
 
-ALLOWED = 9.0
+SPARE = 5
+"""Steps more for each character of the longer reply: a shorter one may be read a quicker way."""
 
-FLOOR_S = 0.02
-"""Where the longer reply costs less processor time than this, noise outweighs any ratio."""
-
-
-def _seconds(reply: str, step: int) -> float:
-    """Processor time for one reply in pieces of `step` characters."""
-    stream = CommandStream()
-    begun = time.process_time()
-    for at in range(0, len(reply), step):
-        stream.feed(reply[at : at + step])
-    stream.close()
-    return time.process_time() - begun
+WHOLE = 1 << 20
+"""Characters in a piece that holds all of a reply."""
 
 
-def _is_linear(unit: str, opening: str, step: int) -> bool:
-    """Whether the longer of two replies costs about as much more as it is longer; noise gets three tries."""
-    for _ in range(3):
-        large = _seconds(opening + unit * MANY, step)
-        if large < FLOOR_S or large <= ALLOWED * _seconds(opening + unit * FEW, step):
-            return True
-    return False
+def _steps(reply: str, piece: int) -> int:
+    """Return the steps of reading a reply in pieces of so many characters."""
+
+    def read() -> None:
+        stream = CommandStream()
+        for at in range(0, len(reply), piece):
+            stream.feed(reply[at : at + piece])
+        stream.close()
+
+    return steps_of(read)
+
+
+def _superlinear(opening: str, *, repeated: int, piece: int) -> list[str]:
+    """Return the units of which four times as many cost more than four times the steps."""
+    CommandStream().feed("[SEND: a]")  # what is made once for all streams is not counted
+    found = []
+    for unit in NASTY:
+        longer = opening + unit * repeated * 4
+        most = ALLOWED * _steps(opening + unit * repeated, piece) + SPARE * len(longer)
+        if _steps(longer, piece) > most:
+            found.append(unit)
+    return found
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
 def test_work_is_linear(opening: str) -> None:
-    assert [unit for unit in NASTY if not _is_linear(unit, opening, step=4)] == []
+    assert _superlinear(opening, repeated=15, piece=4) == []
 
 
 def test_work_is_linear_in_one_piece() -> None:
-    assert [unit for unit in NASTY if not _is_linear(unit, "", step=1 << 20)] == []
+    assert _superlinear("", repeated=40, piece=WHOLE) == []
 
 
-@pytest.mark.parametrize("step", [1, 4, 1 << 20])
-def test_ten_thousand_commands_come_out(step: int) -> None:
+@pytest.mark.nightly
+@pytest.mark.parametrize("opening", OPENINGS)
+@pytest.mark.parametrize("piece", [1, 4, WHOLE])
+def test_work_is_linear_at_length(opening: str, piece: int) -> None:
+    assert _superlinear(opening, repeated=60, piece=piece) == []
+
+
+@pytest.mark.parametrize("piece", [4, WHOLE])
+def test_ten_thousand_commands_come_out(piece: int) -> None:
     reply = "[SEND: a]" * 10_000
     stream = CommandStream()
-    events = [event for at in range(0, len(reply), step) for event in stream.feed(reply[at : at + step])]
+    events = [event for at in range(0, len(reply), piece) for event in stream.feed(reply[at : at + piece])]
     assert sum(isinstance(event, CommandEnded) for event in events) == 10_000
 
 
-@pytest.mark.parametrize("unit", ["[", "]", "`", ":]", "a"])
-def test_a_megabyte_of_one_sign_is_nothing(unit: str) -> None:
-    assert _seconds(unit * (1_048_576 // len(unit)), 4096) < 1.0
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit", ["[", "`", "a", "<", "[SEND: ", "\n"])
+def test_a_megabyte_is_read_to_its_end(unit: str) -> None:
+    stream = CommandStream()
+    reply = unit * (1_048_576 // len(unit))
+    for at in range(0, len(reply), 4096):
+        stream.feed(reply[at : at + 4096])
+    stream.close()
 
 
-@pytest.mark.parametrize("unit", ["<", "[SEND: ", "[SEND: :] ", "[SEND: a\n", "\n", "[ "])
-def test_a_quarter_of_a_megabyte_of_openings_is_read_in_seconds(unit: str) -> None:
-    assert _seconds(unit * (262_144 // len(unit)), 4096) < 5.0
-
-
-@pytest.mark.parametrize("step", [1, 7])
+@pytest.mark.parametrize("piece", [1, 7])
 @pytest.mark.parametrize(
     "unit",
     [
@@ -89,18 +105,18 @@ def test_a_quarter_of_a_megabyte_of_openings_is_read_in_seconds(unit: str) -> No
         "<think>a</think>\n",
     ],
 )
-def test_what_was_read_is_not_kept(unit: str, step: int) -> None:
+def test_what_was_read_is_not_kept(unit: str, piece: int) -> None:
     stream = CommandStream()
 
     def read_on() -> int:
-        reply = unit * 600
-        for at in range(0, len(reply), step):
-            stream.feed(reply[at : at + step])
+        reply = unit * 200
+        for at in range(0, len(reply), piece):
+            stream.feed(reply[at : at + piece])
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()
     try:
         before = read_on()
-        assert read_on() - before < 2_000
+        assert read_on() - before < 2_000, "bytes"
     finally:
         tracemalloc.stop()
