@@ -28,7 +28,7 @@ OPENINGS = ("", "[SEND: ", "[SEND: :] ` ", "[NOTE: a [SEND: ``` ", '<tool-call t
 ALLOWED = 4.5
 """Times the steps for four times the length: 4 if linear, 16 if quadratic."""
 
-SPARE = 5
+SPARE = 10
 """Steps more for each character of the longer reply: a shorter one may be read a quicker way."""
 
 WHOLE = 1 << 20
