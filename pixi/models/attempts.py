@@ -88,7 +88,7 @@ class Attempts:
                 finally:
                     if answer is not None:
                         answer.close()
-                await asyncio.sleep(pause)
+                await self._retries.sleep(pause)
                 attempt += 1
 
     async def _wait_as_asked(self, asked_at: float) -> None:
@@ -102,7 +102,7 @@ class Attempts:
             return
         if pause >= self._left(asked_at) or pause > self._retries.wait:
             raise faults.asked_to_wait(self._server, pause)
-        await asyncio.sleep(pause)
+        await self._retries.sleep(pause)
 
     def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""

@@ -160,7 +160,7 @@ class OpenAIEmbeddings:
                 else:
                     asking.answered()
                     return content
-                await asyncio.sleep(pause)
+                await self._retries.sleep(pause)
                 attempt += 1
 
     async def _ask(self, texts: Sequence[str], form: str, asked_at: float) -> bytes:

@@ -3,10 +3,11 @@
 Each text is one line that names the server and the mend, and never holds the key.
 """
 
+import asyncio
 import math
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 
@@ -24,13 +25,19 @@ _LONGEST_QUOTE = 300
 class Retries:
     """How often a request is made, and the pauses between in seconds: doubling, with jitter, capped.
 
-    `wait` is the longest pause that is waited out where the server itself asks for one.
+    Attributes:
+        attempts: requests at most.
+        base: the first pause.
+        cap: the longest pause.
+        wait: the longest pause that is waited out where the server itself asks for one.
+        sleep: waits so many seconds.
     """
 
     attempts: int = 3
     base: float = 0.5
     cap: float = 8.0
     wait: float = math.inf
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     def backoff(self, attempt: int) -> float:
         """The pause after the attempt of that number, from 1."""

@@ -1,30 +1,23 @@
-"""The door to Anthropic's Messages API, over real sockets: what it asks, and what it makes of replies."""
+"""What is particular to Anthropic's Messages API, over real sockets; for the rest: `test_every_door`."""
 
-import asyncio
 import base64
-import importlib.util
-import itertools
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
-from pixi.core.commands import Thought
-from pixi.core.deltas import Cited, Delta, Finished, Request, Text, ToolSchema, Usage
-from pixi.core.errors import ConfigError, ModelError
+from pixi.core.deltas import Cited, Finished, Request, Usage
+from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
 from pixi.models.anthropic.door import AnthropicMessages
-from pixi.models.faults import Retries
-from pixi.models.model import Model, Traits
-from tests.servers.scripted_anthropic import call, error, message, models, search, text, thought
-from tests.servers.scripted_openai import Hang, Json, Reply, ScriptedOpenAI, Seen
+from pixi.models.model import Traits
+from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
+from tests.servers.scripted_anthropic import call, error, message, search, text, thought
+from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
 pytest.importorskip("anthropic")
 
-HI = Request((SystemLine("You are Pixi."), UserLine("mo: hi")))
-LOOK = ToolSchema("look", "look at something", {"type": "object", "properties": {"at": {"type": "string"}}})
-HI_WITH_TOOLS = Request(HI.lines, tools=(LOOK,))
 SEARCHING = Request(HI.lines, tools=(LOOK,), search=True)
 FOUND = ("https://pancakes.example/", "Pancakes")
 MARKED = {"cache_control": {"type": "ephemeral"}}
@@ -38,45 +31,13 @@ async def make() -> AsyncIterator[MakeModel]:
     made: list[AnthropicMessages] = []
 
     def make_model(server: ScriptedOpenAI, **settings: Any) -> AnthropicMessages:
-        settings.setdefault("retries", Retries(base=0.001))
+        settings.setdefault("retries", QUICK)
         made.append(AnthropicMessages("scripted", base_url=server.base_url, **settings))
         return made[-1]
 
     yield make_model
     for model in made:
         await model.close()
-
-
-async def ask(model: Model, request: Request = HI) -> list[Delta]:
-    return [delta async for delta in model.stream(request)]
-
-
-def said(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas if isinstance(delta, Text))
-
-
-PANCAKES = message(
-    thought("they like ", "pancakes"),
-    text("[SEND: pan", "cakes 🥞 für alle", "]"),
-    call("toolu_1", "look", '{"at":', ' "cat"}'),
-    call("toolu_2", "look"),
-    stop="tool_use",
-    usage={"input_tokens": 3, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 16},
-)
-
-
-@pytest.mark.parametrize("reply", [PANCAKES, PANCAKES.bytewise()], ids=["as it is", "one byte per write"])
-async def test_a_reply(make: MakeModel, reply: Reply) -> None:
-    async with ScriptedOpenAI(reply) as server:
-        deltas = await ask(make(server))
-    assert said(deltas) == "[SEND: pancakes 🥞 für alle]"
-    assert "".join(delta.text for delta in deltas if isinstance(delta, Thought)) == "they like pancakes"
-    assert deltas[-3:] == [
-        ToolCall("toolu_1", "look", '{"at": "cat"}'),
-        ToolCall("toolu_2", "look", "{}"),
-        # The prompt is all three: what was read from the cache, what was put there, and the rest.
-        Finished("stop", Usage(prompt_tokens=24, cached_tokens=16, completion_tokens=9)),
-    ]
 
 
 async def test_what_is_asked(make: MakeModel) -> None:
@@ -148,27 +109,6 @@ async def test_calls_and_results_of_the_past(make: MakeModel) -> None:
     }
 
 
-async def test_each_request_is_the_last_one_plus_a_tail(make: MakeModel) -> None:
-    """Without the marks, which move on: what is cached up to one of them is found again."""
-    lines = (*HI.lines, *ROUND, AssistantLine("[SEND: a cat]"), UserLine("mo: aw"), UserLine("bo: where"))
-    async with ScriptedOpenAI(message(text("hi"))) as server:
-        model = make(server)
-        for count in (2, 5, 7, 8):
-            await ask(model, Request(lines[:count], tools=(LOOK,)))
-    blocks = [
-        [
-            (told["role"], {key: value for key, value in block.items() if key != "cache_control"})
-            for told in seen.json()["messages"]
-            for block in told["content"]
-        ]
-        for seen in server.requests
-    ]
-    for before, after in itertools.pairwise(blocks):
-        assert after[: len(before)] == before
-    for seen in server.requests:
-        assert "cache_control" in seen.json()["messages"][-1]["content"][-1]
-
-
 async def test_a_round_of_many_calls_does_not_lose_what_is_cached(make: MakeModel) -> None:
     """The provider looks back some twenty blocks from a mark: what was marked last is marked once more."""
     calls = tuple(ToolCall(f"toolu_{n}", "look", "{}") for n in range(30))
@@ -205,7 +145,7 @@ async def test_two_rounds_hand_back_what_was_thought(make: MakeModel) -> None:
         deltas = await ask(model, HI_WITH_TOOLS)
         calls = tuple(delta for delta in deltas if isinstance(delta, ToolCall))
         past = (AssistantLine("[NOTE: hm]", calls), ToolLine("toolu_1", "look", "asleep"))
-        assert said(await ask(model, Request((*HI.lines, *past), tools=(LOOK,)))) == "[SEND: a cat]"
+        assert text_of(await ask(model, Request((*HI.lines, *past), tools=(LOOK,)))) == "[SEND: a cat]"
         # Another that knows nothing of it goes without.
         await ask(make(server), Request((*HI.lines, *past), tools=(LOOK,)))
     kinds = [
@@ -301,19 +241,8 @@ async def test_calls_that_lost_their_answers_are_told_in_words(make: MakeModel) 
     assert blocks[3]["text"] == '<tool-result tool="look">a cat</tool-result>'
 
 
-async def test_the_text_form_of_tools(make: MakeModel) -> None:
-    async with ScriptedOpenAI(message(text("hi"))) as server:
-        await ask(make(server, tools="text"), Request((*HI.lines, *ROUND), tools=(LOOK,)))
-    body = server.requests[0].json()
-    assert "tools" not in body
-    assert "look at something" in body["system"][0]["text"]
-    assert body["messages"][1]["content"][0]["text"] == "[NOTE: hm]"
-    assert '<tool-call tool="look">{"at": "cat"}</tool-call>' in body["messages"][1]["content"][1]["text"]
-
-
-@pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded"])
-async def test_a_reply_cut_at_a_limit(make: MakeModel, stop: str) -> None:
-    async with ScriptedOpenAI(message(text("[SEND: hi"), stop=stop)) as server:
+async def test_a_reply_cut_at_the_end_of_the_window(make: MakeModel) -> None:
+    async with ScriptedOpenAI(message(text("[SEND: hi"), stop="model_context_window_exceeded")) as server:
         assert (await ask(make(server)))[-1] == Finished("length", Usage(20, 0, 9))
 
 
@@ -326,7 +255,7 @@ async def test_a_model_that_declines(make: MakeModel) -> None:
             await ask(model)
         assert caught.value.permanent
         # What it said before stands.
-        assert said(await ask(model)) == "I will"
+        assert text_of(await ask(model)) == "I will"
         assert len(server.requests) == 2
 
 
@@ -342,7 +271,7 @@ async def test_events_of_tomorrow_are_passed_over(make: MakeModel) -> None:
         ],
     )
     async with ScriptedOpenAI(reply) as server:
-        assert said(await ask(make(server))) == "hi"
+        assert text_of(await ask(make(server))) == "hi"
 
 
 async def test_a_search_of_the_providers(make: MakeModel) -> None:
@@ -360,7 +289,7 @@ async def test_a_search_of_the_providers(make: MakeModel) -> None:
         assert model.traits.searches
         deltas = await ask(model, SEARCHING)
         await ask(model, HI_WITH_TOOLS)
-    assert said(deltas) == "I look it up. Flour. Milk."
+    assert text_of(deltas) == "I look it up. Flour. Milk."
     assert [delta for delta in deltas if isinstance(delta, Cited)] == [Cited(*FOUND)]
     assert not any(isinstance(delta, ToolCall) for delta in deltas)
     assert deltas[-1] == Finished("stop", Usage(20, 0, 9, searches=1))
@@ -376,7 +305,7 @@ async def test_a_pause_is_gone_on_from(make: MakeModel) -> None:
     goes_on = message(text("Flour.", cites=(FOUND,)), searches=2)
     async with ScriptedOpenAI(pauses, goes_on) as server:
         deltas = await ask(make(server, search=True), SEARCHING)
-    assert said(deltas) == "Wait. Flour."
+    assert text_of(deltas) == "Wait. Flour."
     assert deltas[-1] == Finished("stop", Usage(40, 0, 18, searches=3))
     *before, last = server.requests[1].json()["messages"]
     assert before == server.requests[0].json()["messages"]
@@ -404,22 +333,6 @@ def refuses(names: Callable[[Json], bool], kind: str, words: str) -> Callable[[S
     return lambda seen: error(400, kind, words) if names(seen.json()) else message(text("hi"))
 
 
-async def test_a_search_that_is_refused_is_left_out_from_then_on(
-    make: MakeModel, caplog: pytest.LogCaptureFixture
-) -> None:
-    def searches(body: Json) -> bool:
-        return any(tool["name"] == "web_search" for tool in body.get("tools", ()))
-
-    words = "Web search is not enabled for this organization."
-    async with ScriptedOpenAI(choose=refuses(searches, "invalid_request_error", words)) as server:
-        model = make(server, search=True)
-        for _ in range(2):
-            assert said(await ask(model, SEARCHING)) == "hi"
-    assert [searches(seen.json()) for seen in server.requests] == [True, False, False]
-    assert not model.traits.searches
-    assert len([record for record in caplog.records if "cannot search the web" in record.message]) == 1
-
-
 async def test_a_reply_to_a_schema(make: MakeModel) -> None:
     schema = {"type": "object", "properties": {"ids": {"type": "array"}}}
     effort = {"output_config": {"effort": "low"}}
@@ -428,75 +341,9 @@ async def test_a_reply_to_a_schema(make: MakeModel) -> None:
     async with ScriptedOpenAI(choose=refused) as server:
         model = make(server, extra_body=effort)
         for _ in range(2):
-            assert said(await ask(model, Request(HI.lines, schema=schema))) == "hi"
+            assert text_of(await ask(model, Request(HI.lines, schema=schema))) == "hi"
     assert [seen.json().get("output_config") for seen in server.requests] == [
         {"format": {"type": "json_schema", "schema": schema}, "effort": "low"},
         {"effort": "low"},
         {"effort": "low"},
     ]
-
-
-async def test_pictures_that_are_refused_are_named_instead(make: MakeModel) -> None:
-    words = "messages.0.content.1: this model does not support image input"
-    refused = refuses(lambda body: '"image"' in str(body).replace("'", '"'), "invalid_request_error", words)
-    async with ScriptedOpenAI(choose=refused) as server:
-        picture = UserLine("mo: see", (Image("image/png", b"png"),))
-        assert said(await ask(make(server, traits=Traits(vision=True)), Request((picture,)))) == "hi"
-    assert "that you cannot see" in server.requests[1].json()["messages"][0]["content"][0]["text"]
-
-
-async def test_the_models_of_a_server(make: MakeModel) -> None:
-    async with ScriptedOpenAI(models("claude-a", "claude-b")) as server:
-        assert await make(server).models() == ["claude-a", "claude-b"]
-    assert server.requests[0].path.startswith("/v1/models")
-
-
-async def test_one_connection_serves_one_reply_after_the_other(make: MakeModel) -> None:
-    async with ScriptedOpenAI(message(text("hi"))) as server:
-        model = make(server)
-        for _ in range(3):
-            await ask(model)
-        assert (server.connections, len(server.requests)) == (1, 3)
-
-
-async def test_closing_twice_does_no_harm(make: MakeModel) -> None:
-    async with ScriptedOpenAI(message(text("hi"))) as server:
-        model = make(server)
-        await ask(model)
-        await model.close()
-        await model.close()
-        assert said(await ask(model)) == "hi"
-
-
-async def test_closing_the_generator_closes_the_connection(make: MakeModel) -> None:
-    async with ScriptedOpenAI(message(text("hi"), Hang())) as server:
-        deltas = make(server).stream(HI)
-        assert await anext(deltas) == Text("hi")
-        await deltas.aclose()
-        await asyncio.wait_for(server.requests[0].gone.wait(), 10)
-
-
-@pytest.mark.parametrize("reply", [Reply((Hang(),)), message(Hang()), message(text("hi"), Hang())])
-async def test_cancelling_closes_the_connection(make: MakeModel, reply: Reply) -> None:
-    async with ScriptedOpenAI(reply) as server:
-        task = asyncio.create_task(ask(make(server)))
-        await server.asked.wait()
-        await asyncio.sleep(0.02)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.wait_for(server.requests[0].gone.wait(), 10)
-
-
-def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r'pip install "pixi-persona\[anthropic\]"'):
-        AnthropicMessages("claude")
-
-
-def test_settings_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match=r"https://api\.anthropic\.com"):
-        AnthropicMessages("claude", base_url="api.anthropic.com")
-    with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY") as caught:
-        AnthropicMessages("claude", api_key="sk-hunter22\nX-Evil: 1")
-    assert "hunter22" not in str(caught.value)

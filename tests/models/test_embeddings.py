@@ -14,6 +14,7 @@ from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
 from tests.servers.scripted_embeddings import ScriptedEmbeddings, embeddings_server, listed, meaning
 from tests.servers.scripted_openai import answer, error, page
+from tests.waiting import until
 
 
 @asynccontextmanager
@@ -65,11 +66,16 @@ async def test_many_texts_go_in_bounded_batches_a_few_side_by_side() -> None:
 
 
 async def test_no_more_requests_than_allowed_are_under_way() -> None:
-    async with embeddings_server(seconds=0.05) as server, door(server, at_once=2) as model:
-        began = asyncio.get_running_loop().time()
-        await model.embed(["x " * 2_900] * 100)  # five requests
+    may_answer = asyncio.Event()
+    async with embeddings_server(until=may_answer) as server, door(server, at_once=2) as model:
+        asking = asyncio.create_task(model.embed(["x " * 2_900] * 100))  # five requests
+        await until(lambda: len(server.asked) == 2)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(server.asked) == 2
+        may_answer.set()
+        assert len(await asking) == 100
         assert len(server.asked) == 5
-        assert asyncio.get_running_loop().time() - began >= 0.15
 
 
 async def test_empty_texts_and_half_characters_are_asked_for_as_something() -> None:

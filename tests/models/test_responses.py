@@ -1,21 +1,19 @@
-"""The door to the Responses API, over real sockets: what it asks, and what it makes of replies."""
+"""What is particular to the Responses API, over real sockets; for the rest: `test_every_door`."""
 
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from pixi.core.commands import Thought
-from pixi.core.deltas import Cited, Delta, Finished, Request, Text, ToolSchema, Usage
-from pixi.core.errors import ModelError
-from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
+from pixi.core.deltas import Cited, Finished, Request, Usage
+from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.faults import Retries
-from pixi.models.model import Model, Traits
+from pixi.models.model import Traits
 from pixi.models.responses.door import Responses
+from tests.models.doors import HI, LOOK, QUICK, ask, text_of
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, answer, error
 from tests.servers.scripted_responses import (
     call,
@@ -28,8 +26,6 @@ from tests.servers.scripted_responses import (
     thought,
 )
 
-HI = Request((SystemLine("You are Pixi."), UserLine("mo: hi")))
-LOOK = ToolSchema("look", "look at something", {"type": "object", "properties": {"at": {"type": "string"}}})
 FINE = responses("[SEND: hi]")
 
 MakeModel = Callable[..., Responses]
@@ -41,21 +37,13 @@ async def make() -> AsyncIterator[MakeModel]:
     models: list[Responses] = []
 
     def make_model(server: ScriptedOpenAI, **settings: Any) -> Responses:
-        settings.setdefault("retries", Retries(base=0.001))
+        settings.setdefault("retries", QUICK)
         models.append(Responses("scripted", base_url=server.base_url, **settings))
         return models[-1]
 
     yield make_model
     for model in models:
         await model.close()
-
-
-async def ask(model: Model, request: Request = HI) -> list[Delta]:
-    return [delta async for delta in model.stream(request)]
-
-
-def said(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas if isinstance(delta, Text))
 
 
 PANCAKES = responses(
@@ -83,11 +71,10 @@ SOURCES = [Cited("https://pancakes.example/", "All of them"), Cited("https://x.e
 CALLS = [ToolCall("c1", "look", '{"at": "cat"}'), ToolCall("c2", "look", '{"at": "dog"}')]
 
 
-@pytest.mark.parametrize("reply", [PANCAKES, PANCAKES.bytewise()], ids=["as it comes", "byte by byte"])
-async def test_a_reply(make: MakeModel, reply: Reply) -> None:
-    async with ScriptedOpenAI(reply) as server:
+async def test_a_reply(make: MakeModel) -> None:
+    async with ScriptedOpenAI(PANCAKES) as server:
         deltas = await ask(make(server))
-    assert said(deltas) == "[SEND: pancakes 🥞 für alle]"
+    assert text_of(deltas) == "[SEND: pancakes 🥞 für alle]"
     assert "".join(d.text for d in deltas if isinstance(d, Thought)) == "they like pancakes"
     assert [delta for delta in deltas if isinstance(delta, Cited)] == SOURCES
     assert deltas[-3:] == [*CALLS, Finished("stop", Usage(20, 16, 9, searches=1))]
@@ -98,7 +85,7 @@ async def test_a_reply_that_is_not_streamed(make: MakeModel) -> None:
     whole = response("completed", output, usage=completed()["response"]["usage"])
     async with ScriptedOpenAI(answer(200, whole)) as server:
         deltas = await ask(make(server))
-    assert said(deltas) == "[SEND: pancakes 🥞 für alle]"
+    assert text_of(deltas) == "[SEND: pancakes 🥞 für alle]"
     assert [delta for delta in deltas if isinstance(delta, Cited)] == SOURCES
     assert deltas[-3:] == [*CALLS, Finished("stop", Usage(20, 16, 9, searches=1))]
 
@@ -175,26 +162,6 @@ async def test_what_is_asked(make: MakeModel) -> None:
     }
 
 
-async def test_each_request_is_the_one_before_and_a_tail(make: MakeModel) -> None:
-    lines = (
-        *HI.lines,
-        AssistantLine("[SEND: hey]"),
-        UserLine("mo: and?"),
-        AssistantLine("", (CALLS[0],)),
-        ToolLine("c1", "look", "a cat"),
-    )
-    async with ScriptedOpenAI(FINE) as server:
-        model = make(server)
-        for end in range(2, len(lines) + 1):
-            await ask(model, Request(lines[:end]))
-        inputs = [
-            seen.body.partition(b'"input":')[2].partition(b',"stream"')[0][:-1] for seen in server.requests
-        ]
-        assert server.connections == 1, "what ended can serve again"
-    for before, after in pairwise(inputs):
-        assert after.startswith(before)
-
-
 @pytest.mark.parametrize(
     ("ending", "reason"),
     [(completed(), "stop"), (incomplete(), "length"), (incomplete("content_filter"), "stop")],
@@ -206,7 +173,7 @@ async def test_how_a_reply_ends(make: MakeModel, ending: Json, reason: str) -> N
     finished = deltas[-1]
     assert isinstance(finished, Finished)
     assert finished.reason == reason
-    assert said(deltas) == "hi"
+    assert text_of(deltas) == "hi"
 
 
 async def test_messages_stand_apart_and_a_refusal_is_said(make: MakeModel) -> None:
@@ -218,7 +185,7 @@ async def test_messages_stand_apart_and_a_refusal_is_said(make: MakeModel) -> No
     }
     reply = responses(message("[SEND: a]"), message("[SEND: b]", index=1, item="msg_2"), refusal)
     async with ScriptedOpenAI(reply) as server:
-        assert said(await ask(make(server))) == "[SEND: a]\n[SEND: b]I'd rather not."
+        assert text_of(await ask(make(server))) == "[SEND: a]\n[SEND: b]I'd rather not."
 
 
 async def test_calls_that_a_server_numbers_alike_or_not_at_all(make: MakeModel) -> None:
@@ -288,7 +255,7 @@ async def test_a_server_that_will_not_search_is_asked_without_from_then_on(
         assert model.traits.searches
         with caplog.at_level(logging.WARNING):
             for _ in range(2):
-                assert said(await ask(model, request)) == "[SEND: hi]"
+                assert text_of(await ask(model, request)) == "[SEND: hi]"
         assert [len(seen.json()["tools"]) for seen in server.requests] == [2, 1, 1]
     assert not model.traits.searches
     assert [record.message[:42] for record in caplog.records] == [
@@ -303,7 +270,7 @@ async def test_a_server_that_takes_no_tools_at_all_loses_the_search_first(make: 
     request = Request(HI.lines, (LOOK,), search=True)
     async with ScriptedOpenAI(choose=choose) as server:
         model = make(server, search=True)
-        assert said(await ask(model, request)) == "[SEND: hi]"
+        assert text_of(await ask(model, request)) == "[SEND: hi]"
         assert [len(seen.json().get("tools", ())) for seen in server.requests] == [2, 1, 0]
     assert not model.traits.searches
 
@@ -317,49 +284,13 @@ async def test_what_may_pass_is_no_refusal_to_search(make: MakeModel) -> None:
     assert model.traits.searches
 
 
-async def test_tools_in_their_text_form_where_they_are_refused(make: MakeModel) -> None:
-    refusal = error(400, "Tools are not supported by this model.")
-    lines = (*HI.lines, AssistantLine("", (CALLS[0],)), ToolLine("c1", "look", "a cat"))
-    async with ScriptedOpenAI(refusal, FINE) as server:
-        model = make(server)
-        await ask(model, Request(lines, (LOOK,)))
-        first, second = server.requests[0].json(), server.requests[1].json()
-    assert "tools" in first
-    assert "tools" not in second
-    assert "look at something" in second["input"][0]["content"]
-    assert second["input"][2] == {
-        "role": "assistant",
-        "content": '<tool-call tool="look">{"at": "cat"}</tool-call>',
-    }
-    assert second["input"][3]["content"].startswith('<tool-result tool="look">a cat')
-
-
-@pytest.mark.parametrize(
-    ("settings", "request_", "words", "field"),
-    [
-        (
-            {"temperature": 0.5},
-            HI,
-            "Unsupported parameter: 'temperature' is not supported with this model.",
-            "temperature",
-        ),
-        (
-            {},
-            Request(HI.lines, schema={"type": "object"}),
-            "Unsupported parameter: 'text.format' is not supported.",
-            "text",
-        ),
-    ],
-    ids=["temperature", "schema"],
-)
-async def test_what_a_model_does_not_take_is_left_out_from_then_on(
-    make: MakeModel, settings: dict[str, Any], request_: Request, words: str, field: str
-) -> None:
+async def test_a_temperature_that_a_model_does_not_take_is_left_out_from_then_on(make: MakeModel) -> None:
+    words = "Unsupported parameter: 'temperature' is not supported with this model."
     async with ScriptedOpenAI(error(400, words), FINE) as server:
-        model = make(server, **settings)
+        model = make(server, temperature=0.5)
         for _ in range(2):
-            assert said(await ask(model, request_)) == "[SEND: hi]"
-        assert [field in seen.json() for seen in server.requests] == [True, False, False]
+            assert text_of(await ask(model)) == "[SEND: hi]"
+        assert ["temperature" in seen.json() for seen in server.requests] == [True, False, False]
 
 
 async def test_sealed_reasoning_is_handed_back_with_its_calls_alone(make: MakeModel) -> None:
@@ -392,9 +323,3 @@ async def test_sealed_reasoning_is_handed_back_with_its_calls_alone(make: MakeMo
             "function_call",
             "function_call_output",
         ]
-
-
-async def test_a_server_without_this_api(make: MakeModel) -> None:
-    async with ScriptedOpenAI(answer(404, {"detail": "Not Found"})) as server:
-        with pytest.raises(ModelError, match=r"has no Responses API under http://127"):
-            await ask(make(server))

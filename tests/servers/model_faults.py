@@ -8,32 +8,34 @@ Give the model `FIRST_SECONDS` and `GAP_SECONDS` for its deadlines: what stalls 
 """
 
 import asyncio
-import gzip
 import re
 import socket
 import ssl
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+from pixi.models.deadlines import Deadlines
+from tests.servers.dialects import CHAT, Dialect, Part, framed
 from tests.servers.scripted_openai import (
     Close,
     Flood,
     Hang,
-    Json,
+    Later,
     Reply,
     Reset,
     ScriptedOpenAI,
     Seen,
+    Stall,
     Step,
     Wait,
     answer,
     call,
-    chunk,
     content,
-    error,
     event,
     finish,
     head,
@@ -43,6 +45,9 @@ from tests.servers.scripted_openai import (
 
 FIRST_SECONDS = GAP_SECONDS = 0.4
 """Deadlines that each stall of these outlasts."""
+
+HURRIED = Deadlines(first=5.0, gap=5.0, turn=60.0)
+"""Deadlines that each stall of a `hurried` fault outlasts, by a clock that runs ahead."""
 
 SAID = "[SEND: pancakes for all 🥞]"
 """The reply of a server that is, or becomes, fine."""
@@ -132,148 +137,224 @@ def trusting(certificate: str) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=CERTIFICATES / f"{certificate}.pem")
 
 
-def _framed(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)
+def hurried(fault: Fault) -> Fault:
+    """The fault with the loop's clock put forward where its server waits or stalls.
+
+    For a test whose model lives in the same loop: give it `HURRIED` for its deadlines.
+    """
+
+    def quick(step: Step) -> list[Step]:
+        match step:
+            case Wait(seconds):
+                return [Later(5 * seconds)]
+            case Hang():
+                return [Stall()]
+            case Close() if fault.stalls:  # the client waits on
+                return [Later(0.2)] * 40
+            case _:
+                return [step]
+
+    replies = (Reply(tuple(chain.from_iterable(map(quick, each.steps)))) for each in fault.replies)
+    return replace(fault, replies=tuple(replies))
 
 
-_FINE = stream(SAID, finish())
-_PINGS: list[str | Json | Step] = [b": ping\n\n", Wait(0.05)]
-_BLANKS: list[str | Json | Step] = [chunk({"content": ""}), Wait(0.05)]
-_MEGABYTE = b"x" * 1_000_000
-_PIECE = event(call(arguments="x" * 100_000, index=0))
-_BOMB = gzip.compress(b"data: " + b"x" * 100_000_000, compresslevel=1)
+_MEGABYTE = framed(b"x" * 1_000_000)
+_HEAD = head(transfer_encoding="chunked")
+
+
+def _bomb() -> bytes:
+    """A line of 100 MB, as gzip: made in pieces, for it is made where tests are only counted."""
+    packer = zlib.compressobj(1, wbits=31)
+    packed = [packer.compress(b"data: "), *(packer.compress(b"x" * 1_000_000) for _ in range(100))]
+    return b"".join([*packed, packer.flush()])
+
+
+_BOMB = _bomb()
+
+
+def before_any_word(speaks: Dialect) -> tuple[Fault, ...]:
+    """Make the faults where nothing of a reply comes: another attempt, or another model, may be asked."""
+    fine, error = speaks.says(SAID), speaks.error
+    pings = [step for _ in range(40) for step in (framed(speaks.ping), Wait(0.05))]
+    blanks = [step for _ in range(40) for step in (speaks.blank, Wait(0.05))]
+    boom = answer(200, {"error": {"message": "boom"}})
+    return (
+        Fault("connection refused", says="Nothing answers at", where="nobody", asked=0),
+        Fault("no such host", says="There is no host nowhere.invalid", where="no host", asked=0),
+        Fault(
+            "self-signed certificate",
+            (fine,),
+            says="No trusted TLS connection",
+            where="self-signed",
+            asked=0,
+        ),
+        Fault("expired certificate", (fine,), says="No trusted TLS connection", where="expired", asked=0),
+        Fault("plain HTTP on a TLS port", says="No trusted TLS connection", where="no TLS", asked=0),
+        Fault("reset before the headers", (Reply((Reset(),)),), says="broke the connection off", asked=3),
+        Fault("closed before the headers", (Reply((Close(),)),), says="broke the connection off", asked=3),
+        Fault(
+            "reset during the headers",
+            (Reply((b"HTTP/1.1 200 OK\r\ncontent-ty", Wait(0.02), Reset())),),
+            says="broke the connection off",
+            asked=3,
+        ),
+        Fault(
+            "closed after the headers", (Reply((_HEAD, Close())),), says="broke the connection off", asked=3
+        ),
+        Fault(
+            "reset after the headers",
+            (Reply((_HEAD, Wait(0.02), Reset())),),
+            says="broke the connection off",
+            asked=3,
+        ),
+        Fault("an empty body", (Reply((_HEAD, b"0\r\n\r\n")),), says="without a reply", asked=3),
+        Fault("not HTTP", (Reply((b"SSH-2.0-OpenSSH_9.6\r\n\r\n", Close())),), says="does not speak HTTP"),
+        Fault("429 with a long Retry-After", (error(429, "Slow", retry_after="3600"),), says="wait 3600 s"),
+        Fault(
+            "429 without a header",
+            (error(429, "Slow down"),),
+            says="limits how often it may be asked",
+            asked=3,
+        ),
+        Fault("401", (error(401, "Incorrect API key provided."),), says="wants a key|refused the key"),
+        Fault("402", (error(402, "Insufficient Balance"),), says="no credit left"),
+        Fault("403", (error(403, "Not for you"),), says="does not let this key use the model"),
+        Fault("404, the model was removed", (error(404, "The model does not exist"),), says="has no model"),
+        Fault("500", (error(500, "Oh no"),), says=r"failed \(500\)", asked=3),
+        Fault("502, a proxy's page", (page(502),), says=r"failed \(502\)", asked=3),
+        Fault("503", (error(503, "Loading model"),), says=r"failed \(503\)", asked=3),
+        Fault(
+            "another content type",
+            (answer(200, "hello", "text/plain"),),
+            says="not answer as a model server",
+        ),
+        Fault("HTML instead of JSON", (page(200),), says="answered with a web page"),
+        Fault("another JSON", (answer(200, {"hello": 1}),), says="does not answer as a model server"),
+        Fault("an error in a 200", (boom,), says="It said: boom", asked=3),
+        Fault(
+            "an error in a stream",
+            (speaks.says(speaks.error_event, stop=None),),
+            says="It said: boom",
+            asked=3,
+        ),
+        Fault("a stall before the headers", (Reply((Hang(),)),), says="sent no words for"),
+        Fault("a stall before the first byte", (Reply((_HEAD, Hang())),), says="sent no words for"),
+        Fault("pings only", (Reply((_HEAD, *pings)),), says="sent no words for"),
+        Fault("empty pieces only", (speaks.says(*blanks, stop=None),), says="sent no words for"),
+        Fault(
+            "half an error's body", (Reply((head(503, content_length="99"), b"{", Hang())),), says="no words"
+        ),
+        Fault(
+            "a redirect to elsewhere",
+            (answer(307, "", location="http://127.0.0.1:9/v1/chat/completions"),),
+            says="sends us on to another address",
+        ),
+        Fault(
+            "one line of 50 MB",
+            (Reply((_HEAD, framed(b"data: "), Flood(_MEGABYTE, 50), b"0\r\n\r\n")),),
+            says="too long to be a reply",
+        ),
+        Fault(
+            "an endless stream without a line end",
+            (Reply((_HEAD, Flood(_MEGABYTE, 1_000_000))),),
+            says="too long to be a reply",
+        ),
+        Fault(
+            "an endless object",
+            (Reply((head(200, "application/json"), b'{"', Flood(b"x" * 1_000_000, 1_000_000))),),
+            says="too long to be a reply",
+        ),
+        Fault(
+            "a gzip bomb",
+            (Reply((head(content_encoding="gzip", content_length=str(len(_BOMB))), _BOMB)),),
+            says="too long to be a reply",
+        ),
+        Fault(
+            "a gzip bomb for an error",
+            (Reply((head(400, content_encoding="gzip", content_length=str(len(_BOMB))), _BOMB)),),
+            says=r"refused the request \(400\)",
+        ),
+        Fault(
+            "framing that breaks",
+            (Reply((_HEAD, Wait(0.02), b"zz\r\n", Close())),),
+            says="sent no words for",
+        ),
+        Fault(
+            "a content length that lies",
+            (Reply((head(content_length="5000"), speaks.ping, Close())),),
+            says="broke the connection off",
+            asked=3,
+        ),
+    )
+
+
+def after_some_words(speaks: Dialect) -> tuple[Fault, ...]:
+    """Make the faults after which what was said stands, and nothing is asked again."""
+    pings = [step for _ in range(40) for step in (speaks.ping, Wait(0.05))]
+    flood = (b"data: ", Flood(_MEGABYTE, 50))
+
+    def begun(*parts: Part, end: bool = True) -> tuple[Reply]:
+        return (speaks.says(SAID, *parts, stop=None, end=end),)
+
+    return (
+        Fault("reset in the middle", begun(Wait(0.02), Reset()), "broke the connection off", SAID),
+        Fault("cut in the middle", begun(end=False), "broke the connection off", SAID),
+        Fault("an error in the middle", begun(speaks.error_event), "It said: boom", SAID),
+        Fault("a stall in the middle", begun(Hang()), "stopped in the middle of its reply", SAID),
+        Fault("pings in the middle", begun(*pings), "stopped in the middle of its reply", SAID),
+        Fault("a line of 50 MB in the middle", begun(*flood), "too long to be a reply", SAID),
+    )
+
+
+def none_to_speak_of(speaks: Dialect) -> tuple[Fault, ...]:
+    """Make the faults that whoever talks does not meet."""
+    fine, error = speaks.says(SAID), speaks.error
+    boom = answer(200, {"error": {"message": "boom"}})
+    return (
+        Fault("500, then fine", (error(500, "Oh no"), fine), asked=2),
+        Fault("502 and 503, then fine", (page(502), error(503, "Loading model"), fine), asked=3),
+        Fault("429 with Retry-After, then fine", (error(429, "Slow", retry_after="0.05"), fine), asked=2),
+        Fault("429 without a header, then fine", (error(429, "Slow"), fine), asked=2),
+        Fault("reset, then fine", (Reply((Reset(),)), fine), asked=2),
+        Fault("an error in a 200, then fine", (boom, fine), asked=2),
+        Fault("pieces of one byte", (fine.bytewise(),)),
+        Fault("UTF-8 cut in two", (_cut_in(fine, "🥞".encode()),)),
+        Fault("a broken event", (speaks.says(b"data: {broken\n\n", SAID),)),
+        Fault("broken off after the reason", (Reply((*fine.steps[:-1], Reset())),)),
+        Fault("left open after the end mark", (Reply((*fine.steps[:-1], Hang())),)),
+    )
+
+
+def _cut_in(reply: Reply, sign: bytes) -> Reply:
+    """The reply with a pause in the middle of a sign of several bytes."""
+    at = next(n for n, step in enumerate(reply.steps) if isinstance(step, bytes) and sign in step)
+    step = reply.steps[at]
+    assert isinstance(step, bytes)
+    middle = step.index(sign) + 2
+    return Reply((*reply.steps[:at], step[:middle], Wait(0.02), step[middle:], *reply.steps[at + 1 :]))
+
+
 _CUT = event(content(SAID))
-_EMOJI = _CUT.index("🥞".encode()) + 2
+_PIECE = event(call(arguments="x" * 100_000, index=0))
 
 BEFORE_ANY_WORD = (
-    Fault("connection refused", says="Nothing answers at", where="nobody", asked=0),
-    Fault("no such host", says="There is no host nowhere.invalid", where="no host", asked=0),
-    Fault(
-        "self-signed certificate", (_FINE,), says="No trusted TLS connection", where="self-signed", asked=0
-    ),
-    Fault("expired certificate", (_FINE,), says="No trusted TLS connection", where="expired", asked=0),
-    Fault("plain HTTP on a TLS port", says="No trusted TLS connection", where="no TLS", asked=0),
-    Fault("reset before the headers", (Reply((Reset(),)),), says="broke the connection off", asked=3),
-    Fault("closed before the headers", (Reply((Close(),)),), says="broke the connection off", asked=3),
-    Fault(
-        "reset during the headers",
-        (Reply((b"HTTP/1.1 200 OK\r\ncontent-ty", Wait(0.02), Reset())),),
-        says="broke the connection off",
-        asked=3,
-    ),
-    Fault(
-        "closed after the headers", (stream(done=False, end=False),), says="broke the connection off", asked=3
-    ),
-    Fault(
-        "reset after the headers", (stream(Wait(0.02), Reset()),), says="broke the connection off", asked=3
-    ),
-    Fault("an empty body", (stream(done=False),), says="without a reply", asked=3),
-    Fault("not HTTP", (Reply((b"SSH-2.0-OpenSSH_9.6\r\n\r\n", Close())),), says="does not speak HTTP"),
-    Fault("429 with a long Retry-After", (error(429, "Slow", retry_after="3600"),), says="wait 3600 s"),
-    Fault(
-        "429 without a header", (error(429, "Slow down"),), says="limits how often it may be asked", asked=3
-    ),
-    Fault("401", (error(401, "Incorrect API key provided."),), says="wants a key|refused the key"),
-    Fault("402", (error(402, "Insufficient Balance"),), says="no credit left"),
-    Fault("403", (error(403, "Not for you"),), says="does not let this key use the model"),
-    Fault("404, the model was removed", (error(404, "The model does not exist"),), says="has no model"),
-    Fault("500", (error(500, "Oh no"),), says=r"failed \(500\)", asked=3),
-    Fault("502, a proxy's page", (page(502),), says=r"failed \(502\)", asked=3),
-    Fault("503", (error(503, "Loading model"),), says=r"failed \(503\)", asked=3),
-    Fault("another content type", (answer(200, "hello", "text/plain"),), says="not answer as a model server"),
-    Fault("HTML instead of JSON", (page(200),), says="answered with a web page"),
-    Fault("another JSON", (answer(200, {"hello": 1}),), says="does not answer as a model server"),
-    Fault("an error in a 200", (answer(200, {"error": {"message": "boom"}}),), says="It said: boom", asked=3),
-    Fault(
-        "an error in a stream",
-        (stream(event({"error": {"message": "boom"}})),),
-        says="It said: boom",
-        asked=3,
-    ),
-    Fault("a stall before the headers", (Reply((Hang(),)),), says="sent no words for"),
-    Fault("a stall before the first byte", (stream(Hang()),), says="sent no words for"),
-    Fault("pings only", (stream(*_PINGS * 40),), says="sent no words for"),
-    Fault("empty pieces only", (stream(*_BLANKS * 40),), says="sent no words for"),
-    Fault("half an error's body", (Reply((head(503, content_length="99"), b"{", Hang())),), says="no words"),
-    Fault(
-        "a redirect to elsewhere",
-        (answer(307, "", location="http://127.0.0.1:9/v1/chat/completions"),),
-        says="sends us on to another address",
-    ),
-    Fault(
-        "one line of 50 MB",
-        (stream(b"data: ", Flood(_framed(_MEGABYTE), 50), done=False),),
-        says="too long to be a reply",
-    ),
-    Fault(
-        "an endless stream without a line end",
-        (stream(Flood(_framed(_MEGABYTE), 1_000_000), done=False),),
-        says="too long to be a reply",
-    ),
-    Fault(
-        "an endless object",
-        (Reply((head(200, "application/json"), b'{"', Flood(_MEGABYTE, 1_000_000))),),
-        says="too long to be a reply",
-    ),
+    *before_any_word(CHAT),
     Fault(
         "an endless tool call",
-        (stream(call("look", '{"at": "', index=0), Flood(_framed(_PIECE), 1_000_000), done=False),),
+        (stream(call("look", '{"at": "', index=0), Flood(framed(_PIECE), 1_000_000), done=False),),
         says="too long to be a reply",
-    ),
-    Fault(
-        "a gzip bomb",
-        (Reply((head(content_encoding="gzip", content_length=str(len(_BOMB))), _BOMB)),),
-        says="too long to be a reply",
-    ),
-    Fault(
-        "a gzip bomb for an error",
-        (Reply((head(400, content_encoding="gzip", content_length=str(len(_BOMB))), _BOMB)),),
-        says=r"refused the request \(400\)",
-    ),
-    Fault(
-        "framing that breaks",
-        (Reply((head(transfer_encoding="chunked"), Wait(0.02), b"zz\r\n", Close())),),
-        says="sent no words for",
-    ),
-    Fault(
-        "a content length that lies",
-        (Reply((head(content_length="5000"), event(content("")), Close())),),
-        says="broke the connection off",
-        asked=3,
     ),
 )
-"""Nothing of a reply comes: another attempt, or another model, may be asked."""
+"""Of chat completions: nothing of a reply comes."""
 
-AFTER_SOME_WORDS = (
-    Fault("reset in the middle", (stream(SAID, Wait(0.02), Reset()),), "broke the connection off", SAID),
-    Fault("cut in the middle", (stream(SAID, done=False, end=False),), "broke the connection off", SAID),
-    Fault("an error in the middle", (stream(SAID, event({"error": "boom"})),), "It said: boom", SAID),
-    Fault("a stall in the middle", (stream(SAID, Hang()),), "stopped in the middle of its reply", SAID),
-    Fault("pings in the middle", (stream(SAID, *_PINGS * 40),), "stopped in the middle of its reply", SAID),
-    Fault(
-        "a line of 50 MB in the middle",
-        (stream(SAID, b"data: ", Flood(_framed(_MEGABYTE), 50), done=False),),
-        "too long to be a reply",
-        SAID,
-    ),
-)
-"""What was said stands, and nothing is asked again."""
+AFTER_SOME_WORDS = after_some_words(CHAT)
+"""Of chat completions: what was said stands."""
 
 NONE_TO_SPEAK_OF = (
-    Fault("500, then fine", (error(500, "Oh no"), _FINE), asked=2),
-    Fault("502 and 503, then fine", (page(502), error(503, "Loading model"), _FINE), asked=3),
-    Fault("429 with Retry-After, then fine", (error(429, "Slow", retry_after="0.05"), _FINE), asked=2),
-    Fault("429 without a header, then fine", (error(429, "Slow"), _FINE), asked=2),
-    Fault("reset, then fine", (Reply((Reset(),)), _FINE), asked=2),
-    Fault("an error in a 200, then fine", (answer(200, {"error": {"message": "boom"}}), _FINE), asked=2),
-    Fault("pieces of one byte", (_FINE.bytewise(),)),
-    Fault("UTF-8 cut in two", (stream(_CUT[:_EMOJI], Wait(0.02), _CUT[_EMOJI:], finish()),)),
-    Fault("a broken event", (stream(b"data: {broken\n\n", SAID, b"data: \xff\n\n", finish()),)),
+    *none_to_speak_of(CHAT),
     Fault("no end mark", (stream(SAID, finish(), done=False),)),
     Fault("no reason and no end mark", (stream(SAID, done=False),)),
-    Fault("broken off after the reason", (stream(SAID, finish(), Reset()),)),
     Fault("left open after the reason", (stream(SAID, finish(), Hang()),)),
-    Fault("left open after the end mark", (stream(SAID, finish(), event("[DONE]"), Hang()),)),
     Fault("the content type of a page's text", (stream(SAID, finish(), content_type="text/plain"),)),
     Fault("not streamed", (answer(200, {"choices": [{"message": {"content": SAID}}]}),)),
     Fault(
@@ -281,7 +362,7 @@ NONE_TO_SPEAK_OF = (
         (Reply((head(content_length=str(len(_CUT))), _CUT, b"HTTP/1.1 500 Oh no\r\n\r\n")),),
     ),
 )
-"""Whoever talks meets no fault."""
+"""Of chat completions: whoever talks meets no fault."""
 
 FAULTS = (*BEFORE_ANY_WORD, *AFTER_SOME_WORDS, *NONE_TO_SPEAK_OF)
 

@@ -1,5 +1,6 @@
 """An embeddings server over a real socket: a bag-of-words model that knows which words mean the same."""
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -9,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, Wait, answer, error
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, Until, Wait, answer, error
 
 DIMENSIONS = 64
 _WORD = re.compile(r"[a-z]{3,}")
@@ -41,6 +42,7 @@ class ScriptedEmbeddings:
         base64: whether it knows that form; one that does not refuses it.
         ignores_form: it gives numbers whatever is asked.
         seconds: how long it takes for an answer.
+        until: what it waits for before each answer; None: nothing.
         failing: replies given instead of vectors, one after the other.
         asked: the texts of each request, in order.
     """
@@ -50,6 +52,7 @@ class ScriptedEmbeddings:
     base64: bool = True
     ignores_form: bool = False
     seconds: float = 0.0
+    until: asyncio.Event | None = None
     failing: list[Reply] = field(default_factory=list)
     asked: list[list[str]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -71,6 +74,8 @@ class ScriptedEmbeddings:
             return error(400, "encoding_format base64 is not supported")
         vectors = [meaning(text, self.concepts) for text in body["input"]]
         whole = answer(200, listed(vectors, as_text=as_text))
+        if self.until is not None:
+            return Reply((Until(self.until), *whole.steps))
         return Reply((Wait(self.seconds), *whole.steps)) if self.seconds else whole
 
 

@@ -5,9 +5,9 @@
         ...
         assert server.requests[0].json()["model"] == "scripted"
 
-A reply is a list of steps: bytes (each one write of its own), `Wait`, `Until`, `Tell`, `Hang`, `Close`,
-`Reset`, `Flood`. The builders `stream`, `answer` and `page` make the usual ones. The replies are given in
-their order and the last one is given again and again; or a function chooses:
+A reply is a list of steps: bytes (each one write of its own), `Wait`, `Later`, `Until`, `Tell`, `Hang`,
+`Stall`, `Close`, `Reset`, `Flood`. The builders `stream`, `answer` and `page` make the usual ones. The
+replies are given in their order and the last one is given again and again; or a function chooses:
 `ScriptedOpenAI(choose=lambda request: ...)`. What servers do wrong stands in `model_faults`.
 """
 
@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
+
+from tests.loop_clock import put_forward
 
 Json = dict[str, Any]
 
@@ -51,6 +53,18 @@ class Hang:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """Let so many seconds pass on the loop's clock, without waiting for them."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Do nothing until the client goes, while time passes quickly on the loop's clock."""
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """End the connection in an orderly way."""
 
@@ -68,7 +82,7 @@ class Flood:
     times: int
 
 
-Step = bytes | Wait | Until | Tell | Hang | Close | Reset | Flood
+Step = bytes | Wait | Later | Until | Tell | Hang | Stall | Close | Reset | Flood
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +320,8 @@ class ScriptedOpenAI:
                 await asyncio.sleep(0)
             case Wait(seconds):
                 await asyncio.sleep(seconds)
+            case Later(seconds):
+                await _later(seconds)
             case Until(event):
                 if not await _comes_first(event, reader):
                     seen.gone.set()
@@ -314,6 +330,13 @@ class ScriptedOpenAI:
                 event.set()
             case Hang():
                 await reader.read(1)
+                seen.gone.set()
+                raise ConnectionResetError
+            case Stall():
+                gone = asyncio.ensure_future(reader.read(1))
+                while not gone.done():
+                    # In small steps: of a great one, a deadline would take it that this loop stood still.
+                    await _later(0.2)
                 seen.gone.set()
                 raise ConnectionResetError
             case Flood(piece, times):
@@ -327,6 +350,12 @@ class ScriptedOpenAI:
                 writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 writer.transport.abort()
                 raise ConnectionResetError
+
+
+async def _later(seconds: float) -> None:
+    put_forward(seconds)
+    # Not 0: what is on its way through the kernel arrives before more time passes.
+    await asyncio.sleep(0.001)
 
 
 async def _comes_first(event: asyncio.Event, reader: asyncio.StreamReader) -> bool:
