@@ -12,6 +12,7 @@ import discord
 import yarl
 
 from tests.servers.loopback_discord import LoopbackDiscord
+from tests.waiting import LIMIT, within
 
 Json = dict[str, Any]
 
@@ -76,7 +77,7 @@ async def connected(
         async with Bot(intents, shards) as bot:
             running = asyncio.create_task(bot.start(server.token))
             ready = asyncio.create_task(bot.wait_until_ready())
-            done, _ = await asyncio.wait({running, ready}, timeout=10, return_when="FIRST_COMPLETED")
+            done, _ = await asyncio.wait({running, ready}, timeout=LIMIT, return_when="FIRST_COMPLETED")
             ready.cancel()
             if running in done:
                 await running
@@ -85,12 +86,12 @@ async def connected(
                 yield bot
             finally:
                 await bot.close()
-                await asyncio.wait({running}, timeout=5)
+                await asyncio.wait({running}, timeout=LIMIT)
 
 
 async def heard(bot: Bot, event: str, count: int = 1) -> list[Any]:
     """What the bot was told, once it was told so often."""
-    async with asyncio.timeout(5):
+    async with within(f"{event}, {count} times"):
         while len(found := bot.of(event)) < count:
             await bot.next_event()
     return found
@@ -108,7 +109,7 @@ class Socket:
     async def take(self, op: int | None = None, event: str | None = None) -> Json:
         """The next payload, or the next with an opcode or an event; what comes before it is dropped."""
         while True:
-            frame = await self.ws.receive(timeout=5)
+            frame = await self.ws.receive(timeout=LIMIT)
             assert frame.type in {aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY}, (
                 frame,
                 self.ws.close_code,
@@ -131,7 +132,7 @@ class Socket:
 
     async def close_code(self) -> int | None:
         """The code that the server closes with."""
-        while (await self.ws.receive(timeout=5)).type not in {
+        while (await self.ws.receive(timeout=LIMIT)).type not in {
             aiohttp.WSMsgType.CLOSE,
             aiohttp.WSMsgType.CLOSED,
             aiohttp.WSMsgType.ERROR,

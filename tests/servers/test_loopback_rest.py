@@ -1,7 +1,9 @@
-"""The loopback Discord's REST, as discord.py and bare requests find it."""
+"""What the loopback Discord's REST refuses and leaves out, as Discord does.
 
-import asyncio
-import base64
+A fake that is too kind makes other tests pass for nothing. What it does where all is well is not tried here:
+without it no test with discord.py would come through.
+"""
+
 import io
 import time
 from typing import Any
@@ -9,10 +11,9 @@ from typing import Any
 import aiohttp
 import discord
 import pytest
-from PIL import Image
 
 from tests.servers.clients import connected, rest
-from tests.servers.loopback_discord import Channel, Guild, Intent, LoopbackDiscord, Permission, Upload
+from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 
 Json = dict[str, Any]
 
@@ -35,52 +36,6 @@ def code_of(body: Json, *place: str) -> str:
     for step in place:
         here = here[step]
     return str(here["_errors"][0]["code"])
-
-
-# The frame.
-
-
-async def test_a_wrong_token_and_unknown_paths_are_told_in_discords_words() -> None:
-    async with LoopbackDiscord() as server:
-        async with rest(server, "wrong") as session, session.get("/api/v10/users/@me") as answer:
-            assert (answer.status, await answer.json()) == (401, {"message": "401: Unauthorized", "code": 0})
-            assert answer.headers["Content-Type"] == "application/json"
-        assert await asked(server, "GET", "/nowhere") == (404, {"message": "404: Not Found", "code": 0})
-        status, body = await asked(server, "PUT", "/users/@me")
-        assert (status, body["message"]) == (405, "405: Method Not Allowed")
-        async with rest(server) as session, session.get("/api/v3/users/@me") as answer:
-            assert (await answer.json())["code"] == 50041
-
-
-async def test_bodies_that_are_not_json_are_refused() -> None:
-    async with LoopbackDiscord() as server:
-        path = f"/channels/{server.guild().channel().id}/messages"
-        status, body = await asked(
-            server, "POST", path, data=b"content=hi", headers={"Content-Type": "text/plain"}
-        )
-        assert (status, code_of(body)) == (400, "CONTENT_TYPE_INVALID")
-        status, body = await asked(
-            server, "POST", path, data=b"{", headers={"Content-Type": "application/json"}
-        )
-        assert (status, body["code"]) == (400, 50109)
-
-
-async def test_the_bot_learns_of_itself_and_its_guilds() -> None:
-    async with LoopbackDiscord() as server:
-        guild = server.guild("one", bot_may=Permission.VIEW_CHANNEL)
-        async with connected(server) as bot:
-            info = await bot.application_info()
-            assert info.flags.gateway_message_content_limited
-            assert info.id == server.bot.id
-        listed = (await asked(server, "GET", "/users/@me/guilds"))[1]
-        assert isinstance(listed, list)
-        assert listed[0]["id"] == str(guild.id)
-        assert int(listed[0]["permissions"]) & Permission.VIEW_CHANNEL
-        server.allow_intents(Intent.GUILD_MEMBERS)
-        flags = (await asked(server, "GET", "/applications/@me"))[1]["flags"]
-        assert discord.ApplicationFlags._from_value(flags).gateway_guild_members_limited
-        assert not discord.ApplicationFlags._from_value(flags).gateway_message_content_limited
-        assert (await asked(server, "GET", "/gateway/bot"))[1]["url"] == server.gateway_url
 
 
 # Writing.
@@ -292,76 +247,12 @@ async def test_messages_are_read_in_pages() -> None:
         assert await texts(f"?limit=2&before={said[3].id}") == ["2", "1"]
         assert await texts(f"?limit=3&around={said[3].id}") == ["4", "3", "2"]
         assert (await texts(""))[-1] == "long ago"
-        assert 3590 < time.time() - old.created < 3610
+        assert 3590 < said[-1].created - old.created < 3610
         status, body = await asked(server, "GET", f"/channels/{general.id}/messages?limit=101")
         assert (status, code_of(body, "limit")) == (400, "NUMBER_TYPE_MAX")
 
 
-async def test_own_messages_are_edited_and_deleted() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        async with connected(server) as bot:
-            sent = await bot.channel(general.id).send("helo", file=discord.File(io.BytesIO(b"1"), "a.txt"))
-            edited = await sent.edit(content="hello")
-            assert edited.edited_at is not None
-            assert (general.texts, general.messages[0].edits) == (["hello"], ["helo"])
-            assert len(general.messages[0].attachments) == 1
-            with pytest.raises(discord.HTTPException) as error:
-                await sent.edit(content="", attachments=[])
-            assert error.value.code == 50006
-            await sent.delete()
-            assert general.messages == []
-            with pytest.raises(discord.NotFound) as gone:
-                await sent.delete()
-            assert gone.value.code == 10008
-
-
 # Files.
-
-
-async def test_files_go_both_ways() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        picture = io.BytesIO()
-        Image.new("RGB", (8, 6)).save(picture, "PNG")
-        said = await general.say(
-            server.person("Mo"),
-            attachments=[("my pic.png", "image/png", picture.getvalue()), ("a.txt", "text/plain", b"words")],
-        )
-        async with connected(server) as bot:
-            message = await bot.channel(general.id).fetch_message(said.id)
-            first, second = message.attachments
-            assert (first.filename, first.width, first.height) == ("my pic.png", 8, 6)
-            assert await first.read() == picture.getvalue()
-            assert await second.read(use_cached=True) == b"words"
-            files = [
-                discord.File(io.BytesIO(b"data"), "b.txt", description="bytes"),
-                discord.File(picture, "c.png"),
-            ]
-            await bot.channel(general.id).send("here", files=files)
-            kept = general.messages[1].attachments
-            assert [(each.name, each.data[:4], each.type) for each in kept] == [
-                ("b.txt", b"data", "text/plain"), ("c.png", b"", "image/png"),
-            ]  # fmt: skip
-            assert kept[0].upload.description == "bytes"
-
-
-async def test_files_can_lie_and_be_gone() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        lies = [
-            Upload("a.bin", data=b"x" * 100, claimed_size=1),
-            Upload("b.png", data=b"not a picture"),
-            Upload("c.txt", status=404),
-        ]
-        said = await general.say(server.person("Mo"), attachments=lies)
-        async with connected(server) as bot:
-            message = await bot.channel(general.id).fetch_message(said.id)
-            assert message.attachments[0].size == 1
-            assert len(await message.attachments[0].read()) == 100
-            assert message.attachments[1].width is None
-            with pytest.raises(discord.NotFound):
-                await message.attachments[2].read()
 
 
 async def test_files_that_are_too_large_are_refused() -> None:
@@ -407,85 +298,6 @@ async def test_reactions_take_emoji_that_exist() -> None:
             with pytest.raises(discord.Forbidden) as full:
                 await message.add_reaction("🎲")
             assert full.value.code == 30010
-
-
-async def test_typing_is_seen() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        async with connected(server) as bot, bot.channel(general.id).typing():
-            assert [each.user for each in general.typings] == [server.bot]
-
-
-async def test_threads_and_posts_are_opened_and_written_in() -> None:
-    async with LoopbackDiscord() as server:
-        guild = server.guild()
-        general, forum = guild.channel(), guild.forum(tags=["sweet"])
-        mo = server.person("Mo")
-        said = await general.say(mo, "let us talk")
-        post = await forum.post(mo, "How?", "With milk?", tags=["sweet"])
-        async with connected(server) as bot:
-            place = bot.get_channel(general.id)
-            assert isinstance(place, discord.TextChannel)
-            message = await place.fetch_message(said.id)
-            thread = await message.create_thread(name="talk")
-            await thread.send("in here")
-            assert guild.threads[thread.id].texts == [
-                "",
-                "in here",
-            ]  # a thread begins with a pointer to its message
-            assert guild.threads[thread.id].messages[0].answered is said
-            with pytest.raises(discord.HTTPException) as twice:
-                await message.create_thread(name="again")
-            assert twice.value.code == 160004
-            seen = bot.get_channel(post.id)
-            assert isinstance(seen, discord.Thread)
-            assert [tag.name for tag in seen.applied_tags] == ["sweet"]
-            starter = await seen.fetch_message(post.id)
-            assert starter.content == "With milk?"
-            board = bot.get_channel(forum.id)
-            assert isinstance(board, discord.ForumChannel)
-            made = await board.create_thread(name="Mine", content="first")
-            assert guild.threads[made.thread.id].texts == ["first"]
-            post.update(archived=True)
-            await seen.send("opens it again")
-            assert not post.archived
-            post.update(archived=True, locked=True)
-            with pytest.raises(discord.HTTPException) as locked:
-                await seen.send("no more")
-            assert locked.value.code == 50083
-
-
-async def test_the_bot_has_a_profile_in_each_guild() -> None:
-    async with LoopbackDiscord() as server:
-        guild = server.guild()
-        data = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
-        path = f"/guilds/{guild.id}/members/@me"
-        assert (await asked(server, "PATCH", path, {"nick": "Mimi", "avatar": data}))[1]["nick"] == "Mimi"
-        assert (guild.bot_member.nick, bool(guild.bot_member.avatar)) == ("Mimi", True)
-        assert (
-            code_of((await asked(server, "PATCH", path, {"avatar": "nonsense"}))[1], "avatar")
-            == "IMAGE_INVALID"
-        )
-        assert (
-            code_of((await asked(server, "PATCH", path, {"nick": "x" * 33}))[1], "nick")
-            == "BASE_TYPE_MAX_LENGTH"
-        )
-        guild.change_role(guild.everyone, Permission.VIEW_CHANNEL)
-        guild.change_role(guild.bot_role, Permission.VIEW_CHANNEL)
-        assert (await asked(server, "PATCH", path, {"nick": "Pi"}))[1]["code"] == 50013
-
-
-async def test_direct_messages_reach_who_takes_them() -> None:
-    async with LoopbackDiscord() as server:
-        mo, shy = server.person("Mo"), server.person("Shy", accepts_dms=False)
-        async with connected(server) as bot:
-            user = await bot.fetch_user(mo.id)
-            await user.send("hello")
-            await user.send("again")
-            assert server.dm(mo).texts == ["hello", "again"]
-            with pytest.raises(discord.Forbidden) as error:
-                await (await bot.fetch_user(shy.id)).send("hello")
-            assert error.value.code == 50007
 
 
 # Webhooks.
@@ -550,20 +362,6 @@ async def test_webhooks_know_no_nonce_and_mind_their_token() -> None:
         assert (status, answer["code"]) == (401, 50027)
 
 
-async def test_foreign_webhooks_and_bots_are_heard() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        async with connected(server) as bot:
-            await general.webhook("News").say("beep", name="Reporter")
-            await general.say(server.person("Robo", bot=True), "boop")
-            await server.wait_for(lambda: len(general.messages) == 2)
-            while len(bot.of("message")) < 2:
-                await bot.next_event()
-            first, second = bot.of("message")
-            assert (first.webhook_id is not None, first.author.name) == (True, "Reporter")
-            assert second.author.bot
-
-
 # Limits, hooks.
 
 
@@ -593,17 +391,6 @@ async def test_a_route_can_be_limited_with_discords_headers() -> None:
             assert (status, body["global"], headers["X-RateLimit-Global"]) == (429, True, "true")
 
 
-async def test_discord_py_waits_a_limit_out() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        server.limit("POST", r"/messages$", 2, 0.2)
-        async with connected(server) as bot:
-            begun = time.monotonic()
-            await asyncio.gather(*(bot.channel(general.id).send(str(number)) for number in range(5)))
-            assert time.monotonic() - begun >= 0.35
-            assert len(general.texts) == 5
-
-
 async def test_a_request_can_fail_before_and_after_it_took_effect() -> None:
     async with LoopbackDiscord() as server:
         general = server.guild().channel()
@@ -621,52 +408,3 @@ async def test_a_request_can_fail_before_and_after_it_took_effect() -> None:
             await asked(server, "POST", path, {"content": "arrived"})
         assert general.texts == ["kept", "arrived"]
         assert (await asked(server, "POST", path, {"content": "well"}))[0] == 200
-
-
-async def test_a_request_can_be_held_at_its_point() -> None:
-    async with LoopbackDiscord() as server:
-        general = server.guild().channel()
-        reached, go = asyncio.Event(), asyncio.Event()
-
-        async def hold(call: object) -> None:
-            reached.set()
-            await go.wait()
-
-        hook = server.after("POST", r"/messages$", hold)
-        request = asyncio.create_task(
-            asked(server, "POST", f"/channels/{general.id}/messages", {"content": "x"})
-        )
-        await reached.wait()
-        assert general.texts == ["x"]
-        assert not request.done()
-        go.set()
-        assert (await request)[0] == 200
-        hook.remove()
-        assert [call.body for call in server.asked("POST", "/messages")] == [{"content": "x"}]
-        assert len(hook.hits) == 1
-
-
-async def test_waiting_tells_what_happened_last() -> None:
-    async with LoopbackDiscord() as server:
-        await asked(server, "GET", "/gateway")
-        with pytest.raises(TimeoutError, match="GET /gateway"):
-            await server.wait_for(lambda: False, timeout=0.01)
-
-
-async def test_many_messages_are_taken_and_told_quickly() -> None:
-    """Two thousand messages over a hundred channels, each of them heard."""
-    async with LoopbackDiscord() as server:
-        guild: Guild = server.guild()
-        channels = [guild.channel(f"channel-{number}") for number in range(100)]
-        mo = server.person("Mo")
-        async with connected(
-            server, discord.Intents(guilds=True, messages=True, message_content=True)
-        ) as bot:
-            begun = time.process_time()
-            for number in range(2000):
-                await channels[number % 100].say(mo, f"message {number}")
-            saying = time.process_time() - begun
-            while len(bot.of("message")) < 2000:
-                await bot.next_event()
-            assert bot.texts() == [f"message {number}" for number in range(2000)]
-            assert saying < 2.0  # a tenth of that is usual

@@ -74,16 +74,3 @@ async def test_pins_are_read_as_discord_py_does_and_as_of_old() -> None:
         assert [each["pinned"] for each in old] == [True] * 3
         general.overwrite(server.bot, deny=SILENT)
         assert (await asked(server, "GET", path))[1]["items"] == []
-
-
-async def test_members_are_found_by_the_beginning_of_a_name_and_threads_tell_who_follows() -> None:
-    async with LoopbackDiscord() as server:
-        guild = server.guild()
-        mo, ana = server.person("mo99", display="Mo"), server.person("ana")
-        guild.join(mo)
-        guild.join(ana, nick="Momo")
-        found: Any = (await asked(server, "GET", f"/guilds/{guild.id}/members/search?query=mo&limit=5"))[1]
-        assert {each["user"]["username"] for each in found} == {"mo99", "ana"}
-        thread = guild.thread(guild.channel(), private=True, members=[server.bot, mo])
-        assert (await asked(server, "GET", f"/channels/{thread.id}/thread-members/{mo.id}"))[0] == 200
-        assert (await asked(server, "GET", f"/channels/{thread.id}/thread-members/{ana.id}"))[0] == 404
