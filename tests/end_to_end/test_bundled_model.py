@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ async def test_it_answers_and_remembers(tmp_path: Path) -> None:
         events: list[dict[str, Any]] = []
         while not events or events[-1]["event"] != "turn_end":
             events.append(json.loads(await program.hear()))
-        began = time.monotonic()
         await program.say("what do you like?")
         first = json.loads(await program.hear())
         ended = await program.end()
@@ -31,8 +29,8 @@ async def test_it_answers_and_remembers(tmp_path: Path) -> None:
     assert events[-1]["finish"] in ("stop", "length")
     assert events[-1]["usage"]["completion_tokens"] > 0
     assert any(event["event"] in ("send", "react") for event in events)
-    assert first["t"] <= time.monotonic() - began + 1
     turns = [json.loads(line) for line in ended.out.splitlines() if '"turn_end"' in line]
+    assert 0 <= first["t"] <= turns[-1]["t"]
     usage = turns[-1]["usage"]
     # The second request is the first and its reply plus a tail: all of that was in the cache.
     assert usage["prompt_tokens"] - usage["cached_tokens"] < 60

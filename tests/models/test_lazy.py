@@ -10,7 +10,7 @@ from pixi.core.lines import UserLine
 from pixi.models.lazy import LazyModel
 from pixi.models.model import Model, Traits
 from pixi.testing import ScriptedModel
-from tests.engine.scene import until
+from tests.waiting import until
 
 HI = Request((UserLine("mo: hi"),))
 EXPECTED = Traits(4_096, small=True)

