@@ -48,6 +48,7 @@ from tests.servers.scripted_openai import (
     ScriptedOpenAI,
     Seen,
     Stall,
+    Tell,
     answer,
     error,
     page,
@@ -298,7 +299,7 @@ async def test_a_proxy_of_the_environment_is_used(door: Door, monkeypatch: pytes
 
 @EVERY_DOOR
 async def test_a_slow_consumer_is_not_the_servers_fault(door: Door) -> None:
-    deadlines = Deadlines(first=30, gap=30, turn=600)
+    deadlines = Deadlines(first=5, gap=5, turn=600)
     async with (
         ScriptedOpenAI(door.speaks.says("a", "b", "c")) as server,
         door.open(server.base_url, deadlines=deadlines) as model,
@@ -306,8 +307,8 @@ async def test_a_slow_consumer_is_not_the_servers_fault(door: Door) -> None:
         text = ""
         async for delta in model.stream(HI):
             text += delta.text if isinstance(delta, Text) else ""
-            for _ in range(10):
-                put_forward(10)
+            for _ in range(40):
+                put_forward(0.2)
                 await asyncio.sleep(0)
     assert text == "abc"
 
@@ -323,6 +324,19 @@ async def test_content_keeps_a_slow_reply_alive_until_its_last_deadline(door: Do
         said, fault = await heard(model)
         assert (said.count("a"), fault) == (20, None)
         assert "was still writing after 10 s" in str((await heard(model))[1])
+
+
+@EVERY_DOOR
+async def test_a_server_that_holds_the_line_after_its_last_words_is_not_waited_for(door: Door) -> None:
+    six_seconds_later = asyncio.Event()
+    reply = door.speaks.says("hi")
+    held = Reply((*reply.steps[:-1], *[Later(0.2)] * 30, Tell(six_seconds_later), Hang()))
+    async with (
+        ScriptedOpenAI(held) as server,
+        door.open(server.base_url, deadlines=Deadlines(first=60, gap=60, turn=600)) as model,
+    ):
+        assert await heard(model) == ("hi", None)
+        assert not six_seconds_later.is_set()
 
 
 # The environment, the settings, the models of a server.
