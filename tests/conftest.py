@@ -1,21 +1,21 @@
 """What holds for every test."""
 
-import ctypes
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.held_clock import clock
+
 if TYPE_CHECKING:
     from tests.servers.postgres import Postgres
 
-_ARENAS = -8  # M_ARENA_MAX
+__all__ = ["clock"]
 
 # No deadline, and no judging of how fast examples are made: both would be clocks.
 _UNHURRIED = settings(
@@ -32,10 +32,6 @@ def pytest_configure() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if sys.platform == "linux":
-        # Each index writes by a thread of its own, and glibc keeps what each freed: hundreds of MB.
-        with suppress(AttributeError):  # another C library has no such function
-            ctypes.CDLL(None).mallopt(_ARENAS, 2)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,7 +1,8 @@
 """No assertion stands on a clock: a slow machine must not turn a test red.
 
 What is to be fast is measured in `benchmarks/`. What is bounded is asserted by counting steps, bytes or
-calls, or with a clock that the test holds. What waits, waits with `tests/waiting.py`.
+calls, or with a clock that the test holds (the fixture `clock` of `tests/held_clock.py`). What waits, waits
+with `tests/waiting.py`.
 
 The check reads each test file as a syntax tree. A *reading* is a call of a clock, a name that was bound to
 an expression with a reading in it, or a call of a function of the same file that returns one. Faults are an
@@ -9,12 +10,18 @@ an expression with a reading in it, or a call of a function of the same file tha
 """
 
 import ast
+import asyncio
 import re
+import time
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 
 import pytest
+
+from pixi.store.sqlite import SqliteStore
+from tests.held_clock import HeldClock
+from tests.waiting import until
 
 TESTS = Path(__file__).resolve().parent
 
@@ -54,7 +61,7 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
         return
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    clocks = set(CLOCKS)
+    clocks = CLOCKS | set(_loops(tree))
     while True:
         known = len(clocks)
         for function in functions:
@@ -73,6 +80,16 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Call) and id(node) not in expected and (limit := _limit(node)) < SHORT:
             seen.add((node.lineno, f"a limit of {limit:g} s: wait with tests.waiting"))
     yield from sorted(seen)
+
+
+def _loops(tree: ast.AST) -> Iterator[str]:
+    """Yield the clock of each name that is bound to an event loop, whatever it is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in (
+            "asyncio.get_running_loop()",
+            "asyncio.get_event_loop()",
+        ):
+            yield from (f"{ast.unparse(target)}.time" for target in node.targets)
 
 
 def _within(scope: ast.AST) -> Iterator[ast.AST]:
@@ -182,6 +199,7 @@ def test_no_assertion_stands_on_a_clock() -> None:
 
 
 BAD = {
+    "a loop by another name": "clock = asyncio.get_running_loop()\nassert clock.time() < 5",
     "read at once": "assert time.monotonic() < end",
     "the difference": "began = time.perf_counter()\nassert time.perf_counter() - began < 1",
     "by another name": "began = time.process_time()\ntook = time.process_time() - began\nassert took < 1",
@@ -218,3 +236,27 @@ def test_a_clock_is_found(source: str) -> None:
 @pytest.mark.parametrize("source", GOOD.values(), ids=GOOD)
 def test_what_is_no_assertion_on_a_clock_passes(source: str) -> None:
     assert list(faults(source)) == []
+
+
+async def test_a_clock_that_is_held_moves_to_the_next_timer_alone(clock: HeldClock) -> None:
+    began = clock.time()
+    assert time.monotonic() == asyncio.get_running_loop().time() == began
+    late = asyncio.create_task(asyncio.sleep(3600))
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(late), 20)
+    assert clock.time() == began + 20
+    await late
+    assert clock.time() == began + 3600
+
+
+async def test_a_clock_that_is_held_stands_while_a_thread_works(clock: HeldClock) -> None:
+    began = clock.time()
+    async with asyncio.timeout(0.001):
+        await asyncio.to_thread(time.sleep, 0.02)
+        store = await SqliteStore.open(":memory:")
+        await store.load("nowhere")
+        await store.close()
+    assert clock.time() == began
+    with pytest.raises(AssertionError, match="did not come within 60 s: never"):
+        await until(lambda: False, "never")
+    assert clock.time() >= began + 60
