@@ -1,9 +1,12 @@
 """What holds for every test."""
 
+import ctypes
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +28,25 @@ settings.register_profile("quick", _UNHURRIED, max_examples=40, derandomize=True
 settings.register_profile("nightly", _UNHURRIED, max_examples=1000, print_blob=True)
 
 
-def pytest_configure() -> None:
-    """Hear Ctrl-C, as the programs that tests start must.
+MOST_MB = 500
+"""Resident memory that a process with tests may reach."""
 
-    A shell starts what runs in its background deaf to it, and children inherit that.
+_peaks: dict[str, int] = {}
+"""The most that each process had, in MB: of workers once they ended, else of this one."""
+
+_M_MMAP_THRESHOLD = -3  # of malloc.h
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as the programs that tests start must; and keep no memory that was freed.
+
+    A shell starts what runs in its background deaf to it, and children inherit that. And the GNU C library
+    raises its limit, from which memory is given back at once, up to 32 MB with what a program frees: each
+    thread's heap would grow for ever. Set once, the limit stays.
     """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -57,3 +74,42 @@ def postgres() -> "Iterator[Postgres]":
     server = Postgres()
     yield server
     server.close()
+
+
+def _peak_mb() -> int:
+    """Return the most resident memory that this process had; 0 where nothing tells it."""
+    if sys.platform == "win32":
+        return 0
+    if sys.platform == "linux":
+        (line,) = re.findall(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        return int(line) // 1000
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1_000_000
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell what this process had at most; where one had too much, the run fails."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["peak"] = {os.environ["PYTEST_XDIST_WORKER"]: _peak_mb()}
+        return
+    if not _peaks:
+        _peaks["this process"] = _peak_mb()
+    if session.exitstatus == pytest.ExitCode.OK and max(_peaks.values()) > MOST_MB:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Take what a worker had at most. One that crashed tells nothing."""
+    _peaks.update(getattr(node, "workeroutput", {}).get("peak", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what memory the processes took, and which took too much."""
+    told = ", ".join(f"{name} {peak} MB" for name, peak in sorted(_peaks.items()))
+    terminalreporter.write_line(f"memory at most: {told}")
+    for name, peak in sorted(_peaks.items()):
+        if peak > MOST_MB:
+            terminalreporter.write_line(f"FAILED memory: {name} took {peak} MB, above {MOST_MB} MB", red=True)
