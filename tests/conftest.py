@@ -1,6 +1,7 @@
 """What holds for every test."""
 
 import ctypes
+import gc
 import os
 import re
 import signal
@@ -49,6 +50,28 @@ def pytest_configure() -> None:
             ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_bots: list[None] = []
+"""Of each bot that the test has opened, one."""
+
+
+def pytest_collection_finish() -> None:
+    """Freeze what was imported and collected, and let no bot freeze what is its own.
+
+    A bot does so once it is open: what it built lives as long as its process. A test process outlives
+    hundreds of them, which would stay for ever.
+    """
+    gc.collect()
+    gc.freeze()
+    pytest.MonkeyPatch().setattr(gc, "freeze", lambda: _bots.append(None))
+
+
+def pytest_runtest_logfinish() -> None:
+    """Collect the bots of the test: they are large, and full of circles."""
+    if _bots:
+        _bots.clear()
+        gc.collect()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

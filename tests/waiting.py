@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TypeVar, overload
 
 T = TypeVar("T")
 
@@ -13,6 +13,10 @@ LIMIT = 60.0
 _PAUSE = 0.005
 
 
+@overload
+async def until(holds: Callable[[], Awaitable[T]], what: str = "") -> T: ...
+@overload
+async def until(holds: Callable[[], T], what: str = "") -> T: ...
 async def until(holds: Callable[[], T | Awaitable[T]], what: str = "") -> T:
     """Ask `holds` again and again; return its first true value.
 

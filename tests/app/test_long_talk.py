@@ -5,8 +5,8 @@ from pathlib import Path
 from pixi.app.household import Household
 from pixi.testing import RecordingChannel
 from tests.app.scene import house_in, message, persona_file, reading
-from tests.engine.scene import until
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
+from tests.waiting import until
 
 HEAD = "you remember of what was said here before:"
 

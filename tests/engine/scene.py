@@ -1,7 +1,7 @@
 """What the engine's tests play on: an engine with a scripted model and a channel that records."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +21,9 @@ from pixi.engine.summarizing import Helper
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
+from tests.waiting import until
+
+__all__ = ["PIXI", "Parts", "Scene", "scene", "until"]
 
 PIXI = Persona("Pixi", "You are Pixi, an art student who loves pancakes.", when_broken=("brb, ink spilled",))
 
@@ -95,13 +98,3 @@ async def scene(
     assert model.streaming == 0
     left = asyncio.all_tasks() - before
     assert not left, left
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """Wait until it is so; five seconds at most."""
-    async with asyncio.timeout(5):
-        while True:
-            held = condition()
-            if held if isinstance(held, bool) else await held:
-                return
-            await asyncio.sleep(0.001)

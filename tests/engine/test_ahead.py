@@ -14,7 +14,8 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CameToNothing
 from pixi.toolbox.context import Context
 from pixi.toolbox.draft import Draft
-from tests.engine.scene import scene, until
+from tests.engine.scene import scene
+from tests.waiting import until
 
 
 @dataclass

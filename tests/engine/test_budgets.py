@@ -24,7 +24,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Reply
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import PIXI, Scene, scene, until
+from tests.engine.scene import PIXI, Scene, scene
+from tests.waiting import until
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 TODAY = day_of(NOON.timestamp())
@@ -337,7 +338,7 @@ async def test_a_restart_changes_nothing(tmp_path: Path) -> None:
 async def test_two_engines_on_one_store_share_the_books_and_the_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.books.FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("pixi.engine.books.FRESH_SECONDS", -1.0)
     one, two = [await SqliteStore.open(tmp_path / "pixi.db") for _ in range(2)]
     budgets = person(messages=2)
     async with (

@@ -15,7 +15,8 @@ from pixi.engine.stage import Role
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from tests.engine.scene import PIXI, scene, until
+from tests.engine.scene import PIXI, scene
+from tests.waiting import until
 
 MO = Persona("Mo", "You are Mo, who sails.")
 

@@ -13,7 +13,8 @@ from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.waiting import until
 
 
 async def streaming(here: Scene, times: int = 1) -> None:

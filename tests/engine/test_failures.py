@@ -16,7 +16,8 @@ from pixi.store.kept import Outcome
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context
-from tests.engine.scene import PIXI, scene, until
+from tests.engine.scene import PIXI, scene
+from tests.waiting import until
 
 WRONG_KEY = ModelError("The server refused the key.", permanent=True)
 
@@ -177,8 +178,7 @@ async def test_a_full_disk_is_told_once_and_nothing_unrecorded_is_done(door: str
     store = await SqliteStore.open(":memory:")
     full: Any = FullDisk(store, door)
     async with scene(ScriptedModel("[SEND: a][SEND: b]", "[SEND: c]", "[SEND: d]"), store=full) as here:
-        async with asyncio.timeout(5):
-            await here.talk("one")
+        await here.talk("one")
         assert failed(here.channel.events) == ["pixi.db: the disk is full; free some space."]
         assert [ended.finish for ended in here.channel.ended] == ["error"]
         expected = {"settle": ["a"], "end_turn": ["a", "b"]}.get(door, [])

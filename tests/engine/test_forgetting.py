@@ -11,7 +11,8 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.waiting import until
 
 MO, ANA = Author("1", "Mo"), Author("2", "Ana")
 

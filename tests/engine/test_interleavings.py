@@ -15,6 +15,7 @@ from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel
 from tests.engine.scene import PIXI
+from tests.waiting import within
 
 _REPLIES = ("[SEND: a]\n[SEND: b]", "[NOTE: hm]", "[SEND: c]", "[REACT: 🥞]\n[SEND: d]")
 
@@ -113,7 +114,9 @@ class Crowd:
         return next(each for each in self.channels if each.conversation == address)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize(
+    "seed", [*range(15), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(15, 300))]
+)
 async def test_whatever_happens_at_once_nothing_is_left_waiting(seed: int) -> None:
     chance = Random(seed)
     store = await LateStore.open(":memory:")
@@ -124,7 +127,7 @@ async def test_whatever_happens_at_once_nothing_is_left_waiting(seed: int) -> No
     before = asyncio.all_tasks()
     async with Engine(model=model, persona=PIXI, store=store, keep=2, gather_seconds=gather) as engine:
         crowd = Crowd(chance, engine)
-        async with asyncio.timeout(20):
+        async with within("the end of all"):
             await asyncio.gather(*(crowd.act() for _ in range(chance.randrange(5, 40))))
             await engine.settled()
         for channel in crowd.channels:

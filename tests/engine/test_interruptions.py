@@ -14,7 +14,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.waiting import until, within
 
 
 async def test_before_anything_is_seen_the_reply_is_begun_again_with_both() -> None:
@@ -111,8 +112,7 @@ async def test_a_stop_between_two_attempts_is_heard() -> None:
         await here.say("one")
         await until(lambda: here.model.streaming == 1)
         message = await here.say("two")
-        async with asyncio.timeout(5):
-            await here.engine.stop(message.conversation)
+        await here.engine.stop(message.conversation)
         assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
 
 
@@ -389,7 +389,7 @@ async def test_a_reset_does_not_wait_for_a_reply_to_what_came_after_it_was_asked
         await asyncio.sleep(0)
         await here.say("two")
         here.channel.hold.set()
-        async with asyncio.timeout(2):
+        async with within("the reset"):
             await reset
         assert here.channel.sent == ["a"]
 

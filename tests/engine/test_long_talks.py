@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,7 +22,9 @@ from pixi.store.sqlite import SqliteStore
 from pixi.store.writer import Writer
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
-from tests.engine.scene import Parts, Scene, scene, until
+from tests.engine.scene import Parts, Scene, scene
+from tests.held_clock import HeldClock
+from tests.waiting import until
 
 MO, ANN = Author("1", "Mo"), Author("2", "Ann")
 NARROW = Traits(context_tokens=1_600)
@@ -192,7 +193,7 @@ async def test_a_message_that_comes_while_it_is_written_is_answered_at_once() ->
         assert live(here).folding.busy
 
 
-@pytest.mark.parametrize("counted", [0, 3])
+@pytest.mark.parametrize("counted", [pytest.param(0, marks=pytest.mark.nightly), 3])
 async def test_after_a_restart_the_request_is_the_same_to_the_byte(tmp_path: Path, counted: int) -> None:
     """With a server that counts three times the tokens, too: what was learned of that is kept."""
 
@@ -201,12 +202,12 @@ async def test_after_a_restart_the_request_is_the_same_to_the_byte(tmp_path: Pat
         return [Text("[NOTE: hm]\n[SEND: fine]"), Finished("stop", Usage(tokens))]
 
     traits = Traits(context_tokens=1_600 * max(1, counted))
-    whole, parted = (ScriptedModel(*[reply] * 40, traits=traits) for _ in range(2))
+    whole, parted = (ScriptedModel(*[reply] * 28, traits=traits) for _ in range(2))
     helpers = [helper_of(*(f"Mo said {number} things." for number in range(9))) for _ in range(2)]
     async with long_talk(whole, helpers[0]) as here:
-        await chat(here, 0, 40)
+        await chat(here, 0, 28)
     channel = RecordingChannel()
-    for number in range(40):
+    for number in range(28):
         store = await SqliteStore.open(tmp_path / "pixi.db")
         async with long_talk(parted, helpers[1], store=store, channel=channel) as here:
             await chat(here, number, number + 1)
@@ -395,8 +396,7 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
         stage.shared.summarizer._not_before = 0.0
         talk.folding.consider(stage, window, talk._history.generation)
         assert talk.folding.busy
-        async with asyncio.timeout(5):
-            await talk.folding.stop()
+        await talk.folding.stop()
         assert not talk.folding.busy
         assert len(helper.requests) == 1
         await chat_until(here, lambda: len(helper.requests) == 2)  # nor is it given up for good
@@ -404,17 +404,17 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
 
 
 @pytest.mark.parametrize("wind_down", [True, False])
-async def test_what_is_being_written_ends_with_the_engine(wind_down: bool) -> None:
+async def test_what_is_being_written_ends_with_the_engine(wind_down: bool, clock: HeldClock) -> None:
     helper = helper_of([asyncio.Event()])
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: helper.streaming == 1)
-        began = time.monotonic()
+        began = clock.time()
         if wind_down:
             await here.engine.wind_down(30.0)
         else:
             await here.engine.close()
         assert helper.streaming == 0
-        assert time.monotonic() - began < 4.0
+        assert clock.time() == began
 
 
 async def test_a_conversation_is_not_let_go_while_it_is_written() -> None:
@@ -494,10 +494,10 @@ async def test_a_store_that_fails_meanwhile_ends_no_talk() -> None:
 async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing_is_kept_in_memory() -> None:
     """Two talks take turns, and the memory holds one: each turn is read anew from the store."""
     store = await Counting.open(":memory:")
-    model = talker(1_000)
+    model = talker(200)
     async with long_talk(model, helper_of(*["Mo."] * 99), store=store, keep=1) as here:
         channels = [RecordingChannel("test:one"), RecordingChannel("test:two")]
-        for number in range(300):
+        for number in range(160):
             channel = channels[number % 2]
             await here.engine.receive(channel.message(f"message {number} " + "x" * 60), channel)
             await here.engine.settled()
@@ -506,10 +506,10 @@ async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing
             for one in conversations.known():
                 await one.folding.settled()
     await store.close()
-    assert len(store.read) >= 300
-    assert max(store.read[-100:]) <= max(store.read[:100])
+    assert len(store.read) >= 160
+    assert max(store.read[-60:]) <= max(store.read[:60])
     prompts = [sum(len(line.text) for line in request.lines) for request in model.requests]
-    assert max(prompts[-100:]) <= max(prompts[:100]) + 10
+    assert max(prompts[-60:]) <= max(prompts[:60]) + 10
 
 
 async def test_a_turn_that_could_not_be_recorded_leaves_the_window_as_it_is_on_record(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from pixi.core.lines import AssistantLine
 from pixi.store.postgres import connection as postgres_connection
 from pixi.store.postgres.store import PostgresStore
 from pixi.testing import RecordingChannel, ScriptedModel
-from tests.engine.scene import scene, until
+from tests.engine.scene import scene
 from tests.servers.postgres import Postgres
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ async def test_a_server_that_is_started_again_while_a_reply_is_written(
     assert len(model.requests) == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_server_that_goes_while_many_talk(
     store: PostgresStore, postgres: Postgres, mode: str
@@ -76,6 +78,7 @@ async def test_a_server_that_goes_while_many_talk(
         assert (saved.waiting, saved.unfinished) == ((), ())
 
 
+@pytest.mark.nightly
 async def test_a_server_that_stays_away_is_told_of_once_and_the_turn_is_finished_later(
     store: PostgresStore, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.waiting import until
 
 CONVERSATION = "test:channel"
 

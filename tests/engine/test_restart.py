@@ -15,7 +15,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import PIXI, scene, until
+from tests.engine.scene import PIXI, scene
+from tests.waiting import until
 
 
 def message(text: str, number: int, *, addressed: bool = True) -> Message:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any, Literal
 
 import pytest
@@ -148,7 +148,9 @@ STANDING: dict[Allowed, tuple[Rights, ...]] = {
 }
 
 
-async def test_every_combination_ends_as_the_first_guard_says(play: Play) -> None:
+# One in seven quickly: no number of cases of a guard is a multiple of it, so any two cases meet.
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.nightly)])
+async def test_every_combination_ends_as_the_first_guard_says(play: Play, step: int) -> None:
     table = product(
         STANDING,
         (NOBODY, MANAGER, OPERATOR),
@@ -159,7 +161,7 @@ async def test_every_combination_ends_as_the_first_guard_says(play: Play) -> Non
         (True, False),
     )
     count = 0
-    for allow, rights, condition, fits, often, verdict, writes in table:
+    for allow, rights, condition, fits, often, verdict, writes in islice(table, 0, None, step):
         count += 1
         when, refusal = CONDITIONS[condition]
         terms = Terms(
@@ -194,7 +196,7 @@ async def test_every_combination_ends_as_the_first_guard_says(play: Play) -> Non
         outcomes = [record.outcome for record in await play.store.audit(1) if record.id not in before]
         done = ["done"] if expected == "banned" else ["denied"] if asked else []
         assert outcomes == (done if writes else []), case
-    assert count == 3 * 3 * 5 * 2 * 2 * 4 * 2
+    assert count == -(-3 * 3 * 5 * 2 * 2 * 4 * 2 // step)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_long_arguments_are_cut_and_said_to_be() -> None:
 async def test_a_yes_that_comes_too_late_changes_nothing(play: Play) -> None:
     late = asyncio.Event()
     play.channel.verdicts = [late, "yes"]
-    play.seconds = 0.02
+    play.seconds = 0.5
     (told,) = await play.told(play.tool({"approval": True}))
     assert told.startswith('ban needs "Mo"\'s yes, and no answer came')
     late.set()
@@ -285,7 +287,7 @@ async def test_a_yes_that_comes_too_late_changes_nothing(play: Play) -> None:
 
 async def test_all_questions_of_a_turn_share_their_time_and_come_one_by_one(play: Play) -> None:
     play.channel.verdicts = [asyncio.Event()]
-    play.seconds = 0.02
+    play.seconds = 0.5
     told = await play.told(play.tool({"approval": True}), calls=5)
     assert len(told) == 5
     assert len(play.channel.questions) == 1  # no time is left for the others

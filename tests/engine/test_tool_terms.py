@@ -1,7 +1,6 @@
 """A persona's tools come and go while it runs; and no person's answer is waited for in the turn's time."""
 
 import asyncio
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +18,9 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.tools import tool_from
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.held_clock import HeldClock
+from tests.waiting import until
 
 BANNER = Persona("Pixi", "x", tools=("ban",))
 
@@ -40,7 +41,7 @@ def cakes(addon: Addon) -> None:
 
 
 def banning(addon: Addon) -> None:
-    @addon.tool(approval=True, timeout=0.05)
+    @addon.tool(approval=True, timeout=5)
     async def ban(context: Context) -> str:
         """ban"""
         return "banned"
@@ -126,9 +127,9 @@ class Thoughtful(RecordingChannel):
 
 
 async def test_a_person_may_think_longer_than_the_turn_and_the_tool_may_take() -> None:
-    model = ScriptedModel([0.1, ToolCall("1", "ban", "{}")], [0.1, "[SEND: ok]"])
+    model = ScriptedModel([10, ToolCall("1", "ban", "{}")], [9, "[SEND: ok]"])
     async with scene(
-        model, persona=BANNER, addons=[banning], channel=Thoughtful(1.1), limits=Limits(seconds=0.9)
+        model, persona=BANNER, addons=[banning], channel=Thoughtful(50), limits=Limits(seconds=20)
     ) as here:
         await here.talk("go")
         assert told(here) == ["banned"]
@@ -136,65 +137,70 @@ async def test_a_person_may_think_longer_than_the_turn_and_the_tool_may_take() -
         assert here.channel.ended[0].finish == "stop"
 
 
-async def test_what_was_left_of_the_turns_time_is_all_there_is_afterwards() -> None:
-    model = ScriptedModel([0.1, ToolCall("1", "ban", "{}")], [5.0, "[SEND: ok]"])
+async def test_what_was_left_of_the_turns_time_is_all_there_is_afterwards(clock: HeldClock) -> None:
+    model = ScriptedModel([10, ToolCall("1", "ban", "{}")], [1000, "[SEND: ok]"])
     async with scene(
-        model, persona=BANNER, addons=[banning], channel=Thoughtful(0.3), limits=Limits(seconds=0.4)
+        model, persona=BANNER, addons=[banning], channel=Thoughtful(50), limits=Limits(seconds=20)
     ) as here:
-        began = time.perf_counter()
+        began = clock.time()
         await here.talk("go")
-        assert time.perf_counter() - began < 2
+        assert clock.time() - began == 20 + 50
         assert here.channel.sent == []
 
 
-async def test_nobody_is_waited_for_longer_than_the_engine_says() -> None:
+async def test_nobody_is_waited_for_longer_than_the_engine_says(clock: HeldClock) -> None:
     model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
     async with scene(model, persona=BANNER, addons=[banning], channel=Thoughtful(60)) as here:
-        here.engine.conduct.approval_seconds = 0.05
+        here.engine.conduct.approval_seconds, began = 30, clock.time()
         await here.talk("go")
+        assert clock.time() - began == 30
         assert told(here)[0].startswith('ban needs "Mo"\'s yes, and no answer came')
         assert here.channel.sent == ["ok"]
 
 
-async def test_a_stop_ends_the_waiting_for_a_person_at_once() -> None:
+async def test_a_stop_ends_the_waiting_for_a_person_at_once(clock: HeldClock) -> None:
     channel = Thoughtful(60)
     model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
     async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
         message = await here.say("go")
         await until(lambda: bool(channel.questions))
-        began = time.perf_counter()
+        began = clock.time()
         await here.engine.stop(message.conversation)
-        assert time.perf_counter() - began < 1
+        assert clock.time() == began
         await here.talk("more")
         assert told(here) == ["This was stopped before it was done."]
 
 
-async def test_an_end_that_is_called_for_while_a_person_answers_is_not_forgotten() -> None:
-    for _ in range(20):
-        channel = Thoughtful(0.01)
+async def test_an_end_that_is_called_for_while_a_person_answers_is_not_forgotten(clock: HeldClock) -> None:
+    for turns in range(20):
+        channel = Thoughtful(0)
         model = ScriptedModel([ToolCall("1", "ban", "{}")], [30.0, "[SEND: ok]"])
         async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
             message = await here.say("go")
             await until(lambda: bool(channel.questions))  # noqa: B023 - called before the next one
-            await asyncio.sleep(0.01)
-            async with asyncio.timeout(3):
-                await here.engine.stop(message.conversation)
-                await here.engine.settled()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            began = clock.time()
+            await here.engine.stop(message.conversation)
+            await here.engine.settled()
+            assert clock.time() - began <= 0.01, "the model is not waited for"
 
 
-async def test_a_newer_message_of_the_person_takes_the_question_back_and_nobody_elses_does() -> None:
+async def test_a_newer_message_of_the_person_takes_the_question_back_and_nobody_elses_does(
+    clock: HeldClock,
+) -> None:
     channel = Thoughtful(60)
     model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: fine]", "[SEND: ok]")
     async with scene(model, persona=BANNER, addons=[banning], channel=channel) as here:
         await here.say("go")
         await until(lambda: bool(channel.questions))
         await here.say("and me?", author="Ann")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(10)
         assert len(model.requests) == 1
-        began = time.perf_counter()
+        began = clock.time()
         await here.say("never mind")
         await here.engine.settled()
-        assert time.perf_counter() - began < 1
+        assert clock.time() == began
         assert channel.sent == ["fine"]
         assert told(here) == ["This was stopped before it was done."]
 

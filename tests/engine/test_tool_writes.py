@@ -22,7 +22,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.waiting import until
 
 NAMES = ("look", "write", "fail", "refuse", "stay", "stubborn", "shout")
 HANDY = Persona("Pixi", "x", tools=NAMES)
@@ -336,7 +337,9 @@ async def test_those_who_ask_are_those_who_are_answered_and_not_who_was_overhear
         assert [author.name for author in askers[0]] == ["Mo", "Ann"]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(8, 120))]
+)
 async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_the_truth(
     seed: int, store: SqliteStore
 ) -> None:

@@ -18,7 +18,8 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import PIXI, scene, until
+from tests.engine.scene import PIXI, scene
+from tests.waiting import until
 
 
 async def test_commands_are_performed_in_order_and_shown() -> None:

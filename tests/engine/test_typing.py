@@ -9,7 +9,8 @@ from pixi.core.persona import Persona
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import scene, until
+from tests.engine.scene import scene
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """The end of a process: what people see being written is finished, the rest waits for the next one."""
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -15,7 +14,9 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.engine.scene import Scene, scene, until
+from tests.engine.scene import Scene, scene
+from tests.held_clock import HeldClock
+from tests.waiting import until
 
 CONVERSATION = "test:channel"
 
@@ -33,10 +34,11 @@ async def waiting(store: SqliteStore) -> list[str]:
     return [message.text for message in saved.waiting]
 
 
-async def wound_down(here: Scene, seconds: float = 8.0) -> None:
-    """Wind down, at once."""
-    async with asyncio.timeout(seconds + 0.5):
-        await here.engine.wind_down(seconds)
+async def wound_down(here: Scene, seconds: float = 8.0, *, clock: HeldClock | None = None) -> None:
+    """Wind down; by the clock, if there is one, at once."""
+    began = clock.time() if clock else 0.0
+    await here.engine.wind_down(seconds)
+    assert clock is None or clock.time() == began
     assert here.engine.talking == 0
     assert here.model.streaming == 0
 
@@ -71,28 +73,26 @@ async def test_a_first_message_that_people_see_being_written_is_finished_too(sto
 
 
 async def test_a_message_that_keeps_its_pace_is_posted_at_once(
-    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    store: SqliteStore, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 1_000.0)
     channel = RecordingChannel(paced=True)
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store, channel=channel) as here:
         await here.say("hello")
         await until(lambda: here.model.streaming == 0 and channel.typed > 0)
-        began = time.monotonic()
-        await wound_down(here)
-        assert time.monotonic() - began < 1
+        await wound_down(here, clock=clock)
         assert channel.sent == ["a"]
 
 
 @pytest.mark.parametrize("written", ["", "[NOTE: hm", "[NOTE: hm]\nSure! "])
-async def test_a_reply_of_which_nothing_was_seen_is_put_back(store: SqliteStore, written: str) -> None:
+async def test_a_reply_of_which_nothing_was_seen_is_put_back(
+    store: SqliteStore, clock: HeldClock, written: str
+) -> None:
     async with scene(ScriptedModel([written, asyncio.Event()]), store=store) as here:
         await here.say("hello")
         await until(lambda: here.model.streaming == 1)
         await asyncio.sleep(0.01)
-        began = time.monotonic()
-        await wound_down(here)
-        assert time.monotonic() - began < 1
+        await wound_down(here, clock=clock)
         assert here.channel.sent == []
         assert await waiting(store) == ["hello"]
 
@@ -145,7 +145,7 @@ async def test_a_message_that_is_still_gathered_waits(store: SqliteStore) -> Non
         assert await waiting(store) == ["one"]
 
 
-async def test_a_tool_is_not_waited_for(store: SqliteStore) -> None:
+async def test_a_tool_is_not_waited_for(store: SqliteStore, clock: HeldClock) -> None:
     started = asyncio.Event()
 
     def setup(addon: Addon) -> None:
@@ -164,18 +164,14 @@ async def test_a_tool_is_not_waited_for(store: SqliteStore) -> None:
             await here.engine.receive(here.channel.message("hello", id=said or "-"), here.channel)
             await started.wait()
             await until(lambda: len(here.channel.sent) == bool(said))  # noqa: B023
-            began = time.monotonic()
-            await wound_down(here)
-            assert time.monotonic() - began < 1
+            await wound_down(here, clock=clock)
         assert await waiting(store) == left
 
 
-async def test_where_nothing_is_under_way_it_ends_at_once(store: SqliteStore) -> None:
+async def test_where_nothing_is_under_way_it_ends_at_once(store: SqliteStore, clock: HeldClock) -> None:
     async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
         await here.talk("one")
-        began = time.monotonic()
-        await wound_down(here)
-        assert time.monotonic() - began < 0.5
+        await wound_down(here, clock=clock)
 
 
 @pytest.mark.parametrize("typed", [False, True])
@@ -187,7 +183,7 @@ async def test_closing_without_winding_down_loses_nothing_either(store: SqliteSt
     assert await waiting(store) == ["hello"]
 
 
-async def test_a_hundred_conversations_wind_down_together(store: SqliteStore) -> None:
+async def test_a_hundred_conversations_wind_down_together(store: SqliteStore, clock: HeldClock) -> None:
     replies: list[Scripted] = [["[SEND: a]", asyncio.Event()], [asyncio.Event()]]
     model = ScriptedModel(*replies * 50, piece=0)
     async with scene(model, store=store) as here:
@@ -195,9 +191,7 @@ async def test_a_hundred_conversations_wind_down_together(store: SqliteStore) ->
         for channel in channels:
             await here.engine.receive(channel.message("hello"), channel)
         await until(lambda: sum(len(channel.sent) for channel in channels) == 50)
-        began = time.monotonic()
-        await wound_down(here)
-        assert time.monotonic() - began < 3
+        await wound_down(here, clock=clock)
         left = [bool((await store.load(channel.conversation)).waiting) for channel in channels]
         assert [not channel.sent for channel in channels] == left
 
