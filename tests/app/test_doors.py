@@ -26,6 +26,7 @@ from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, answer, finish, stream
 from tests.servers.scripted_responses import responses
+from tests.waiting import within
 
 HOSTS = {
     "https://api.openai.com/v1": "responses",
@@ -203,7 +204,8 @@ async def test_who_only_asked_for_names_is_closed(api: ApiForm, listing: Reply) 
     async with ScriptedOpenAI(listing) as server:
         chosen = replace(model_at(server.base_url, api), name="")
         model = await open_model(chosen, 30.0, print, Breakers())
-        await asyncio.wait_for(server.requests[0].gone.wait(), 10)
+        async with within("the end of the connection"):
+            await server.requests[0].gone.wait()
         gc.collect()  # what was left open would warn of it now
         assert model.name == "a"
         await model.close()

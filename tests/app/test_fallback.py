@@ -193,8 +193,9 @@ async def test_how_long_a_turn_may_take_holds_for_lists(
 
 
 async def test_models_at_one_server_share_its_breaker(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pixi.models.faults.Retries.backoff", lambda *_: 0.0)
     async with ScriptedOpenAI(choose=hello) as server:
         nobody = f"http://127.0.0.1:{closed_port()}/v1"
         tables = f'[models.{{0}}]\nname = "{{0}}"\nbase_url = "{nobody}"\n'
@@ -283,14 +284,11 @@ async def test_only_the_last_of_a_list_waits_as_long_as_it_is_asked_to() -> None
 
 async def test_the_whole_list_is_bounded_by_the_turn() -> None:
     async with ScriptedOpenAI(Reply((Hang(),))) as server:
-        settings = ModelSettings("m", base_url=server.base_url, first_seconds=0.3)
-        model = await opened(settings, settings, settings, settings, seconds=0.5)
-        loop = asyncio.get_running_loop()
-        begin = loop.time()
+        settings = ModelSettings("m", base_url=server.base_url, first_seconds=0.2)
+        model = await opened(settings, settings, settings, settings, seconds=0.3)
         with pytest.raises(ModelError):
             await said(model)
-        assert 0.45 < loop.time() - begin < 3
-        assert len(server.requests) <= 2
+        assert 1 <= len(server.requests) <= 2, "for a third no time is left"
         await model.close()
 
 

@@ -1,8 +1,7 @@
 """Settings and personas are read again while a bot runs; a wrong file changes nothing but for one line."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from pixi.store.kept import Place
 from pixi.testing import RecordingChannel
 from tests.app.scene import BOT, CHANNEL, hello, house_in, message, persona_file, reading, settings_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Tell, Until, answer
+from tests.waiting import until
 
 HERE = f"discord:{BOT}:{CHANNEL}:"
 
@@ -255,24 +255,14 @@ async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scen
     assert await scene.look() == []
 
 
-@asynccontextmanager
-async def eventually(seconds: float = 20.0) -> AsyncGenerator[Callable[[], "asyncio.Future[None]"], None]:
-    async with asyncio.timeout(seconds):
-        yield lambda: asyncio.ensure_future(asyncio.sleep(0.02))
-
-
 async def test_real_files_are_watched_until_the_end(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_QUIET_SECONDS", 0.05)
     async with reloading(scene.house, reading(scene.folder), scene.folder):
         persona_file(scene.folder, "heron")
-        async with eventually() as moment:
-            while "heron" not in scene.house.personas:
-                await moment()
+        await until(lambda: "heron" in scene.house.personas, "the persona")
         scene.settings(name="newer")
-        async with eventually() as moment:
-            while scene.house.settings.model.name != "newer":
-                await moment()
+        await until(lambda: scene.house.settings.model.name == "newer", "the other model")
         assert await scene.said() == "newer"
     scene.settings(name="late")
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.2)
     assert scene.house.settings.model.name == "newer"

@@ -1,6 +1,5 @@
 """Wikis and the search of the web in a house: from the settings to the answer, the books, and a reload."""
 
-import asyncio
 import json
 import logging
 import ssl
@@ -31,6 +30,7 @@ from tests.servers.scripted_responses import message as message_of
 from tests.servers.scripted_responses import responses, searched
 from tests.servers.scripted_wiki import Article, ScriptedWiki
 from tests.servers.staged_web import Stage, StagedWeb
+from tests.waiting import until
 
 SEARCHED = {
     "query": "pancakes",
@@ -95,12 +95,8 @@ def asking(tool: str, **arguments: object) -> Reply:
 
 
 async def joined(house: Household, source: str) -> None:
-    """Wait for the tools of a source; twenty seconds at most."""
-    async with asyncio.timeout(20):
-        while True:
-            if any(tool.source == source for tool in house.engine.tools):
-                return
-            await asyncio.sleep(0.02)
+    """Wait for the tools of a source."""
+    await until(lambda: any(tool.source == source for tool in house.engine.tools), f"tools of {source}")
 
 
 SAYS = stream("[SEND: so it is]", finish(), usage(90, 5))
