@@ -1,5 +1,6 @@
-"""How long until Pixi is there: `--help`, and `chat` up to its first prompt; and its memory at rest."""
+"""How long until Pixi is there: `--help`, `chat` to its prompt, a reader of documents; and memory at rest."""
 
+import asyncio
 import os
 import pty
 import re
@@ -15,10 +16,13 @@ from pathlib import Path
 from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
+from pixi.knowledge.reading import Limits
+from pixi.knowledge.reading.process import ReadingProcess
 
 COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300
 GOAL_PROMPT_MS = 600
+GOAL_READER_MS = 250
 GOAL_REST_MB = 80
 
 PROMPT = "› "
@@ -34,6 +38,15 @@ def _milliseconds(command: list[str]) -> float:
     before = time.perf_counter()
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return (time.perf_counter() - before) * 1e3
+
+
+async def _first_reader() -> float:
+    """Milliseconds until a process that reads documents is up, confined, and waits for files."""
+    before = time.perf_counter()
+    reader = await ReadingProcess.start(Limits())
+    spent = (time.perf_counter() - before) * 1e3
+    await reader.close()
+    return spent
 
 
 class Terminal:
@@ -141,10 +154,12 @@ def run(quick: bool) -> list[Figure]:
             {
                 "help": lambda: _milliseconds([sys.executable, "-m", "pixi", "--help"]),
                 "prompt": lambda: _first_prompt(base_url, home, resting),
+                "reader": lambda: asyncio.run(_first_reader()),
                 "floor": lambda: _milliseconds([sys.executable, "-c", "pass"]),
             },
             rounds=1 if quick else 9,
         )
+    reader = rounds.median("reader")
     shown, prompt, rest = rounds.median("help"), rounds.median("prompt"), sorted(resting)[len(resting) // 2]
     floors = {"python -c pass": f"{rounds.median('floor'):,.0f} ms"}
     return [
@@ -165,6 +180,15 @@ def run(quick: bool) -> list[Figure]:
             floors=floors,
             ratios={"Pixi / floor": f"{rounds.ratio('prompt', 'floor'):.1f}"},
             met=prompt <= GOAL_PROMPT_MS,
+        ),
+        Figure(
+            name="Start: a process that reads documents, confined",
+            command=COMMAND,
+            goal=f"≤ {GOAL_READER_MS} ms",
+            ours=f"{reader:,.0f} ms",
+            floors=floors,
+            ratios={"Pixi / floor": f"{rounds.ratio('reader', 'floor'):.1f}"},
+            met=reader <= GOAL_READER_MS,
         ),
         Figure(
             name=f"Memory of `chat` at rest, {REST:g} s after the first prompt",

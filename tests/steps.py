@@ -4,6 +4,10 @@ import sys
 from collections.abc import Callable
 from math import inf
 from types import FrameType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
 
 
 class TooManySteps(BaseException):
@@ -38,7 +42,7 @@ def steps_of(
             if steps > most:
                 raise TooManySteps(steps)
 
-    def ran(_: FrameType, event: str, __: object) -> Callable[..., object]:
+    def ran(_: FrameType, event: str, __: object) -> "TraceFunction":
         nonlocal steps
         steps += event == "line"
         return ran

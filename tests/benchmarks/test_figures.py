@@ -83,8 +83,8 @@ def test_flow_loses_nothing_and_keeps_the_order() -> None:
 @pytest.mark.nightly
 def test_start() -> None:
     figures = start.run(quick=True)
-    assert len(figures) == 3
-    assert all(_has_value(figure) for figure in figures[:2])
+    assert len(figures) == 4
+    assert all(_has_value(figure) for figure in figures[:3])
 
 
 @pytest.mark.nightly

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.knowledge.catalogue import Catalogue, CatalogueDamaged, Read
@@ -169,7 +169,6 @@ TEXTS = st.lists(st.tuples(st.sampled_from("kl"), st.sampled_from("xyz")), max_s
 STEPS = st.lists(st.tuples(NAMES, TEXTS | st.none()), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_an_index_that_is_told_everything_agrees(
     steps: list[tuple[str, list[tuple[str, str]] | None]],

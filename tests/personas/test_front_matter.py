@@ -1,7 +1,7 @@
 """The front matter: what each key means, and the line and the mend of whatever is wrong with one."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.personas.entries import find_unfit, on_one_line, read_entries
@@ -192,7 +192,6 @@ keyed = st.lists(st.tuples(st.sampled_from([*KEYS, "x"]), yaml_like), max_size=4
 )
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(), yaml_like, keyed))
 def test_anything_is_read_and_nothing_is_raised(text: str) -> None:
     keys, faults = read_front_matter(text)
@@ -204,7 +203,6 @@ def test_anything_is_read_and_nothing_is_raised(text: str) -> None:
         assert not find_unfit(value)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1), min_size=1))
 def test_quoted_texts_come_out_as_they_were_written(texts: list[str]) -> None:
     def quoted(text: str) -> str:

@@ -1,7 +1,7 @@
 """The sections of a persona's Markdown: which are the prompt, and which are taken out of it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.personas.faults import Fault
@@ -79,7 +79,6 @@ def test_a_fence_that_never_closes_is_told_where_it_opens() -> None:
     assert read_sections("```not a fence```\nart", 1).remarks == ()
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from("#` ~>Examples\nIn short:")), st.integers(1, 5))
 def test_no_line_is_lost_and_every_line_keeps_its_number(text: str, first_line: int) -> None:
     try:

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.knowledge.entry import Document, Section
@@ -42,7 +42,6 @@ def there_and_back(sent: list[Piece]) -> tuple[Document, ...]:
     return assembly.finish("")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(DOCUMENTS)
 def test_documents_come_out_as_they_went_in(documents: list[Document]) -> None:
     sent = list(pieces(0, documents))
