@@ -240,8 +240,8 @@ class Screen:
             key_bindings=self._keys(),
             style=STYLE,
             erase_when_done=True,
-            before_render=_Resizable.find_again,
-            after_render=_Resizable.drew,
+            before_render=lambda _: self._app.find_again(),
+            after_render=lambda _: self._app.drew(),
         )
 
     def _keys(self) -> KeyBindings:

@@ -25,7 +25,7 @@ from pixi.core.message import Image, Message
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
 from pixi.store.kept import TurnRecord
-from tests.channels.test_terminal_live import until
+from tests.waiting import until
 
 SEAT = seat("pixi", "mo")
 ASK = "Allow it? (y/n)"

@@ -35,14 +35,15 @@ def told(*events: TurnEvent, notes: bool = True) -> list[str]:
 
 
 def test_a_turn_that_shows_nothing_is_told() -> None:
-    silent = [Opened("note"), Noted("they sleep"), TurnEnded("stop", 1)]
+    silent: list[TurnEvent] = [Opened("note"), Noted("they sleep"), TurnEnded("stop", 1)]
     assert told(*silent, notes=False) == ["  · stays silent"]
     assert told(*silent, notes=True) == ["  · they sleep"]
     assert told(Noted("x"), Sent("hi"), TurnEnded("stop", 1), *silent, notes=False) == [
         "Pixi › hi",
         "  · stays silent",
     ]
-    for seen in (Reacted("🥞"), Failed("no"), Performed("wave", "")):
+    shown: list[TurnEvent] = [Reacted("🥞"), Failed("no"), Performed("wave", "")]
+    for seen in shown:
         assert "stays silent" not in "".join(told(seen, TurnEnded("stop", 1), notes=False))
     assert told(Noted("x"), TurnEnded("cancelled", 1), notes=False) == []
 

@@ -12,16 +12,19 @@ from pixi.cli.vitals import vitals_on_signal
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.testing import ScriptedModel
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signal")
 
 
 async def told(caplog: pytest.LogCaptureFixture, count: int = 1) -> logging.LogRecord:
     """The record of the last line, once there are so many."""
-    async with asyncio.timeout(5):
-        while len(found := [each for each in caplog.records if each.name == "pixi.vitals"]) < count:  # noqa: ASYNC110 - a log tells nobody
-            await asyncio.sleep(0.005)
-    return found[-1]
+
+    def found() -> list[logging.LogRecord]:
+        return [each for each in caplog.records if each.name == "pixi.vitals"]
+
+    await until(lambda: len(found()) >= count)
+    return found()[-1]
 
 
 async def test_a_signal_is_answered_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

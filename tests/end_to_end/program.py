@@ -5,14 +5,20 @@ import os
 import re
 import signal
 import sys
-import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import ExitStack, asynccontextmanager, chdir, suppress
 from dataclasses import dataclass, field
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import cast
+from unittest import mock
+
+from pixi.cli import frame
+from tests.waiting import within
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS = 30.0
+SECONDS = 60.0
 """How long anything may take before a test fails; machines that run many tests are slow."""
 
 OWN_SETTINGS = ("PIXI_", "OPENAI_", "DISCORD_", "NO_COLOR", "PYTHON")  # unbuffered streams, no bytecode
@@ -92,9 +98,38 @@ async def piped(
 
 
 async def chat(home: Path, data: str | bytes, *words: str) -> Ended:
-    """`chat WORDS` with this standard input, until it ends."""
-    async with piped(home, "chat", *words) as program:
-        return await program.end(data.encode() if isinstance(data, str) else data)
+    """`chat WORDS` with this standard input, until it ends; see `ran`."""
+    return await ran(home, data.encode() if isinstance(data, str) else data, "chat", *words)
+
+
+async def ran(home: Path, data: bytes, *words: str) -> Ended:
+    """The command line WORDS with this standard input, until it ends; in this process: no interpreter starts.
+
+    What a process of its own is needed for (signals, pipes that close, what is imported) goes by `piped`.
+    """
+    loop = asyncio.get_running_loop()
+    out, err = (TextIOWrapper(BytesIO(), encoding="utf-8") for _ in range(2))
+
+    def run_here(work: Coroutine[None, None, int]) -> int:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+    with ExitStack() as stack:
+        given = stack.enter_context(TemporaryFile())
+        given.write(data)
+        given.seek(0)
+        stdin = TextIOWrapper(given, encoding="utf-8")
+        stack.callback(stdin.close)
+        stack.enter_context(chdir(home))
+        stack.enter_context(mock.patch.dict(os.environ, environment(home), clear=True))
+        stack.enter_context(mock.patch("pixi.cli.running.run_async", run_here))
+        for name, stream in (("stdin", stdin), ("stdout", out), ("stderr", err)):
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        async with within(f"the end of {' '.join(words)}"):
+            code = await asyncio.to_thread(frame.run, words)
+    for stream in (out, err):
+        stream.flush()
+    said, told = (cast(BytesIO, stream.buffer).getvalue().decode() for stream in (out, err))
+    return Ended(code, said, told)
 
 
 @dataclass(slots=True)
@@ -113,13 +148,13 @@ class Terminal:
 
     async def shows(self, text: str, *, seconds: float = SECONDS) -> None:
         """Wait until the text is drawn, after all that was waited for before."""
-        deadline = time.monotonic() + seconds
-        while (at := self.text.find(text, self._read_to)) < 0:
-            self._arrived.clear()
-            try:
-                await asyncio.wait_for(self._arrived.wait(), deadline - time.monotonic())
-            except TimeoutError:
-                raise AssertionError(f"{text!r} was not shown; the end is {self.text[-800:]!r}") from None
+        try:
+            async with asyncio.timeout(seconds):
+                while (at := self.text.find(text, self._read_to)) < 0:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            raise AssertionError(f"{text!r} was not shown; the end is {self.text[-800:]!r}") from None
         self._read_to = at + len(text)
 
     async def shows_on(self, keys: str, text: str) -> None:

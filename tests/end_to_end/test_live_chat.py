@@ -1,6 +1,5 @@
 """`chat` on a terminal, as a person sees it, against a server with a script."""
 
-import asyncio
 import signal
 import sys
 from collections.abc import AsyncGenerator
@@ -11,6 +10,7 @@ import pytest
 
 from tests.end_to_end.program import Terminal, on_terminal
 from tests.servers.scripted_openai import Hang, ScriptedOpenAI, Wait, error, finish, stream
+from tests.waiting import within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal as POSIX has it")
 
@@ -32,21 +32,34 @@ async def talk(
         yield terminal
 
 
-async def test_a_greeting_names_who_answers_and_on_what(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
-        greeting = terminal.text.partition("mo ›")[0].split()
-        assert greeting[0] == "Pixi"
-        assert "scripted at 127.0.0.1" in " ".join(greeting)
-        terminal.type(CTRL_D)
-        assert await terminal.ended() == 0
-
-
-async def test_a_reply_is_shown_with_its_reaction_on_the_line_answered(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
-        terminal.type("pancakes" + ENTER)
-        await terminal.shows("mo › pancakes   🥞")
+async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO, HELLO, GAMMA) as server, talk(tmp_path, server) as terminal:
+        greeting = " ".join(terminal.text.partition("mo ›")[0].split())
+        assert greeting.startswith("Pixi")
+        assert f"scripted at {server.base_url.split('/')[2]}" in greeting
+        terminal.type("xylophones" + ENTER)
+        await terminal.shows("mo › xylophones   🥞")
         await terminal.shows("Pixi › omg hi")
         assert "they say hi" not in terminal.text
+        terminal.type("/notes" + ENTER)
+        await terminal.shows("Notes are shown now.")
+        terminal.type("//me waves" + ENTER)
+        await terminal.shows("mo › /me waves")
+        await terminal.shows("· they say hi")
+        await terminal.shows("omg hi")
+        terminal.type("/usage" + ENTER)
+        await terminal.shows("Today: ")
+        await terminal.shows("with no limit (month_dollars).")
+        await terminal.shows("? stands for what no price is known of: tell the model's under [prices]")
+        terminal.type("/nonsense" + ENTER)
+        await terminal.shows("There is no /nonsense; /help shows what there is.")
+        terminal.type("/help" + ENTER)
+        await terminal.shows("/reset   forget this conversation")
+        terminal.type("/reset" + ENTER)
+        await terminal.shows("The conversation is forgotten.")
+        terminal.type("who am i?" + ENTER)
+        await terminal.shows("gamma")
+        assert [b"xylophones" in request.body for request in server.requests] == [True, True, False]
         terminal.type("/quit" + ENTER)
         assert await terminal.ended() == 0
 
@@ -57,7 +70,8 @@ async def test_a_message_is_seen_growing_and_ctrl_c_stops_it_and_not_the_program
         await terminal.shows("alpha")
         await terminal.shows("beta")
         terminal.type(CTRL_C)
-        await asyncio.wait_for(server.requests[0].gone.wait(), 20)
+        async with within("the end of the request"):
+            await server.requests[0].gone.wait()
         await terminal.shows("alpha beta … (stopped)")
         assert "Ctrl-C stops" in terminal.text
         terminal.type("again" + ENTER)
@@ -87,48 +101,6 @@ async def test_one_may_type_while_a_reply_is_written(tmp_path: Path) -> None:
         assert "late" not in terminal.text
 
 
-async def test_notes_are_shown_when_switched_on(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
-        terminal.type("/notes" + ENTER)
-        await terminal.shows("Notes are shown now.")
-        terminal.type("hi" + ENTER)
-        await terminal.shows("· they say hi")
-        await terminal.shows("omg hi")
-
-
-async def test_reset_forgets_the_talk(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO, GAMMA) as server, talk(tmp_path, server) as terminal:
-        for line, answer in (("remember me", "omg hi"), ("/reset", "forgotten"), ("who am i?", "gamma")):
-            terminal.type(line + ENTER)
-            await terminal.shows(answer)
-        assert b"remember me" in server.requests[0].body
-        assert b"remember me" not in server.requests[1].body
-
-
-async def test_what_was_used_is_shown(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
-        terminal.type("hi" + ENTER)
-        await terminal.shows("omg hi")
-        terminal.type("/usage" + ENTER)
-        await terminal.shows("Today: ")
-        await terminal.shows("with no limit (month_dollars).")
-        await terminal.shows(
-            "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
-        )
-
-
-async def test_unknown_commands_help_and_a_message_with_a_slash(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
-        terminal.type("/nonsense" + ENTER)
-        await terminal.shows("There is no /nonsense; /help shows what there is.")
-        terminal.type("/help" + ENTER)
-        await terminal.shows("/reset   forget this conversation")
-        terminal.type("//me waves" + ENTER)
-        await terminal.shows("mo › /me waves")
-        await terminal.shows("omg hi")
-        assert len(server.requests) == 1
-
-
 async def test_lines_can_be_broken_pasted_and_brought_back(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
         terminal.type("one" + ALT_ENTER + "two" + PASTE.format(" three\nfour") + ENTER)
@@ -150,19 +122,15 @@ async def test_a_model_that_fails_is_told_and_the_talk_goes_on(tmp_path: Path) -
         await terminal.shows("gamma")
 
 
-async def test_what_a_model_writes_does_not_drive_the_terminal(tmp_path: Path) -> None:
+async def test_what_a_model_writes_does_not_drive_the_terminal_and_without_colour_there_is_none(
+    tmp_path: Path,
+) -> None:
     evil = stream("[SEND: a\x1b(0b\x07c\x9b2Jd\x1bce]", finish())
-    async with ScriptedOpenAI(evil) as server, talk(tmp_path, server) as terminal:
+    async with ScriptedOpenAI(evil) as server, talk(tmp_path, server, NO_COLOR="1") as terminal:
         terminal.type("hi" + ENTER)
         await terminal.shows("Pixi › a(0bc2Jdce")
         for sequence in ("\x1b(0", "\x07", "\x9b", "\x1bc"):
             assert sequence not in terminal.raw
-
-
-async def test_without_colour_there_is_none(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server, NO_COLOR="1") as terminal:
-        terminal.type("hi" + ENTER)
-        await terminal.shows("omg hi")
         assert not any(
             f"\x1b[{reset}{colour}m" in terminal.raw for reset in ("", "0;") for colour in (31, 32, 35)
         )
@@ -183,13 +151,12 @@ async def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -
         assert await terminal.ended() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-async def test_a_polite_kill_gives_the_terminal_back(tmp_path: Path, number: int) -> None:
+async def test_a_closed_window_gives_the_terminal_back(tmp_path: Path) -> None:
     async with ScriptedOpenAI(UNENDING) as server, talk(tmp_path, server) as terminal:
         terminal.type("hi" + ENTER)
         await terminal.shows("beta")
-        terminal.process.send_signal(number)
-        assert await terminal.ended() == 128 + number
+        terminal.process.send_signal(signal.SIGHUP)
+        assert await terminal.ended() == 128 + signal.SIGHUP
         assert "\x1b[?2004l" in terminal.raw  # bracketed paste is switched off
         assert "Traceback" not in terminal.text
 

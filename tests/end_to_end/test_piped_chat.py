@@ -21,6 +21,7 @@ from tests.servers.scripted_openai import (
     stream,
     usage,
 )
+from tests.waiting import within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes of POSIX")
 
@@ -72,26 +73,6 @@ async def test_with_notes_the_notes_are_marked(tmp_path: Path) -> None:
     assert ended.out == "(note: they say hi)\nomg hi\n(reaction: 🥞)\n"
 
 
-async def test_a_message_is_printed_while_the_reply_goes_on(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(stream("[SEND: first]", Hang())) as server:
-        words = ("chat", "--model", "scripted", "--base-url", server.base_url)
-        async with piped(tmp_path, *words) as program:
-            await program.say("hi")
-            assert await program.hear() == "first"
-
-
-async def test_a_slow_writer_is_waited_for(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO, BYE) as server:
-        words = ("chat", "--model", "scripted", "--base-url", server.base_url)
-        async with piped(tmp_path, *words) as program:
-            await program.say("hi")
-            assert await program.hear() == "omg hi"
-            await asyncio.sleep(0.1)
-            await program.say("bye")
-            assert await program.hear() == "bye"
-            assert (await program.end()).code == 0
-
-
 async def test_a_talk_goes_on_after_a_restart(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO, BYE) as server:
         await ask(server, tmp_path, "remember the syrup", "--user", "mo")
@@ -141,19 +122,15 @@ async def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
-)
-async def test_a_signal_amid_a_reply_ends_it_at_once_and_what_was_said_stands(
-    tmp_path: Path, number: int, code: int
-) -> None:
+async def test_a_polite_kill_amid_a_reply_ends_it_at_once_and_what_was_said_stands(tmp_path: Path) -> None:
     async with ScriptedOpenAI(stream("[SEND: first]", Hang())) as server:
         words = ("chat", "--model", "scripted", "--base-url", server.base_url)
         async with piped(tmp_path, *words) as program:
             await program.say("hi")
             assert await program.hear() == "first"
-            program.process.send_signal(number)
-            assert await program.process.wait() == code
+            program.process.send_signal(signal.SIGTERM)
+            async with within("the end of the program"):
+                assert await program.process.wait() == 143
             assert program.process.stderr
             assert await program.process.stderr.read() == b""
 
@@ -169,14 +146,14 @@ async def test_an_output_that_is_full_ends_it_with_a_line(tmp_path: Path) -> Non
     assert ended == Ended(1, "", "pixi-persona: No space left on device.\n")
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 async def test_closed_streams_are_no_fault(tmp_path: Path, closed: str) -> None:
     launch = f"import os\nos.execvp('sh', ['sh', '-c', '{{}} {closed}'.format(os.environ['COMMAND'])])"
     async with ScriptedOpenAI(HELLO) as server:
         command = f"'{sys.executable}' -m pixi chat --model scripted --base-url {server.base_url}"
         async with piped(tmp_path, launch=launch, environ={"COMMAND": command}) as program:
             ended = await program.end(b"hi\n")
-    said = "" if "<&-" in closed or " >&-" in f" {closed}" else "omg hi\n"
+    said = "" if "<&-" in closed else "omg hi\n"
     assert ended == Ended(0, said, "")
 
 
@@ -201,7 +178,10 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("milliseconds", [5, 40, 100, 200, 300, 450, 700])
+@pytest.mark.parametrize(
+    "milliseconds",
+    [5, 300, *(pytest.param(each, marks=pytest.mark.nightly) for each in (40, 100, 200, 450, 700, 1000))],
+)
 async def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, milliseconds: int) -> None:
     slow = Reply((Wait(0.05), *stream("[SEND: a]", Wait(0.2), "[SEND: b]", Hang()).steps))
     async with ScriptedOpenAI(slow) as server:
@@ -212,7 +192,8 @@ async def test_ctrl_c_at_any_moment_is_quiet(tmp_path: Path, milliseconds: int) 
             await program.say("hi")
             await asyncio.sleep(milliseconds / 1000)
             program.process.send_signal(signal.SIGINT)
-            assert await asyncio.wait_for(program.process.wait(), 30) == 130
+            async with within("the end of the program"):
+                assert await program.process.wait() == 130
             assert await program.process.stderr.read() == b""
 
 
