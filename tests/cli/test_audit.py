@@ -1,31 +1,32 @@
-"""`pixi-persona audit`, as a person starts it."""
+"""`pixi-persona audit`: the table, and the lines for programs."""
 
 import asyncio
+import io
 import json
 import os
 import subprocess
-import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
+from pixi.cli import frame
 from pixi.store.kept import Deed
 from pixi.store.sqlite import SqliteStore
 
-ROOT = Path(__file__).parents[2]
 DEED = Deed("discord:1:7:pixi", "discord:1", 3, "Pixi", "11", "ban", '{"who": "[red]mo\x1b[2J"}', "11")
 
 
 def audit(folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PIXI_")}
-    return subprocess.run(
-        [sys.executable, "-m", "pixi", "audit", *flags],
-        cwd=folder,
-        env=environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200"},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
-    )
+    with (
+        chdir(folder),
+        mock.patch.dict(os.environ, environ | {"COLUMNS": "200"}, clear=True),
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+    ):
+        code = frame.run(["audit", *flags])
+    return subprocess.CompletedProcess(flags, code, out.getvalue(), err.getvalue())
 
 
 async def recorded(folder: Path) -> None:

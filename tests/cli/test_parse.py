@@ -1,10 +1,14 @@
-"""`pixi-persona parse`, as a process: bytes in, one JSON object a line out."""
+"""`pixi-persona parse`: bytes in, one JSON object a line out."""
 
+import io
 import json
 import subprocess
 import sys
+from unittest import mock
 
 import pytest
+
+from pixi.cli import frame
 
 REPLY = (
     "Sure! Here it is:\n[NOTE: see [1]]\n<think>better a cat</think>\n[REACT: 🥞] and [SEND: سلام\r\nhi]"
@@ -13,13 +17,19 @@ REPLY = (
 
 
 def _parse(raw: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "pixi", "parse", *flags],
-        input=raw,
-        capture_output=True,
-        check=False,
-        timeout=60,
-    )
+    """`parse FLAGS` with this standard input, in this process."""
+    written = io.BytesIO(), io.BytesIO()
+    out, err = (io.TextIOWrapper(each, encoding="utf-8") for each in written)
+    given = io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8")
+    with (
+        mock.patch.object(sys, "stdin", given),
+        mock.patch.object(sys, "stdout", out),
+        mock.patch.object(sys, "stderr", err),
+    ):
+        code = frame.run(["parse", *flags])
+    for stream in (out, err):
+        stream.flush()
+    return subprocess.CompletedProcess(flags, code, *(each.getvalue() for each in written))
 
 
 def _lines(raw: bytes, *flags: str) -> list[dict[str, object]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import cast
 from unittest import mock
 
 from pixi.cli import frame
@@ -108,7 +107,8 @@ async def ran(home: Path, data: bytes, *words: str) -> Ended:
     What a process of its own is needed for (signals, pipes that close, what is imported) goes by `piped`.
     """
     loop = asyncio.get_running_loop()
-    out, err = (TextIOWrapper(BytesIO(), encoding="utf-8") for _ in range(2))
+    written = BytesIO(), BytesIO()
+    out, err = (TextIOWrapper(each, encoding="utf-8") for each in written)
 
     def run_here(work: Coroutine[None, None, int]) -> int:
         return asyncio.run_coroutine_threadsafe(work, loop).result()
@@ -128,7 +128,7 @@ async def ran(home: Path, data: bytes, *words: str) -> Ended:
             code = await asyncio.to_thread(frame.run, words)
     for stream in (out, err):
         stream.flush()
-    said, told = (cast(BytesIO, stream.buffer).getvalue().decode() for stream in (out, err))
+    said, told = (each.getvalue().decode() for each in written)
     return Ended(code, said, told)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.end_to_end.program import chat, piped, ran
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, content, finish, stream
-from tests.waiting import until
+from tests.waiting import within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and pipes of POSIX")
 
@@ -49,7 +49,7 @@ def folder(home: Path) -> Path:
     return islands
 
 
-def lookup(tool: str, **arguments: Any) -> Any:
+def lookup(tool: str, **arguments: Any) -> Reply:
     """A reply that asks for a tool."""
     return stream(call(tool, json.dumps(arguments), index=0, call_id=f"call_{tool}"), finish("tool_calls"))
 
@@ -118,7 +118,9 @@ async def test_a_file_that_is_saved_while_they_talk_is_known_soon(tmp_path: Path
 
             assert not await found()
             (islands / "lighthouse.md").write_text("# The lighthouse\n\nIts lamp was lit in 1871.\n")
-            await until(found)
+            async with within("what the new file says"):
+                while not await found():
+                    pass
             await program.end()
 
 
