@@ -6,7 +6,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -99,6 +100,17 @@ def postgres() -> "Iterator[Postgres]":
     server.close()
 
 
+@pytest.fixture
+def seed(record_property: Callable[[str, object], None]) -> int:
+    """A seed that is another one in each run, for tests that try what nobody tried before.
+
+    It is printed at the end; `SEED=number` in the environment runs the same again.
+    """
+    value = int(os.environ.get("SEED") or time.time())
+    record_property("seed", value)
+    return value
+
+
 def _peak_mb() -> int:
     """Return the most resident memory that this process had; 0 where nothing tells it."""
     if sys.platform == "win32":
@@ -130,9 +142,21 @@ def pytest_testnodedown(node: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what memory the processes took, and which took too much."""
+    """Print the seeds of the run, what memory the processes took, and which took too much."""
     told = ", ".join(f"{name} {peak} MB" for name, peak in sorted(_peaks.items()))
     terminalreporter.write_line(f"memory at most: {told}")
     for name, peak in sorted(_peaks.items()):
         if peak > MOST_MB:
             terminalreporter.write_line(f"FAILED memory: {name} took {peak} MB, above {MOST_MB} MB", red=True)
+    seeds = {
+        report.nodeid: value
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if isinstance(report, pytest.TestReport)
+        for name, value in report.user_properties
+        if name == "seed"
+    }
+    if seeds:
+        terminalreporter.section("seeds")
+    for test, value in seeds.items():
+        terminalreporter.line(f"SEED={value} {test}")

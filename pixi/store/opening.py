@@ -36,7 +36,18 @@ async def open_existing(url: str, tell: Tell) -> SqlStore | None:
     if is_postgres(url):
         return await _postgres().open_existing(url)
     path = file_of(url)
-    return await SqliteStore.open(path, tell) if path is not None and path.exists() else None
+    return await SqliteStore.open(path, tell) if path is not None and _is_there(path) else None
+
+
+def _is_there(path: Path) -> bool:
+    """Return False where there is nothing; what cannot be looked at is there, and opening it says why."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a zero byte in the path
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def is_postgres(url: str) -> bool:

@@ -377,14 +377,14 @@ class Slow(sqlite3.Connection):
 async def test_a_file_that_is_locked_while_it_is_looked_at_is_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(connection: sqlite3.Connection, seconds: float | None) -> bool:
+    def refused(connection: sqlite3.Connection) -> bool:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             connection.execute("PRAGMA busy_timeout = 50")
             connection.execute("BEGIN IMMEDIATE")
         return True
 
-    monkeypatch.setattr(damage, "_is_whole", refused)
+    monkeypatch.setattr(damage, "is_readable", refused)
     path = tmp_path / "pixi.db"
     await filled(path, 5)
     suspect(path)

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from pixi.core.errors import StoreError
 from pixi.store.sqlite.damage import Tell, identity, open_whole, suspect
-from pixi.store.sqlite.faults import is_busy, is_damage, store_error
+from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
+from pixi.store.sqlite.salvage import is_readable
 from pixi.store.sqlite.schema import empty_wal
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class SqliteConnection:
 
     def complaint(self, error: Exception) -> StoreError:
         """See `Connection.complaint`."""
-        if self._path is not None and is_damage(error):
+        if self._path is not None and is_suspicious(error):
             suspect(self._path)
         return store_error(error, str(self._path or ":memory:"))
 
@@ -62,7 +63,7 @@ class SqliteConnection:
 
     def check(self) -> None:
         """See `Connection.check`."""
-        if self.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+        if self.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",) and is_readable(self._connection):
             return
         if self._path is not None:
             suspect(self._path)

@@ -13,8 +13,8 @@ from pathlib import Path
 from pixi.core.errors import ConfigError
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.faults import Damaged, opening_error
-from pixi.store.sqlite.salvage import carry_over
-from pixi.store.sqlite.schema import APPLICATION, connect
+from pixi.store.sqlite.salvage import carry_over, is_readable
+from pixi.store.sqlite.schema import APPLICATION, MIGRATIONS, connect, names_in
 
 Tell = Callable[[str], None]
 
@@ -23,6 +23,12 @@ LOOK_SECONDS = 0.5
 
 IN_USE_SECONDS = 2.0
 """How long a damaged file is waited for that another process has open: others that start only look."""
+
+_TRIES = 5
+"""How often a start sets a file aside, or finds that another process did, before it gives up."""
+
+_SEARCHED_BYTES = 16 * 2**20
+"""How far a file is searched for our tables where its header does not tell whose it is."""
 
 _SHARED_LOCK = 0x40000002, 510
 """The bytes that SQLite locks, from where and how many, for as long as somebody has a file open."""
@@ -51,23 +57,19 @@ def open_whole(path: Path | None, tell: Tell) -> sqlite3.Connection:
     """
     if path is None:
         return connect(None)
-    deadline = time.monotonic() + schema.LOCK_SECONDS
-    while True:
+    for _ in range(_TRIES):
         found = identity(path)
         try:
             connection = _looked_at(path)
-        except Damaged as damaged:
+        except Damaged:
             if not _is_ours(path):
                 raise
-            if time.monotonic() > deadline:
-                raise ConfigError(
-                    f"The store {path} is damaged again and again; see to its disk."
-                ) from damaged
             _set_aside(path, found, tell)
         else:
             if found in (None, identity(path)):
                 return connection
             connection.close()  # another process set it aside in this moment
+    raise ConfigError(f"The store {path} is damaged again and again; see to its disk.")
 
 
 def suspect(path: Path) -> None:
@@ -83,14 +85,25 @@ def set_aside_before(path: Path) -> list[Path]:
 
 
 def _looked_at(path: Path) -> sqlite3.Connection:
-    """An open connection to a file that is whole, as far as was looked."""
-    met = identity(_beside(path, "-suspect")) is not None
-    doubtful = met or _has_log(path)
+    """Open a connection to a file that is whole, as far as was looked.
+
+    Where damage was met, the whole file is read, to the last row; after a crash, it is looked at for
+    `LOOK_SECONDS`; else not at all.
+
+    Raises:
+        Damaged: it is not whole.
+    """
+    met, crashed = identity(_beside(path, "-suspect")) is not None, _has_log(path)
     connection = connect(path)
     try:
-        if doubtful and not _is_whole(connection, None if met else LOOK_SECONDS):
+        if met:
+            whole = connection.execute("PRAGMA integrity_check(1)").fetchone() == ("ok",)
+            whole = whole and is_readable(connection) and _is_writable(connection)
+        else:
+            whole = not crashed or _seems_whole(connection, LOOK_SECONDS)
+        if not whole:
             raise Damaged(f"The store {path} is damaged.")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
         raise opening_error(error, str(path)) from None
     except BaseException:
@@ -108,8 +121,19 @@ def _has_log(path: Path) -> bool:
         return False
 
 
-def _is_whole(connection: sqlite3.Connection, seconds: float | None) -> bool:
-    """Whether the file is well; what could not be seen in that time counts as well."""
+def _is_writable(connection: sqlite3.Connection) -> bool:
+    """Return True if the header lets anybody write; the permissions of the file do."""
+    try:
+        connection.execute("DELETE FROM turns WHERE 0")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY:
+            return False
+        raise
+    return True
+
+
+def _seems_whole(connection: sqlite3.Connection, seconds: float) -> bool:
+    """Return True if no damage is found in that time, though not all may have been seen."""
     over = threading.Event()
 
     def stop() -> None:
@@ -117,10 +141,9 @@ def _is_whole(connection: sqlite3.Connection, seconds: float | None) -> bool:
         with suppress(sqlite3.ProgrammingError):
             connection.interrupt()
 
-    timer = None if seconds is None else threading.Timer(seconds, stop)
-    if timer is not None:
-        timer.daemon = True
-        timer.start()
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
     try:
         return bool(connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)) or over.is_set()
     except sqlite3.Error:
@@ -128,18 +151,21 @@ def _is_whole(connection: sqlite3.Connection, seconds: float | None) -> bool:
             raise
         return True
     finally:
-        if timer is not None:
-            timer.cancel()
-            timer.join()
+        timer.cancel()
+        timer.join()
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the header still tells that the file is a store, and not a database of another's."""
+    """Return True if the file is a store, and not another's: by its header, or by tables that it holds."""
     try:
         with path.open("rb") as file:
-            return int.from_bytes(file.read(72)[68:72]) == APPLICATION
+            start = file.read(_SEARCHED_BYTES)
     except OSError:
         return False
+    if int.from_bytes(start[68:72]) == APPLICATION:
+        return True
+    # The schema has a row for each table, which holds its kind, its name, and the name of its table.
+    return any(f"table{name}{name}".encode() in start for name in names_in(len(MIGRATIONS)))
 
 
 def _set_aside(path: Path, found: Identity, tell: Tell) -> None:

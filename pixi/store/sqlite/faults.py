@@ -1,5 +1,6 @@
 """What the database complains of, in the operator's words."""
 
+import re
 import sqlite3
 
 from pixi.core.errors import ConfigError, StoreError
@@ -19,6 +20,12 @@ _MENDS = {
 }
 
 
+_DAMAGE_WITHOUT_CODE = re.compile(
+    "Could not decode to UTF-8|no such (table|column|index)|has no column named|unsupported file format"
+)
+"""What SQLite, and Python for it, say of tables and texts that are not as they were made."""
+
+
 def _code(error: Exception) -> int:
     """SQLite's primary result code; 0 where the error is not SQLite's."""
     code = getattr(error, "sqlite_errorcode", 0)
@@ -33,7 +40,7 @@ def is_busy(error: Exception) -> bool:
 
 
 def _text(error: Exception, name: str) -> str:
-    mend = _MENDS.get(_code(error))
+    mend = _MENDS.get(_code(error)) or (_MENDS[sqlite3.SQLITE_CORRUPT] if is_damage(error) else None)
     return f"The store {name}: {mend or error}."
 
 
@@ -47,8 +54,29 @@ class Damaged(ConfigError):
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file is not what it was written as."""
-    return _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    """Return True if the error says that the file is not as it was written.
+
+    A ValueError comes of a row that cannot be read; a UnicodeDecodeError also of SQLite's own complaint of a
+    damaged schema, which quotes it. A UnicodeEncodeError comes of what somebody would write.
+    """
+    if isinstance(error, sqlite3.Error):
+        if _code(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return True
+        return isinstance(error, sqlite3.OperationalError) and bool(_DAMAGE_WITHOUT_CODE.search(str(error)))
+    return isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
+
+
+def is_suspicious(error: Exception) -> bool:
+    """Return True if the error is or may be one of damage.
+
+    A damaged header can forbid writing, a damaged row can stand in the way of one that fits, and a statement
+    that is no SQL for these tables says that they are not as they were made.
+    """
+    code = getattr(error, "sqlite_errorcode", 0)
+    may_be = code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_ERROR) or isinstance(
+        error, sqlite3.IntegrityError
+    )
+    return may_be or is_damage(error)
 
 
 def opening_error(error: Exception, name: str) -> ConfigError:

@@ -11,10 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
-from pixi.store.sqlite.schema import MIGRATIONS
-from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, without_pictures
+from pixi.store.sqlite.schema import (
+    MIGRATIONS,
+    Columns,
+    make_tables,
+    names_in,
+    tables_of,
+    tables_of_version,
+)
+from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, unpack_text, without_pictures
+
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged file raises; the second where SQLite's complaint quotes what is damaged."""
 
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
+
+
+Repair = tuple[str, tuple[Any, ...]]
+"""A statement, and its values."""
 
 
 def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
@@ -27,16 +41,18 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
     """
     with closing(sqlite3.connect(f"{damaged.absolute().as_uri()}?mode=ro", uri=True)) as old:
         old.text_factory = bytes  # text that is none any more is no reason to lose the rest
+        old.execute("PRAGMA writable_schema = ON")  # so that a harmed table does not hide the others
         version = _version(old)
         if not version:
             return {}
         new.execute("BEGIN IMMEDIATE")
         try:
-            _make_tables(new, version)
-            for table in _tables(new):
-                _copy(old, new, table)
+            make_tables(new, version)
+            tables = tables_of(new)
+            for table, columns in tables.items():
+                _copy(old, new, table, columns)
             _put_right(new)
-            counts = {table: _count(new, table) for table in _tables(new)}
+            counts = {table: _count(new, table) for table in tables}
             new.execute("COMMIT")
         finally:
             if new.in_transaction:
@@ -44,52 +60,60 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
     return counts
 
 
-def _version(old: sqlite3.Connection) -> int:
-    """Of the tables; 0 where they cannot be known."""
+def is_readable(db: sqlite3.Connection) -> bool:
+    """Return True if no row of a store would be lost or changed by `carry_over`."""
+    tables = tables_of(db)
+    if tables != tables_of_version(len(MIGRATIONS)):
+        return False
+    factory, db.text_factory = db.text_factory, bytes
     try:
-        (version,) = old.execute("PRAGMA user_version").fetchone()
-        old.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
+        for table, columns in tables.items():
+            names = ", ".join(name for name, *_ in columns)
+            if any(_fitting(row, columns) is None for row in db.execute(f"SELECT {names} FROM {table}")):
+                return False
+    finally:
+        db.text_factory = factory
+    return next(_repairs(db), None) is None
+
+
+def _version(old: sqlite3.Connection) -> int:
+    """The version of the tables, by the header or, where that tells less, by the tables; 0: not known."""
+    try:
+        (told,) = old.execute("PRAGMA user_version").fetchone()
+        found = {name for (name,) in old.execute("SELECT name FROM sqlite_master")}
+    except _UNREADABLE:
         return 0
-    return int(version) if 0 < version <= len(MIGRATIONS) else 0
+    versions = range(len(MIGRATIONS), 0, -1)
+    known = (version for version in versions if {name.encode() for name in names_in(version)} <= found)
+    return max(next(known, 0), told if told in versions else 0)
 
 
-def _make_tables(new: sqlite3.Connection, version: int) -> None:
-    for statements in MIGRATIONS[:version]:
-        for statement in statements:
-            new.execute(statement)
-    new.execute(f"PRAGMA user_version = {version}")
-
-
-def _tables(new: sqlite3.Connection) -> list[str]:
-    found = new.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    return [name for (name,) in found]
-
-
-def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str) -> None:
-    columns = new.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: Columns) -> None:
     names = ", ".join(name for name, *_ in columns)
     keys = [name for name, _, _ in sorted((c for c in columns if c[2]), key=lambda c: c[2])]
     (made_by,) = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     found = _keyed_rows(old, table, names, keys) if "WITHOUT ROWID" in made_by else _rows(old, table, names)
-    texts = [at for at, (_, kind, _) in enumerate(columns) if kind == "TEXT"]
     for row in found:
-        values = _with_texts(row, texts)
+        values = _fitting(row, columns)
         if values is not None:  # what breaks a rule of the table is no row of it
             new.execute(
                 f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})", values
             )
 
 
-def _with_texts(row: tuple[Any, ...], texts: Iterable[int]) -> list[Any] | None:
-    """The row with its texts as such; None where one is none."""
-    values = list(row)
-    try:
-        for at in texts:
-            if values[at] is not None:
-                values[at] = values[at].decode()
-    except (UnicodeDecodeError, AttributeError):
-        return None
+def _fitting(row: Iterable[Any], columns: Columns) -> list[Any] | None:
+    """The values of a row, its texts decoded; None where one is not of its column's type."""
+    values = []
+    for value, (_, kind, _) in zip(row, columns, strict=True):
+        if kind == "TEXT" and isinstance(value, bytes):
+            try:
+                values.append(value.decode())
+            except UnicodeDecodeError:
+                return None
+        elif value is None or kind == "BLOB" or (kind != "TEXT" and isinstance(value, int | float)):
+            values.append(value)
+        else:
+            return None
     return values
 
 
@@ -98,26 +122,14 @@ def _rows(old: sqlite3.Connection, table: str, names: str) -> Iterator[tuple[Any
     ask = f"SELECT rowid, {names} FROM {table} NOT INDEXED WHERE rowid > ? "
     last, after, leap = 0, 0, 1
     while leap <= _FARTHEST:
-        try:
-            for place, *row in old.execute(f"{ask} ORDER BY rowid", (after,)):
-                if after > last:
-                    yield from _until_harm(old, f"{ask} AND rowid < ? ORDER BY rowid DESC", (last, place))
-                yield tuple(row)
-                last, leap = place, 1
-                after = last
-        except sqlite3.Error:
-            after, leap = last + leap, 2 * leap
-        else:
-            return
-
-
-def _until_harm(old: sqlite3.Connection, ask: str, values: tuple[int, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Rows up to the first that cannot be read, each without its first column."""
-    try:
-        for _, *row in old.execute(ask, values):
+        for place, *row in _until_harm(old, f"{ask} ORDER BY rowid", (after,), keys=1):
+            if after > last:
+                before = _until_harm(old, f"{ask} AND rowid < ? ORDER BY rowid DESC", (last, place), keys=1)
+                yield from (tuple(found) for _, *found in before)
             yield tuple(row)
-    except sqlite3.Error:
-        return
+            last, leap = place, 1
+            after = last
+        after, leap = last + leap, 2 * leap
 
 
 def _keyed_rows(
@@ -126,7 +138,30 @@ def _keyed_rows(
     """The rows of a table that is ordered by its keys, from both ends as far as they can be read."""
     for way in ("", " DESC"):
         order = ", ".join(f"{key}{way}" for key in keys)
-        yield from _until_harm(old, f"SELECT 0, {names} FROM {table} ORDER BY {order}")
+        ask = f"SELECT {', '.join(keys)}, {names} FROM {table} ORDER BY {order}"
+        yield from (row[len(keys) :] for row in _until_harm(old, ask, keys=len(keys)))
+
+
+def _until_harm(
+    old: sqlite3.Connection, ask: str, values: tuple[int, ...] = (), *, keys: int
+) -> Iterator[tuple[Any, ...]]:
+    """Rows up to the first that cannot be read, or does not follow the one before in order of its keys.
+
+    The last of `values` are the keys from which on rows are asked for.
+
+    A page that leads back to one above it would have SQLite read in a circle, in billions of turns.
+    """
+    falls = "DESC" in ask
+    before: tuple[Any, ...] = values[-keys:]
+    try:
+        for row in old.execute(ask, values):
+            key = row[:keys]
+            if before and not (key < before if falls else key > before):
+                return
+            yield row
+            before = key
+    except (*_UNREADABLE, TypeError):  # TypeError: a key that is of another type than the one before
+        return
 
 
 def _count(new: sqlite3.Connection, table: str) -> int:
@@ -138,44 +173,63 @@ def _count(new: sqlite3.Connection, table: str) -> int:
 
 
 def _put_right(new: sqlite3.Connection) -> None:
-    _drop_harmed_pictures(new)
-    _mend_messages(new)
-    _mend_lines(new)
+    for statement, values in _repairs(new):
+        new.execute(statement, values)
     _stand_in_for_turns(new)
-    tables = _tables(new)
     new.execute("DELETE FROM effects WHERE turn NOT IN (SELECT id FROM turns)")
-    if "quotes" in tables:
+    if "quotes" in tables_of(new):
         new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
 
 
-def _drop_harmed_pictures(new: sqlite3.Connection) -> None:
-    for place, digest, data in new.execute("SELECT rowid, digest, data FROM pictures").fetchall():
+def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
+    """The statements that mend the rows, one after the other; each is to be carried out before the next."""
+    yield from _harmed_pictures(db)
+    yield from _harmed_messages(db)
+    yield from _harmed_lines(db)
+    yield from _harmed_words(db, "effects", "payload", "turn", "sequence")
+    if "summaries" in tables_of(db):
+        yield from _harmed_words(db, "summaries", "summary", "conversation")
+
+
+def _harmed_pictures(db: sqlite3.Connection) -> Iterator[Repair]:
+    for place, digest, data in db.execute("SELECT rowid, digest, data FROM pictures"):
         if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != digest:
-            new.execute("DELETE FROM pictures WHERE rowid = ?", (place,))
+            yield "DELETE FROM pictures WHERE rowid = ?", (place,)
 
 
-def _mend_messages(new: sqlite3.Connection) -> None:
+def _harmed_messages(db: sqlite3.Connection) -> Iterator[Repair]:
     """What a message said that cannot be read is forgotten; that it came is not."""
-    for position, conversation, body in new.execute(
+    for position, conversation, body in db.execute(
         "SELECT position, conversation, body FROM messages WHERE body IS NOT NULL"
-    ).fetchall():
-        mended = _mended(new, conversation, body, lambda whole: unpack_message(whole, 0, _no_picture))
+    ):
+        mended = _mended(db, conversation, body, lambda whole: unpack_message(whole, 0, _no_picture))
         if mended != body:
-            new.execute("UPDATE messages SET body = ? WHERE position = ?", (mended, position))
+            yield "UPDATE messages SET body = ? WHERE position = ?", (mended, position)
 
 
-def _mend_lines(new: sqlite3.Connection) -> None:
+def _harmed_lines(db: sqlite3.Connection) -> Iterator[Repair]:
     """Of a turn whose lines do not follow each other as they were written, none is kept."""
-    rows = new.execute("SELECT turn, position, conversation, kind, body FROM lines ORDER BY turn, position")
-    for turn, group in groupby(rows.fetchall(), key=lambda row: row[0]):
+    rows = db.execute("SELECT turn, position, conversation, kind, body FROM lines ORDER BY turn, position")
+    for turn, group in groupby(rows, key=lambda row: row[0]):
         lines: list[Line | None] = []
         for _, position, conversation, kind, body in group:
-            mended = _mended(new, conversation, body, partial(unpack_line, kind, fetch=_no_picture))
+            mended = _mended(db, conversation, body, partial(unpack_line, kind, fetch=_no_picture))
             lines.append(None if mended is None else unpack_line(kind, mended, _no_picture))
             if mended is not None and mended != body:
-                new.execute("UPDATE lines SET body = ? WHERE position = ?", (mended, position))
+                yield "UPDATE lines SET body = ? WHERE position = ?", (mended, position)
         if not _follows(lines):
-            new.execute("DELETE FROM lines WHERE turn = ?", (turn,))
+            yield "DELETE FROM lines WHERE turn = ?", (turn,)
+
+
+def _harmed_words(db: sqlite3.Connection, table: str, column: str, *keys: str) -> Iterator[Repair]:
+    """Of a text, what cannot be read is replaced, and the rest of it stays."""
+    where = " AND ".join(f"{key} = ?" for key in keys)
+    for words, *key in db.execute(f"SELECT {column}, {', '.join(keys)} FROM {table}"):
+        try:
+            unpack_text(words)
+        except ValueError:
+            mended = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+            yield f"UPDATE {table} SET {column} = ? WHERE {where}", (mended.encode(), *key)
 
 
 def _mended(
@@ -187,7 +241,7 @@ def _mended(
     try:
         read(body)
         named = digests_in(body)
-    except (ValueError, TypeError, AttributeError):
+    except ValueError:
         return None
     kept = new.execute("SELECT digest FROM pictures WHERE conversation = ?", (conversation,)) if named else ()
     lost = set(named) - {digest for (digest,) in kept}

@@ -2,12 +2,15 @@
 
 import errno
 import os
+import re
 import sqlite3
+import stat
 import time
+from contextlib import closing
 from pathlib import Path
 
 from pixi.core.errors import ConfigError
-from pixi.store.sqlite.faults import is_busy, later_version, opening_error
+from pixi.store.sqlite.faults import Damaged, is_busy, later_version, opening_error
 
 APPLICATION = 0x50495849  # "PIXI", in the file's header: tells our files from those of other programs
 LOCK_SECONDS = 5.0
@@ -212,6 +215,12 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 """The statements that lead from each version of the tables to the next, oldest first."""
 
 
+_NEWEST_PLAUSIBLE = 100
+"""A version of the tables above this one was written by no Pixi: the file is damaged."""
+
+_CHANGE = re.compile(r"(CREATE|DROP) (?:UNIQUE )?(?:TABLE|INDEX) (\w+)")
+
+
 def connect(path: Path | None) -> sqlite3.Connection:
     """Open the file, made if missing and brought to the present version; None: a store in memory.
 
@@ -219,6 +228,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
 
     Raises:
         ConfigError: the file cannot be opened, is not ours, or is of a later version. It is left as it is.
+        Damaged: it holds no database, or not the tables of its version.
     """
     name = ":memory:"
     if path is not None:
@@ -231,9 +241,12 @@ def connect(path: Path | None) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")  # what a reset forgets is gone from the file too
-    except (sqlite3.Error, ConfigError) as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         connection.close()
-        raise opening_error(error, name) if isinstance(error, sqlite3.Error) else error from None
+        raise opening_error(error, name) from None
+    except ConfigError:
+        connection.close()
+        raise
     return connection
 
 
@@ -253,9 +266,22 @@ def _make_private(path: Path) -> None:
         raise _cannot_be_opened(path, error.strerror if isinstance(error, OSError) else error) from None
 
 
+_KINDS = {
+    stat.S_IFDIR: "folder",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+
+
 def _see_that_it_may_be_written(path: Path) -> None:
-    if path.is_dir():
-        raise ConfigError(f"The store {path} is a folder; name a file in [store] url.")
+    try:
+        kind = _KINDS.get(stat.S_IFMT(path.stat().st_mode))
+    except OSError as error:  # e.g. a symbolic link that leads to itself
+        raise _cannot_be_opened(path, error.strerror) from None
+    if kind:
+        raise ConfigError(f"The store {path} is a {kind}; name a file in [store] url.")
     if not os.access(path, os.R_OK | os.W_OK):
         raise _cannot_be_opened(path, os.strerror(errno.EACCES))
 
@@ -265,39 +291,93 @@ def _cannot_be_opened(path: Path, reason: object) -> ConfigError:
 
 
 def _migrate(connection: sqlite3.Connection, name: str) -> None:
-    """Bring the tables to the present version, in one transaction."""
+    """Bring the tables to the present version, in one transaction.
+
+    Raises:
+        ConfigError: that cannot be done; see `_version`.
+    """
     if _version(connection, name) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read again under the lock: another process may have done it meanwhile.
-        for number in range(_version(connection, name), len(MIGRATIONS)):
+        version = _version(connection, name)
+        if version and tables_of(connection) != tables_of_version(version):
+            raise Damaged(f"The store {name} is damaged.")
+        for number in range(version, len(MIGRATIONS)):
             for statement in MIGRATIONS[number]:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        # A statement of ours that is wrong: that is no reason to set a whole file aside.
+        raise ConfigError(f"The tables of the store {name} cannot be brought up to date: {error}.") from None
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
 def _version(connection: sqlite3.Connection, name: str) -> int:
-    """The version of the tables; 0 for an empty file."""
-    application, version, tables = (
+    """The version of the tables; 0 for an empty file.
+
+    Raises:
+        ConfigError: the file is another program's, or of a later version.
+        Damaged: it is ours, but lacks some of the tables and indexes of its version.
+    """
+    application, version = (
         int(connection.execute(question).fetchone()[0])
-        for question in (
-            "PRAGMA application_id",
-            "PRAGMA user_version",
-            "SELECT count(*) FROM sqlite_master",
-        )
+        for question in ("PRAGMA application_id", "PRAGMA user_version")
     )
-    if application != APPLICATION and (application or version or tables):
+    found = {table for (table,) in connection.execute("SELECT name FROM sqlite_master")}
+    is_ours = application == APPLICATION or names_in(1) <= found
+    if not is_ours and (application or version or found):
         raise ConfigError(
             f"The store {name} is the database of another program; name another file in [store] url."
         )
-    if version > len(MIGRATIONS):
+    if len(MIGRATIONS) < version <= _NEWEST_PLAUSIBLE:
         raise later_version(name, version, len(MIGRATIONS))
+    is_harmed = not 0 <= version <= _NEWEST_PLAUSIBLE or not names_in(version) <= found
+    if is_harmed or (found and (application != APPLICATION or not version)):
+        raise Damaged(f"The store {name} is damaged.")
     return version
+
+
+Columns = list[tuple[str, str, int]]
+"""Of a table: each column by its name, its type, and its place in the primary key, counted from 1."""
+
+
+def tables_of(connection: sqlite3.Connection) -> dict[str, Columns]:
+    """The columns of each table of ours that is there."""
+    return {
+        table: connection.execute(f"SELECT name, type, pk FROM pragma_table_info('{table}')").fetchall()
+        for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if table in names_in(len(MIGRATIONS))
+    }
+
+
+def tables_of_version(version: int) -> dict[str, Columns]:
+    """The columns of each table that a version has."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        make_tables(fresh, version)
+        return tables_of(fresh)
+
+
+def make_tables(connection: sqlite3.Connection, version: int) -> None:
+    """Make the tables of a version in an empty database."""
+    for statement in (each for statements in MIGRATIONS[:version] for each in statements):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {version}")
+
+
+def names_in(version: int) -> set[str]:
+    """The names of the tables and indexes that a version has."""
+    names: set[str] = set()
+    for statement in (each for statements in MIGRATIONS[:version] for each in statements):
+        for verb, name in _CHANGE.findall(statement):
+            (names.add if verb == "CREATE" else names.discard)(name)
+    return names
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:

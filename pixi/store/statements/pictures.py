@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-from pixi.core.errors import StoreError
 from pixi.store.database import Database
 from pixi.store.statements.rows import Row, digests_in
 
@@ -24,9 +23,9 @@ def fetching(db: Database, conversation: str) -> Callable[[str], bytes]:
         found = db.execute(
             "SELECT data FROM pictures WHERE conversation = ? AND digest = ?", (conversation, digest)
         ).fetchone()
-        if found is None:
-            raise StoreError(f"A picture of {conversation!r} is missing from the store.")
-        return bytes(found[0])
+        if found is None or not isinstance(found[0], bytes):
+            raise ValueError(f"a picture of {conversation!r} is missing from the store")
+        return found[0]
 
     return fetch
 

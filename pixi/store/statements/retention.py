@@ -39,7 +39,7 @@ def _forget_messages(db: Database, before: float, gone: defaultdict[str, list[by
         (before, PORTION),
     ).fetchall()
     for _, conversation, body in found:
-        gone[conversation] += () if body is None else (bytes(body),)
+        gone[conversation] += () if body is None else (body,)
     places = [(position,) for position, *_ in found]
     db.executemany("DELETE FROM quotes WHERE message = ?", places)
     db.executemany("UPDATE messages SET body = NULL, author = NULL WHERE position = ?", places)
@@ -65,7 +65,7 @@ def _forget_turns(db: Database, before: float, gone: defaultdict[str, list[bytes
     for conversation, body in select_many(
         db, "SELECT conversation, body FROM lines WHERE turn IN ({})", turns
     ):
-        gone[conversation].append(bytes(body))
+        gone[conversation].append(body)
     change_many(db, "DELETE FROM lines WHERE turn IN ({})", turns)
     change_many(db, "DELETE FROM effects WHERE turn IN ({})", [turn for (turn,) in acted])
     return max(len(found), len(acted))

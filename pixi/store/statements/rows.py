@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
-from typing import TypeVar, assert_never
+from typing import Any, TypeVar, assert_never
 
 import msgspec
 
@@ -41,7 +41,13 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(body: bytes) -> str:
-    """The text that was packed."""
+    """The text that was packed.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    if not isinstance(body, bytes):
+        raise ValueError("a row holds no bytes")
     return body.decode("utf-8", "surrogatepass")
 
 
@@ -65,7 +71,7 @@ def with_text(body: bytes, text: str) -> bytes:
     Raises:
         ValueError: the row is damaged.
     """
-    return _packed({**json.loads(unpack_text(body)), "text": text})
+    return _packed({**_fields(body), "text": text})
 
 
 def as_overheard(body: bytes) -> bytes:
@@ -74,7 +80,7 @@ def as_overheard(body: bytes) -> bytes:
     Raises:
         ValueError: the row is damaged.
     """
-    return _packed({**json.loads(unpack_text(body)), "addressed": False})
+    return _packed({**_fields(body), "addressed": False})
 
 
 def without_quotes(body: bytes, person: str) -> bytes:
@@ -83,7 +89,7 @@ def without_quotes(body: bytes, person: str) -> bytes:
     Raises:
         ValueError: the row is damaged.
     """
-    fields = json.loads(unpack_text(body))
+    fields = _fields(body)
     quoted = msgspec.convert(fields.get("quoted", ()), tuple[Quoted, ...])
     kept = [one for one in quoted if one.author is None or one.author.id != person]
     return _packed({**fields, "quoted": msgspec.to_builtins(kept)})
@@ -95,9 +101,9 @@ def digests_in(body: bytes) -> list[str]:
     Raises:
         ValueError: the row is damaged.
     """
-    if b'"images": [[' not in body:
+    if isinstance(body, bytes) and b'"images": [[' not in body:
         return []
-    return [digest for _, digest in json.loads(unpack_text(body)).get("images", ())]
+    return [digest for _, digest in _named(_fields(body).get("images", []))]
 
 
 def without_pictures(body: bytes, lost: Container[str]) -> bytes:
@@ -106,8 +112,8 @@ def without_pictures(body: bytes, lost: Container[str]) -> bytes:
     Raises:
         ValueError: the row is damaged.
     """
-    fields = json.loads(unpack_text(body))
-    kept = [image for image in fields.get("images", ()) if image[1] not in lost]
+    fields = _fields(body)
+    kept = [image for image in _named(fields.get("images", [])) if image[1] not in lost]
     fields.pop("images", None)
     return _packed({**fields, "images": kept} if kept else fields)
 
@@ -162,9 +168,21 @@ def _packed(fields: dict[str, object]) -> bytes:
     return pack_text(_ENCODER.encode(fields))
 
 
-def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Pictured:
+def _fields(body: bytes) -> dict[str, Any]:
     fields = json.loads(unpack_text(body))
-    named = fields.pop("images", [])
+    if not isinstance(fields, dict):
+        raise ValueError("a row holds no fields")
+    return fields
+
+
+def _named(images: object) -> list[tuple[str, str]]:
+    """The pictures that a row names, each by its type and its digest."""
+    return msgspec.convert(images, list[tuple[str, str]])
+
+
+def _with_pictures(body: bytes, kind: type[_Pictured], fetch: Fetch) -> _Pictured:
+    fields = _fields(body)
+    named = _named(fields.pop("images", []))
     value = msgspec.convert(fields, kind)
     images = tuple(Image(media_type, fetch(digest)) for media_type, digest in named)
     return replace(value, images=images) if images else value

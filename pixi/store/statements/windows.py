@@ -33,7 +33,7 @@ def bounds_of(db: Database, conversation: str, context_tokens: int) -> Bounds:
 def summary_of(db: Database, conversation: str) -> str:
     """What is remembered of turns that are not shown any more; "" for nothing."""
     found = db.execute("SELECT summary FROM summaries WHERE conversation = ?", (conversation,)).fetchone()
-    return unpack_text(bytes(found[0])) if found else ""
+    return unpack_text(found[0]) if found else ""
 
 
 def turns_from(db: Database, conversation: str, first: int, fetch: Fetch) -> tuple[PastTurn, ...]:
@@ -80,7 +80,7 @@ def begin_fold(db: Database, conversation: str, generation: int, before: int) ->
         (conversation, summarized, before, MOST_LINES),
     ).fetchall()
     turns = _turns((turn, unpack_line(kind, body, _no_picture)) for turn, kind, body in reversed(rows))
-    return Fold(generation, version, unpack_text(bytes(summary)), turns) if turns else None
+    return Fold(generation, version, unpack_text(summary), turns) if turns else None
 
 
 def end_fold(db: Database, conversation: str, fold: Fold, bounds: Bounds, summary: str) -> bool:
