@@ -54,7 +54,10 @@ def pytest_configure() -> None:
 
 
 _bots: list[None] = []
-"""Of each bot that the test has opened, one."""
+"""Of each bot that tests have opened since bots were collected, one."""
+
+_MANY_BOTS = 16
+"""Some 3 MB each. To look for circles takes as long as to open a bot."""
 
 
 def pytest_collection_finish() -> None:
@@ -69,8 +72,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_runtest_logfinish() -> None:
-    """Collect the bots of the test: they are large, and full of circles."""
-    if _bots:
+    """Collect bots that tests have left: they are large, and full of circles."""
+    if len(_bots) >= _MANY_BOTS:
         _bots.clear()
         gc.collect()
 
