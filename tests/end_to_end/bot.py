@@ -115,9 +115,10 @@ class Scene:
                 try:
                     ready = asyncio.create_task(self.discord.ready(sessions))
                     await asyncio.wait([running, ready], return_when=asyncio.FIRST_COMPLETED)
-                    ready.cancel()
                     if running.done():
+                        ready.cancel()
                         await running
+                    await ready
                     yield house
                 finally:
                     running.cancel()

@@ -12,6 +12,7 @@ from pixi.core.errors import ConfigError
 from tests.end_to_end.bot import PERSONA, scene
 from tests.servers.scripted_gifs import KEY, frames, gif_services, moving
 from tests.servers.scripted_openai import Until
+from tests.waiting import within
 
 PAUSED = PERSONA.replace("pace: off", "pace: brisk")
 
@@ -51,7 +52,8 @@ async def test_it_is_looked_for_while_the_persona_still_types_what_stands_before
         monkeypatch.setitem(gifs.BASES, "klipy", services.base)
         async with here.bot(gifs__engine="klipy", gifs__api_key=KEY):
             await here.ask()
-            await asyncio.wait_for(services.asked.wait(), 5)
+            async with within("a search"):
+                await services.asked.wait()
             assert here.posts() == []
             await here.discord.wait_for(lambda: len(here.posts()) == 2)
 
@@ -126,7 +128,9 @@ async def test_a_reply_that_is_given_up_leaves_no_search_behind(
         monkeypatch.setitem(gifs.BASES, "klipy", services.base)
         async with here.bot(gifs__engine="klipy", gifs__api_key=KEY) as house:
             await here.ask()
-            await asyncio.wait_for(services.asked.wait(), 5)
+            async with within("a search"):
+                await services.asked.wait()
             assert await house.stop(here.address())
-            await asyncio.wait_for(services.gone(0).wait(), 5)
+            async with within("the end of the search"):
+                await services.gone(0).wait()
             assert here.posts() == []

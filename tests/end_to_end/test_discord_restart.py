@@ -1,11 +1,11 @@
 """The bot goes and comes: what was open is finished, what was not begun is answered, nothing twice."""
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
+from pixi.channels.discord import bot
 from pixi.channels.discord.client import Shards
 from tests.end_to_end.bot import Script, leaves, scene
 from tests.servers.scripted_openai import Hang, Until
@@ -29,8 +29,6 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
                 await wind_down(seconds)
 
             monkeypatch.setattr(house, "wind_down", with_the_gate_open)
-            began = time.monotonic()
-        assert time.monotonic() - began < 10.0
         assert here.posts() == ["one", "two"]
         await leaves(here.asked[0])
 
@@ -41,15 +39,16 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
             assert here.prompt()[-2]["content"] == "[SEND: one]\n[SEND: two]"
 
 
-async def test_a_message_that_never_closes_does_not_hinder_leaving(tmp_path: Path) -> None:
+async def test_a_message_that_never_closes_does_not_hinder_leaving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bot, "_FOR_WINDING_DOWN", 0.2)
     begun: Script = ["[SEND: one]\n[SEND: tw", Hang()]
     async with scene(tmp_path, begun, "[SEND: hello again]") as here:
         async with here.bot():
             await here.ask()
             await here.said("one")
             await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
-            began = time.monotonic()
-        assert time.monotonic() - began < 10.0
         assert here.posts() == ["one"]  # nothing half
 
 
@@ -58,8 +57,6 @@ async def test_a_reply_of_which_nothing_was_seen_is_written_after_the_next_start
         async with here.bot():
             await here.ask("a riddle")
             await until(lambda: here.asked)
-            began = time.monotonic()
-        assert time.monotonic() - began < 10.0
         assert here.posts() == []
 
         async with here.bot() as house:

@@ -153,7 +153,7 @@ async def test_a_button_of_before_a_restart_allows_nothing(tmp_path: Path) -> No
             await here.ask("invite Ana")
             asked = await question(here)
             yes = next(iter(asked.buttons.values()))
-        async with here.bot(addons=addons, sessions=2):
+        async with here.bot(addons=addons):
             late = await here.discord.press(here.mo, asked, yes)
             await late.responded()
             assert late.content == "That question is no longer open."

@@ -269,7 +269,7 @@ async def test_nobody_is_pinged_by_what_a_model_writes(tmp_path: Path) -> None:
         here.scripts[:] = ["".join(f"[SEND: {text} hey]" for text in texts)]
         async with here.bot():
             await here.ask()
-            await here.said(*(f"{text} hey" for text in texts))
+            await here.said(*(f"{text} hey".replace("@", "@\u200b") for text in texts))
 
         assert [each.pinged for each in here.room.messages[1:]] == [frozenset()] * 4
 

@@ -11,6 +11,7 @@ BOT = "tests/faults/test_on_discord.py::"
 TURNS = "tests/end_to_end/test_discord_turns.py::"
 INPUT = "tests/end_to_end/test_discord_bad_input.py::"
 HEARING = "tests/end_to_end/test_discord_hearing.py::"
+GATEWAY = "tests/channels/discord/test_reconnecting.py::"
 RESTART = "tests/end_to_end/test_discord_restart.py::"
 LEAVING = "tests/engine/test_winding_down.py::"
 RECOVERY = "tests/engine/test_recovery.py::"
@@ -305,6 +306,17 @@ TESTS: dict[str, tuple[str, ...]] = {
         TURNS + "test_what_came_while_the_connection_was_down_is_replayed_and_answered_once",
         TURNS + "test_what_was_missed_in_a_lost_session_is_caught_up_with_in_order",
     ),
+    "A frame of the gateway that nobody can read (HTML, broken compression)": (
+        GATEWAY + "test_a_frame_that_nobody_can_read_costs_a_connection_and_a_line",
+        GATEWAY + "test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seldom",
+    ),
+    "A message that holds what nobody can read (what it answers, a reaction, a poll)": (
+        "tests/channels/discord/test_completing.py::"
+        "test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them",
+    ),
+    "A webhook that fails, while the history shows that nothing was posted": (
+        "tests/end_to_end/test_discord_elsewhere.py::test_a_webhook_that_posts_nothing_gives_way_to_the_bot",
+    ),
     # The store.
     "SQLite is locked for a moment": (STORE + "test_a_lock_for_a_moment_is_waited_out",),
     "SQLite is locked for more than five seconds": (
@@ -327,7 +339,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "It is asked to end (SIGTERM), at any point of a turn": (
         KILL + "test_nothing_is_lost_or_said_twice_however_often_it_is_killed",
         RESTART + "test_leaving_finishes_the_message_that_is_open_and_nothing_after_it",
-        "tests/end_to_end/test_discord_program.py::test_a_reply_that_hangs_does_not_hold_the_end_back",
+        RESTART + "test_a_message_that_never_closes_does_not_hinder_leaving",
     ),
     "It ends after a tool changed something, before a word was said": (
         LEAVING + "test_who_ordered_something_and_was_told_nothing_is_told_so_by_the_next_process",

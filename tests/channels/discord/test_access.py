@@ -1,5 +1,6 @@
 from collections.abc import Iterator
-from itertools import product
+from itertools import islice, product
+from math import ceil
 
 import pytest
 
@@ -74,15 +75,16 @@ def expected(rules: Rules, asker: Asker) -> bool:
     return not any(hindrances) or asker.user in rules.admins
 
 
-def test_every_combination_of_the_lists_is_decided_as_promised() -> None:
+@pytest.mark.parametrize("step", [31, pytest.param(1, marks=pytest.mark.nightly)])
+def test_every_combination_of_the_lists_is_decided_as_promised(step: int) -> None:
     count = 0
-    for rules in every_rules():
+    for rules in islice(every_rules(), None, None, step):
         for asker in ASKERS:
             count += 1
             if may_talk(rules, asker) is not expected(rules, asker):
                 pytest.fail(f"{rules} {asker}: {may_talk(rules, asker)}")
 
-    assert count == 3**8 * 2**3 * len(ASKERS)
+    assert count == ceil(3**8 * 2**3 / step) * len(ASKERS)
 
 
 @pytest.mark.parametrize("place", [THREAD, CHANNEL, CATEGORY])

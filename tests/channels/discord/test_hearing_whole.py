@@ -12,12 +12,11 @@ from PIL import Image
 from pixi.channels.channel import Channel as Place
 from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot, Shards
-from pixi.core.errors import ConfigError
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
 from tests.channels.discord.ears import PERSONAS
 from tests.channels.discord.house import RecordingHouse
-from tests.servers.loopback_discord import Channel, Intent, LoopbackDiscord, Permission
+from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 from tests.waiting import until
 
 
@@ -224,15 +223,6 @@ async def test_a_process_can_run_one_shard_of_two(monkeypatch: pytest.MonkeyPatc
             await second.say(mo, "Pixi, two")
 
             assert await heard(here, 1) == ["Pixi, two"]
-
-
-async def test_a_missing_intent_and_a_wrong_token_are_told() -> None:
-    async with LoopbackDiscord() as discord:
-        discord.allow_intents(Intent(0))
-        with pytest.raises(ConfigError, match="Message Content Intent"):
-            await Bot(house(), token=discord.token, api_url=discord.api_url, tell=lambda _: None).run()
-        with pytest.raises(ConfigError, match="DISCORD_TOKEN"):
-            await Bot(house(), token="wr0ng", api_url=discord.api_url, tell=lambda _: None).run()
 
 
 async def test_a_channel_whose_history_is_closed_is_heard_all_the_same() -> None:

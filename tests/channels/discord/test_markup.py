@@ -1,17 +1,15 @@
 """What a persona says cannot deceive by its look."""
 
-import sys
 from collections.abc import AsyncIterator
-from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking import markup
 from pixi.channels.discord.speaking.markup import without_deceit
 from pixi.channels.discord.speaking.splitting import LIMIT, units
 from tests.channels.discord.scene import Scene, scene_with
+from tests.channels.discord.steps import grows_in_proportion
 
 
 @pytest.fixture
@@ -145,26 +143,11 @@ def test_twice_is_once_and_nothing_is_lost(text: str) -> None:
     assert once.replace("\u200b", "").replace(" (evil.example)", "") == text
 
 
-@pytest.mark.parametrize("size", [3_000])
-def test_hostile_text_is_looked_at_in_proportion_to_its_length(size: int) -> None:
-    def pieces(text: str) -> int:
-        """Calls of our own functions for a text."""
-        count = 0
-
-        def calls(frame: FrameType, event: str, _: object) -> None:
-            nonlocal count
-            count += event == "call" and frame.f_code.co_filename == markup.__file__
-
-        sys.setprofile(calls)
-        try:
-            told(text)
-        finally:
-            sys.setprofile(None)
-        return count
-
-    for piece in ("](", "[`a` ](", "```\n](", "://](", "<a:/](", "-#", "**`a`]("):
-        once, fourfold = pieces(piece * size), pieces(piece * 4 * size)
-        assert fourfold <= 4 * once + 10, piece
+@pytest.mark.parametrize(
+    "piece", ["](", "[`a` ](", "```\n](", "://](", "<a:/](", "-#", "**`a`](", "](a ", "```a\n"]
+)
+def test_hostile_text_costs_steps_in_proportion(piece: str) -> None:
+    assert grows_in_proportion(told, piece * 20_000)
 
 
 async def test_no_part_is_too_long(scene: Scene) -> None:
