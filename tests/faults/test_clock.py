@@ -121,7 +121,7 @@ async def test_what_came_while_it_was_away_is_as_old_as_the_clock_says(
             if answered:
                 await here.said("hello", "hello")
             await here.ask("later")
-            await here.until(lambda: "later" in here.whole())
+            await until(lambda: "later" in here.whole())
             await house.engine.settled()
             await here.discord.idle()
             assert here.posts() == ["hello"] * (3 if answered else 2)

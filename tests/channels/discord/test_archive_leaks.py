@@ -189,7 +189,9 @@ async def archive_of(town: Town, here: Channel) -> Archive:
     return channel.archive
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 8))]
+)
 async def test_however_a_server_is_furnished_nobody_is_told_what_somebody_there_may_not_read(
     seed: int,
 ) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.speaking.emoji import EmojiNames, find, written
@@ -155,7 +155,6 @@ def test_every_emoji_and_every_english_name_is_found_as_itself(names: EmojiNames
     assert unnamed == []
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(max_size=60), language=st.text(max_size=8))
 def test_whatever_is_written_nothing_breaks(names: EmojiNames, text: str, language: str) -> None:
     found = find(text, names, OWN, language)

@@ -130,7 +130,7 @@ def test_it_is_known_what_a_persona_was_told() -> None:
 def test_channels_are_remembered_within_limits() -> None:
     heard = recent()
     for channel in range(3_000):
-        for number in range(40):
+        for number in range(40 if channel in (0, 2_999) else 1):
             heard.add(channel, remark(number))
 
     assert heard.find(0, 39) is None

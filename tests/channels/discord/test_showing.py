@@ -7,6 +7,7 @@ from pathlib import Path
 import discord
 import pytest
 
+from pixi.channels.discord.server import address_of_chat
 from pixi.channels.discord.speaking import delivery, webhooks
 from pixi.channels.discord.speaking.faces import webhook_marked
 from pixi.core.errors import ChannelError, ChannelLost
@@ -127,7 +128,7 @@ async def test_a_webhook_points_by_a_line_where_there_is_room_for_it(scene: Scen
     await channel.send("yes", nonce="1", answers=asked)
     scene.hears(ANA, "something else again")
     await channel.send("x" * 2_000, nonce="2", answers=asked)
-    link = f"https://discord.com/channels/{GUILD}/{CHANNEL}/{asked}"
+    link = f"{address_of_chat()}/channels/{GUILD}/{CHANNEL}/{asked}"
     assert scene.rest.said() == [f"-# ↩ {link}\nyes", "x" * 2_000]
 
 
@@ -219,11 +220,15 @@ async def test_a_webhook_waits_where_the_server_says_so(scene: Scene) -> None:
 async def test_without_a_nonce_nothing_is_posted_again_unless_the_history_says_so(scene: Scene) -> None:
     scene.rest.faults += [
         Fault("POST", "/t0ken", after=True),
-        Fault("GET", "/messages", status=403, code=50013),
+        Fault("GET", "/messages", status=403, code=50013, times=2),
     ]
     with pytest.raises(ChannelLost):
         await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
     assert _shown(scene) == [("Pixi", "hi")]
+    scene.rest.faults.append(Fault("POST", "/t0ken", times=9, after=True))
+    with pytest.raises(ChannelLost):
+        await scene.channel().send("ho", nonce="2")  # of nothing is it known that it stands before
+    assert {name for name, _ in _shown(scene)} == {"Pixi"}, "it is not said again as the bot"
 
 
 async def test_what_a_persona_posted_before_a_crash_is_its_own_alone(scene: Scene) -> None:

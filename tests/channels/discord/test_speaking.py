@@ -235,7 +235,7 @@ async def test_no_token_is_ever_in_the_log(scene: Scene, caplog: pytest.LogCaptu
     scene.house.obey(faces="webhook")
     scene.rest.faults.append(Fault("POST", "/t0ken", times=99))
     with caplog.at_level(logging.DEBUG, "pixi"):
-        await scene.channel().send("hi", nonce="1")
+        await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
     assert scene.rest.said() == ["hi"], "the bot says what the webhook could not"
     assert "t0ken" not in caplog.text
     scene.rest.faults.append(Fault("GET", "/messages", times=99))

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
@@ -181,7 +181,6 @@ def test_any_text_becomes_parts_that_can_be_posted(text: str, limit: int) -> Non
     assert all(character in posted for character in shown(clean(text)))
 
 
-@settings(max_examples=60)
 @given(
     st.lists(
         st.one_of(

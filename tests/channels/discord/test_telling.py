@@ -3,7 +3,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.slash.inert import block, clipped, inert, inert_line
@@ -241,7 +241,6 @@ RESULT = STRANGE | st.builds(
 
 
 @given(STRANGE, st.integers(0, 2_000))
-@settings(max_examples=150, deadline=None)
 def test_inert_text_keeps_its_limit_and_opens_nothing(text: str, limit: int) -> None:
     shown = inert(text, limit)
     assert units(shown) <= limit
@@ -251,9 +250,12 @@ def test_inert_text_keeps_its_limit_and_opens_nothing(text: str, limit: int) -> 
     )
 
 
-@given(st.lists(st.tuples(TOOL, STRANGE, RESULT), max_size=12), st.lists(STRANGE, max_size=12), STRANGE)
-@settings(max_examples=25, deadline=None)
-@pytest.mark.parametrize("language", WORDS.languages, ids=lambda language: language.name)
+@given(
+    st.sampled_from(WORDS.languages),
+    st.lists(st.tuples(TOOL, STRANGE, RESULT), max_size=12),
+    st.lists(STRANGE, max_size=12),
+    STRANGE,
+)
 def test_whatever_a_turn_holds_discord_takes_what_is_told(
     language: object, calls: list[tuple[str, str, str]], notes: list[str], name: str
 ) -> None:

@@ -50,7 +50,7 @@ def test_names_are_one_short_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["<@1>" * 50_000, "<@1> " * 50_000, " <@1>" * 50_000, "<" * 200_000, "</a" * 70_000]
+    "content", ["<@1>" * 12_500, "<@1> " * 12_500, " <@1>" * 12_500, "<" * 50_000, "</a" * 17_500]
 )
 def test_hostile_text_costs_steps_in_proportion(content: str) -> None:
     assert grows_in_proportion(lambda text: worded(text, NAMES), content)

@@ -89,8 +89,8 @@ class Delivery:
                     found, is_known = await self.find()
                     if found is not None:
                         return found
-                    if not is_known:
-                        raise
+                    if not is_known or self.after is None:
+                        raise  # it may stand there
                     self.shared.webhooks.failed(mask, self.target, error)
                 break
         return await self.post_as_bot()
