@@ -52,3 +52,10 @@ async def within(what: str) -> AsyncIterator[None]:
         if not limit.expired():
             raise
         raise AssertionError(f"did not come within {LIMIT:.0f} s: {what}") from error
+
+
+def put_forward(seconds: float) -> None:
+    """Put the running loop's clock forward: what is due by then is due at the loop's next turn."""
+    loop = asyncio.get_running_loop()
+    before = loop.time
+    loop.time = lambda: before() + seconds  # type: ignore[method-assign]

@@ -22,7 +22,6 @@ from pixi.models.model import Traits
 from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
-from tests.loop_clock import put_forward
 from tests.models.doors import (
     EVERY_DOOR,
     EVERY_PACKAGED_DOOR,
@@ -53,7 +52,7 @@ from tests.servers.scripted_openai import (
     error,
     page,
 )
-from tests.waiting import until, within
+from tests.waiting import put_forward, until, within
 
 # A reply.
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from tests.loop_clock import put_forward
+from tests.waiting import put_forward
 
 Json = dict[str, Any]
 
