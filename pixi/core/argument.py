@@ -12,6 +12,7 @@ from pixi.core.vocabulary import CLOSERS, Opening, Vocabulary
 _STOP: Final = re.compile(rf"[\[\]【】［］\\`\n<{BREAK}]")
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
+_AT_ONCE: Final = 64  # characters with a meaning of their own
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what
 # is read twice stays a small multiple of the reply.
 _NESTED_ON_A_LINE: Final = 3
@@ -19,8 +20,9 @@ _NESTED_ON_A_LINE: Final = 3
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 
-State = Literal["more", "ended"]
-"""`more`: needs more text. `ended`: the command is whole, and the tape stands behind it."""
+State = Literal["more", "pause", "ended"]
+"""`more`: needs more text. `ended`: the command is whole, and the tape stands behind it. `pause`: as much was
+read as may be at once, and `read` goes on with the rest."""
 
 
 class Argument:
@@ -81,7 +83,7 @@ class Argument:
         """Read as far as the tape goes."""
         if self._before and (state := self._begin(final)) != "next":
             return state
-        while True:
+        for _ in range(_AT_ONCE):
             tape = self._tape
             text, at = tape.text, tape.at
             stop = _STOP.search(text, at)
@@ -94,6 +96,7 @@ class Argument:
             state = self._character(text[index], index, final)
             if state != "next":
                 return state
+        return "pause"
 
     def _begin(self, final: bool) -> State | Literal["next"]:
         """Skip to the first character of the argument."""

@@ -4,7 +4,7 @@ A well-formed command in capitals, as nearly all of them are, is read here in a 
 else is read by `Reader`, which knows the whole language and gives the same events.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pixi.core.language import (
@@ -127,18 +127,25 @@ class CommandStream:
 
     def close(self) -> list[Event]:
         """The reply is over; gives what was still open or held back. Further calls give nothing."""
+        return [event for events in self.closing() for event in events]
+
+    def closing(self) -> Iterator[list[Event]]:
+        """As `close`, in steps: of a long reply that left much open, all of it takes a while to read."""
         if self._closed or self.ended:
-            return []
+            return
         between = self._between
         if between is not None and self._passed and (not between or between.isspace()):
-            events: list[Event] = [Prose(between)] if between else []
+            if between:
+                yield [Prose(between)]
         else:
             reader, text = self._hand_over("")
-            events = reader.read(text) + reader.finish()
+            events = reader.read(text)
+            for step in reader.finish():
+                yield events + step
+                events = []
         self._closed = True
         self._quiet = False
         self._between = None
-        return events
 
     def _begin(self, text: str) -> list[Event] | None:
         """The opening of a command and the beginning of its argument. None: the reader must look at it."""

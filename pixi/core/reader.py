@@ -1,7 +1,7 @@
 """Reads any reply, however it is written: prose, commands in all their forms, reasoning, tool calls."""
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import Final
 
 from pixi.core.argument import Argument
@@ -20,6 +20,8 @@ _PROSE_STOP: Final = re.compile(rf"[\[【［](?={FILL}(?:[\w/]|\Z))|[<\n\\{BREAK
 _END_THINK: Final = re.compile(r"</think(?:ing)?\s{0,4}>", re.IGNORECASE)
 _SHORT: Final = 64
 """What follows a command is looked up as a whole only where it is short."""
+_STEPS_AT_ONCE: Final = 4
+"""Commands, stretches between them, or parts of long ones that are read in a step: some milliseconds."""
 _GENTLE: Final = 4
 """How many broken openings are each read again to the end; after them the rest is read gently at once."""
 
@@ -73,12 +75,24 @@ class Reader:
         self._tape.append(text)
         return self._run(final=False)
 
-    def finish(self) -> list[Event]:
-        """There is no next piece."""
+    def finish(self) -> Iterator[list[Event]]:
+        """There is no next piece: read what was held back, in steps between which others may do something.
+
+        What a reply left open is read again from where that began, which may be all of it. Breaking this off
+        and beginning it anew gives the rest.
+        """
         self._catch_up()
+        self.quiet = False
         if rest := self._mender.close():
             self._tape.append(rest)
-        return self._run(final=True)
+        steps = True
+        while steps:
+            events: list[Event] = []
+            for _ in range(_STEPS_AT_ONCE):
+                steps = self._read(events, True)
+                if not steps:
+                    break
+            yield events
 
     def command_passed(self) -> None:
         """A whole command, and what stood before it, went past the reader."""
@@ -269,6 +283,8 @@ class Reader:
         if text := argument.take_fresh():
             self.parts.append(text)
             events.append(CommandText(text))
+        if state == "pause":
+            return True
         if state == "more":
             return False  # and with `final`: cut before its argument began
         text = "".join(self.parts).strip()

@@ -1,6 +1,6 @@
 """One reply while it is read: its commands as they come, its prose, its calls, and its limits."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -137,17 +137,26 @@ class Reading:
     def _feed_last(self, text: str) -> list[CommandEvent]:
         """The piece in which the reply grows too long: what fits of it."""
         events = self._sift(self._parser.feed(text[: self._left]))
-        events += self.close()
-        self.exceed()
+        self.closed = True
         return events
 
     def close(self) -> list[CommandEvent]:
         """The reply is over; gives what the parser still held, unless a limit was reached before."""
         if self.over:
             return []
+        events = [event for step in self.closing() for event in step]
+        events += self._take_prose()
+        if self._left < 0:
+            self.exceed()
+        return events
+
+    def closing(self) -> Iterator[list[CommandEvent]]:
+        """Nearly all of what `close` gives, in steps between which others may do something; then `close`."""
         self.closed = True
-        events = self._sift(self._parser.close())
-        return events + self._take_prose()
+        for events in () if self.over else self._parser.closing():
+            yield self._sift(events)
+            if self.over:
+                return
 
     def exceed(self) -> None:
         """A limit was reached: nothing more is read."""

@@ -1,6 +1,6 @@
 """One turn, sans-IO: what to ask the model, what its reply means, and what of it joins the history."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
 from pixi.core.citing import Sources
@@ -168,6 +168,10 @@ class Turn:
             case _:
                 assert_never(delta)
         return []
+
+    def closing(self) -> Iterator[list[CommandEvent]]:
+        """The stream is over; gives what was still open in steps. What is left of it `end_round` gives."""
+        return self._reading.closing()
 
     def end_round(self) -> list[CommandEvent]:
         """The stream is over; gives what was still open, and prose if it is to be sent."""

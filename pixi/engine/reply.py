@@ -1,11 +1,11 @@
 """Writes one reply: the loop that joins the model, the turn, the performer and the tools."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from enum import Enum, auto
 
-from pixi.core.deltas import Request
+from pixi.core.deltas import Delta, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Finish, Sourced
 from pixi.core.limits import Limits
@@ -18,6 +18,7 @@ from pixi.models.model import Model
 from pixi.toolbox.commands import CommandRegistry
 
 _CHARACTERS_PER_TOKEN = 3
+_MOST_AT_ONCE = 1_024  # characters of a reply that are read before others come in between
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
 
@@ -279,6 +280,10 @@ class Reply:
             if self.halted is not None:
                 performer.put(turn.break_off())
                 return
+            await self._read_to_the_end()
+            if self.halted is not None:
+                performer.put(turn.break_off())
+                return
             performer.put(turn.end_round())
             if turn.calls:
                 await self._heed_budget()
@@ -294,16 +299,26 @@ class Reply:
         try:
             async with aclosing(self._model.stream(request)) as stream:
                 async for delta in stream:
-                    events = feed(delta)
-                    if events:
-                        put(events)
-                    if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
-                        return
+                    for part in _parts(delta):
+                        events = feed(part)
+                        if events:
+                            put(events)
+                        if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
+                            return
+                        if part is not delta:
+                            await asyncio.sleep(0)
         except ModelError:
             failed = True
             raise
         finally:
             self._acts.account.asked(self._turn.used(request, failed=failed))
+
+    async def _read_to_the_end(self) -> None:
+        """Read what the reply left open. It may be all of a long one: others come in between."""
+        for number, events in enumerate(self._turn.closing()):
+            if number:
+                await asyncio.sleep(0)
+            self._performer.put(events)
 
     async def _heed_budget(self) -> None:
         """Before more is used: what was used until now is on record, and what is used up is heeded.
@@ -367,3 +382,11 @@ class Reply:
         """A word in character, where nothing was said yet."""
         if self.halted is None and not self._acts.visible and self._when_broken:
             self._performer.put(self._turn.say(self._when_broken))
+
+
+def _parts(delta: Delta) -> Sequence[Delta]:
+    """The delta, or a long text in pieces: reading one takes milliseconds, whatever is written in it."""
+    if type(delta) is not Text or len(delta.text) <= _MOST_AT_ONCE:
+        return (delta,)
+    text = delta.text
+    return [Text(text[at : at + _MOST_AT_ONCE]) for at in range(0, len(text), _MOST_AT_ONCE)]

@@ -42,7 +42,8 @@ def open_session() -> aiohttp.ClientSession:
     """A session as the doors want it. One for all models of a process; its owner closes it."""
     connector = aiohttp.TCPConnector(limit=0)
     # aiohttp has no public way to name another class for its connections.
-    connector._factory = functools.partial(_Connection, loop=asyncio.get_running_loop())
+    made = functools.partial(_Connection, loop=asyncio.get_running_loop())
+    connector._factory = made  # type: ignore[assignment]  # a partial of a subclass is none of its base
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -62,7 +62,7 @@ def read_alone(
     """What the full reader makes of a reply, with no shortcut before it."""
     reader = Reader(vocabulary(words_of(names)), people_named(tuple(people)))
     events = reader.read(reply)
-    return events if reader.ended else events + reader.finish()
+    return events if reader.ended else events + [event for step in reader.finish() for event in step]
 
 
 def pieces_at(reply: str, cuts: Iterable[int]) -> list[str]:

@@ -166,7 +166,7 @@ async def test_who_said_yes_is_on_record(store: SqliteStore) -> None:
     async with scene(model, persona=persona, addons=[setup], store=store, channel=channel) as here:
         await here.talk("go")
         assert told(here)[0] == "Done."
-        assert told(here)[1].startswith("Mo was asked and said no")
+        assert told(here)[1].startswith('"Mo" was asked and said no')
     records = await store.audit(9)
     assert [(record.outcome, record.deed.approved_by) for record in records] == [
         ("done", "author:Mo"),

@@ -248,7 +248,7 @@ async def test_a_person_is_asked(form: Form, verdict: Literal["yes", "no", "nobo
         await here.say("ban eve")
         (told,) = here.server.answers()
         assert told.startswith(
-            {"yes": "eve is banned", "no": "Mo was asked and said no"}.get(verdict, "ban needs")
+            {"yes": "eve is banned", "no": '"Mo" was asked and said no'}.get(verdict, "ban needs")
         )
         assert [question.arguments for question in here.channel.questions] == ['who: "eve"']
 

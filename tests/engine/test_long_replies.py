@@ -1,0 +1,70 @@
+"""Long replies, as hostile as they can be: reading one holds up nobody else, counted in calls."""
+
+import asyncio
+import sys
+from types import FrameType
+
+import pytest
+
+from pixi.core.commands import CommandStream
+from pixi.testing import ScriptedModel
+from tests.engine.scene import scene
+
+LENGTH = 40_000
+MOST_CALLS = 40_000  # of functions, in one turn of the loop
+
+HOSTILE = {
+    "commands without an end": "[NOTE: a [SEND: b :] " + "[NOTE]" * LENGTH,
+    "a fence that never closes": "[SEND: ```" + "[REPLY #12: " * LENGTH,
+    "openings alone": "[REPLY #3-" * LENGTH,
+    "names that are none": "[NOTE: a [SEND: b :] " + "[REAKT: " * LENGTH,
+    "lines": "[SEND: " + "\n" * LENGTH,
+    "plain words": "[SEND: " + "words and words " * LENGTH,
+}
+
+
+class Calls:
+    """Counts the calls of functions between two turns of the loop; `most` is the highest count."""
+
+    def __init__(self) -> None:
+        self.most = self.turns = self._now = 0
+
+    def __enter__(self) -> "Calls":
+        self._ticking = asyncio.create_task(self._tick())
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        self._ticking.cancel()
+
+    async def _tick(self) -> None:
+        while True:
+            self.most, self._now = max(self.most, self._now), 0
+            self.turns += 1
+            await asyncio.sleep(0)
+
+    def _count(self, _: FrameType, event: str, __: object) -> None:
+        self._now += event in ("call", "c_call")
+
+
+@pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
+async def test_others_come_in_between(reply: str) -> None:
+    async with scene(ScriptedModel(reply[:LENGTH])) as here:
+        with Calls() as calls:
+            await here.talk("hi")
+        assert calls.most < MOST_CALLS
+        assert calls.turns > 39
+
+
+@pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
+def test_read_in_steps_it_is_the_same(reply: str) -> None:
+    whole, steps = CommandStream(), CommandStream()
+    events = [*whole.feed(reply[:4_000]), *whole.close()]
+    read = steps.feed(reply[:4_000])
+    for number, step in enumerate(steps.closing()):
+        read += step
+        if number == 1:
+            break  # and begun anew
+    assert read + steps.close() == events
+    assert steps.close() == []
