@@ -15,7 +15,9 @@ from tests.servers.scripted_openai import Close, Reply, ScriptedOpenAI, content,
 
 HI = Request((UserLine("hi"),))
 SAID = "[SEND: pancakes for all of us]"
-STREAM = b"".join(map(event, (content("[SEND: pancakes "), content("for all of us]"), finish(), "[DONE]")))
+STREAM = b"".join(
+    event(each) for each in (content("[SEND: pancakes "), content("for all of us]"), finish(), "[DONE]")
+)
 WHOLE = json.dumps({"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}]}).encode()
 GEMINI = b"".join(
     f"data: {json.dumps({'candidates': [part]})}\r\n\r\n".encode()
