@@ -90,7 +90,7 @@ async def test_the_person_is_asked_and_pinged_and_nobody_else(room: Room) -> Non
         assert message.pinged == {room.mo.id}
         assert message.content.startswith(f"{room.mo.mention}, **Pixi** needs your yes for this:\n")
         assert "**send\\_email**: Sends an email." in message.content
-        assert "```\nnote: @everyone <@&1>\n```" in message.content
+        assert "```\nnote: @\u200beveryone <@\u200b&1>\n```" in message.content
         assert list(message.buttons) == ["Yes, do it", "No"]
         assert message.nonce == "1-1-q"
 
