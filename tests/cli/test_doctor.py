@@ -291,6 +291,7 @@ async def test_stores(tmp_path: Path) -> None:
     assert (await only(doctor.check_store, settings(tmp_path, store__url=":memory:"))).ok
 
 
+@pytest.mark.nightly
 async def test_a_store_on_a_server(tmp_path: Path, postgres: Postgres) -> None:
     with postgres.schema() as schema:
         here = settings(tmp_path, store__url=postgres.url(schema))

@@ -8,6 +8,8 @@ import pytest
 from tests.end_to_end.bot import scene
 from tests.servers.postgres import Postgres
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 def url(postgres: Postgres) -> Iterator[str]:

@@ -15,6 +15,8 @@ from tests.engine.scene import scene
 from tests.servers.postgres import Postgres
 from tests.waiting import until
 
+pytestmark = pytest.mark.nightly
+
 
 @pytest.fixture
 async def store(postgres: Postgres) -> AsyncIterator[PostgresStore]:

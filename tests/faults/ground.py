@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tests.waiting import until
+
 _FOLDERS = ("/proc/self/fd", "/dev/fd")
 _POOLS = ("asyncio_", "AnyIO worker")  # threads that wait for more work, and go with the loop
 
@@ -25,22 +27,25 @@ class Ground:
         return cls(frozenset(asyncio.all_tasks()), frozenset(threads), frozenset(_open_files()))
 
     async def is_left_as_it_was(self, *, without: frozenset[str] = frozenset()) -> None:
-        """Wait until nothing more is held than at this moment; two seconds at most.
+        """Wait until nothing more is held than at this moment.
 
         `without`: files that belong to somebody else.
         """
-        more: list[object] = []
-        for _ in range(200):
+
+        def left_behind() -> list[object]:
             now = Ground.now()
-            more = [
-                *(task for task in now.tasks - self.tasks if not task.done() and not _is_servers(task)),
+            mine = {task for task in (asyncio.current_task(),) if task}
+            tasks = now.tasks - self.tasks - mine
+            return [
+                *(task for task in tasks if not task.done() and not _is_servers(task)),
                 *(now.threads - self.threads),
                 *(now.files - self.files - without),
             ]
-            if not more:
-                return
-            await asyncio.sleep(0.01)
-        raise AssertionError(f"left behind: {more}")
+
+        try:
+            await until(lambda: not left_behind(), "an end of what it held")
+        except AssertionError:
+            raise AssertionError(f"left behind: {left_behind()}") from None
 
 
 def _is_servers(task: asyncio.Task[Any]) -> bool:

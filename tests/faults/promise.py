@@ -34,13 +34,11 @@ from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from tests.faults.ground import Ground
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
+from tests.waiting import within
 
 SORRY = "brb, ink spilled"
 FINE = "all fine again"
 MOST_ATTEMPTS = 3
-SECONDS = 20.0
-"""How long a fault may keep people waiting in a test; a bound, and no wait."""
-
 QUICK = Deadlines(first=0.4, gap=0.4, turn=1.5)
 
 
@@ -66,7 +64,7 @@ class Scene:
     async def ask(self, text: str) -> None:
         """Somebody writes, and waits until nothing is left to be answered."""
         await self.engine.receive(self.channel.message(text), self.channel)
-        async with asyncio.timeout(SECONDS):
+        async with within("rest"):
             await self.engine.settled()
 
     @property
@@ -180,9 +178,10 @@ async def trouble(
 
 
 async def nobody_holds(requests: Sequence[Seen]) -> None:
-    """Wait until each connection was given back; five seconds at most."""
-    for request in requests:
-        await asyncio.wait_for(request.gone.wait(), 5)
+    """Wait until each connection was given back."""
+    async with within("the end of each connection"):
+        for request in requests:
+            await request.gone.wait()
 
 
 async def the_promise_is_kept(

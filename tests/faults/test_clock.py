@@ -15,17 +15,16 @@ from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from tests.end_to_end.bot import scene as on_discord
 from tests.faults.promise import in_turn, trouble
-from tests.faults.test_store import PATIENT, until
+from tests.faults.test_store import PATIENT
 from tests.servers.loopback_discord import ids
 from tests.servers.scripted_openai import Until, call, finish, stream
+from tests.waiting import until
 
 HOUR, DAY = 3_600.0, 86_400.0
 JUMPS = [
     pytest.param(-HOUR, id="an hour back"),
     pytest.param(HOUR, id="an hour on"),
-    -DAY,
-    DAY,
-    40 * 365 * DAY,
+    *(pytest.param(jump, marks=pytest.mark.nightly) for jump in (-DAY, DAY, 40 * 365 * DAY)),
 ]
 
 
@@ -65,12 +64,10 @@ async def test_a_jump_in_the_middle_of_a_reply(tmp_path: Path, clock: WallClock,
         asking = asyncio.create_task(scene.ask("hello"))
         await until(lambda: channel.sent == ["one"])
         clock.off = jump
-        began = time.monotonic()
         gate.set()
-        await asking
+        await asking  # within the limit of all tests: it keeps its pace by another clock
         assert channel.sent == ["one", "two"]
         assert scene.notices == []
-        assert time.monotonic() - began < 5  # it keeps its pace by another clock
         clock.off = 0.0
         await scene.lives_on("one", "two")
 
@@ -106,7 +103,15 @@ async def test_how_often_a_tool_was_used_is_counted_by_another_clock(
         await scene.lives_on("done")
 
 
-@pytest.mark.parametrize(("jump", "answered"), [(-HOUR, True), (0.0, True), (600.0, True), (2 * HOUR, False)])
+@pytest.mark.parametrize(
+    ("jump", "answered"),
+    [
+        pytest.param(-HOUR, True, marks=pytest.mark.nightly),
+        pytest.param(0.0, True, marks=pytest.mark.nightly),
+        (600.0, True),
+        (2 * HOUR, False),
+    ],
+)
 async def test_what_came_while_it_was_away_is_as_old_as_the_clock_says(
     tmp_path: Path, clock: WallClock, jump: float, answered: bool
 ) -> None:

@@ -52,6 +52,7 @@ async def test_a_model_server_that_is_down_for_a_while(
         await here.said("oops, my head", "hello")
 
 
+@pytest.mark.nightly
 async def test_a_discord_that_drops_every_second_request(tmp_path: Path) -> None:
     numbers = iter(range(1_000))
 

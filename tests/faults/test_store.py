@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from itertools import count
@@ -13,10 +13,12 @@ import pytest
 
 from pixi.core.errors import StoreError
 from pixi.models.deadlines import Deadlines
+from pixi.store.sqlite import schema
 from tests.end_to_end.bot import EDDA, PERSONA
 from tests.end_to_end.bot import scene as on_discord
 from tests.faults.promise import Scene, in_turn, trouble
 from tests.servers.scripted_openai import Until, finish, stream
+from tests.waiting import LIMIT, until
 
 PATIENT = Deadlines(first=30, gap=30, turn=60)
 MIDDLE = "one"
@@ -39,13 +41,6 @@ def _took(other: sqlite3.Connection) -> bool:
     return True
 
 
-async def until(holds: Callable[[], object]) -> None:
-    """Wait until it is so; fifteen seconds at most."""
-    async with asyncio.timeout(15):
-        while not holds():  # noqa: ASYNC110 - a file tells of nothing
-            await asyncio.sleep(0.005)
-
-
 @asynccontextmanager
 async def in_the_middle(folder: Path) -> AsyncGenerator[tuple[Scene, asyncio.Event], None]:
     """A turn that has said something, and goes on when the event is set."""
@@ -58,11 +53,12 @@ async def in_the_middle(folder: Path) -> AsyncGenerator[tuple[Scene, asyncio.Eve
         await asking
 
 
-async def test_a_lock_for_a_moment_is_waited_out(tmp_path: Path) -> None:
+async def test_a_lock_for_a_moment_is_waited_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pixi.store.sqlite.schema.LOCK_SECONDS", LIMIT)
     async with in_the_middle(tmp_path) as (scene, gate):
         async with locked(tmp_path / "pixi.db"):
             gate.set()
-            await asyncio.sleep(0.5)  # the length of the moment
+            await asyncio.sleep(0.1)  # the length of the moment, which the lock outlasts
             assert scene.channel.sent == [MIDDLE]  # recorded before it is posted
         await until(lambda: scene.channel.ended)
         assert scene.channel.sent == [MIDDLE, "two"]
@@ -70,7 +66,9 @@ async def test_a_lock_for_a_moment_is_waited_out(tmp_path: Path) -> None:
         await scene.lives_on("two")
 
 
-async def test_a_lock_for_more_than_five_seconds_is_told_of_once(tmp_path: Path) -> None:
+async def test_a_lock_that_stays_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert schema.LOCK_SECONDS == 5.0  # as docs/faults.md says
+    monkeypatch.setattr("pixi.store.sqlite.schema.LOCK_SECONDS", 0.3)
     async with in_the_middle(tmp_path) as (scene, gate):
         async with locked(tmp_path / "pixi.db"):
             gate.set()

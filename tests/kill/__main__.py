@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import random
 import sys
 import tempfile
@@ -12,19 +13,22 @@ from pathlib import Path
 from tests.kill.rounds import POINTS, SIGNALS, Report, Stuck, rounds
 
 
-async def run(folder: Path, count: int, seed: int, *, progress: bool = False) -> Report:
-    """So many rounds, each point and each signal about as often as the others."""
+async def run(folder: Path, rounds_wanted: int, seconds: float, seed: int, *, progress: bool) -> Report:
+    """Kill so often, or for so long, whichever ends first; each point and signal as often as the others."""
     chance = random.Random(seed)
     every = [(point, signal) for point in POINTS for signal in SIGNALS]
-    ends = [every[number % len(every)] for number in range(count)]
-    chance.shuffle(ends)
+    left: list[tuple[str, str]] = []
+    over = time.monotonic() + seconds
     async with rounds(folder, seed) as killing:
         await killing.begin()
         with suppress(Stuck):  # the report says so
-            for number, (point, signal) in enumerate(ends, 1):
-                await killing.round(point, signal)
+            for number in range(1, rounds_wanted + 1):
+                if time.monotonic() > over:
+                    break
+                left = left or chance.sample(every, len(every))
+                await killing.round(*left.pop())
                 if progress:
-                    print(f"\r{number} of {count} rounds", end="", file=sys.stderr, flush=True)
+                    print(f"\r{number} rounds", end="", file=sys.stderr, flush=True)
         await killing.end()
     if progress:
         print(file=sys.stderr)
@@ -35,10 +39,12 @@ def main() -> int:
     """Read the flags, kill, and tell."""
     parser = argparse.ArgumentParser(prog="python -m tests.kill", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1_000)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="the longest it may go on")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed, the same kills")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = asyncio.run(run(Path(folder), options.rounds, options.seed, progress=sys.stderr.isatty()))
+        seconds, progress = options.minutes * 60, sys.stderr.isatty()
+        report = asyncio.run(run(Path(folder), options.rounds, seconds, options.seed, progress=progress))
         log = (Path(folder) / "log.txt").read_text(encoding="utf-8")
     print(f"seed {options.seed}: {report}")
     if report.clean:

@@ -12,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import until
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-_LOOK_SECONDS = 0.004
 
 
 class Nursery:
@@ -79,11 +80,9 @@ class Life:
         """End it politely."""
         self._signal(signal.SIGTERM)
 
-    async def ended(self, seconds: float = 20.0) -> None:
+    async def ended(self) -> None:
         """Wait until it is gone."""
-        async with asyncio.timeout(seconds):
-            while self.alive:  # noqa: ASYNC110 - nobody tells of the end of somebody else's child
-                await asyncio.sleep(_LOOK_SECONDS)
+        await until(lambda: not self.alive, "the end of the program")
 
     def _signal(self, which: signal.Signals) -> None:
         with suppress(ProcessLookupError):  # it was quicker

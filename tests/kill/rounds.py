@@ -26,6 +26,7 @@ from tests.servers.scripted_openai import (
     stream,
     usage,
 )
+from tests.waiting import LIMIT, within
 
 POINTS = (
     "after receiving",
@@ -51,7 +52,6 @@ SIGNALS = ("KILL", "TERM")
 
 _NAMES = {"send": ("reply",), "react": (), "note": ()}
 _ROOMS = 3
-_SETTLE_SECONDS = 20.0
 SORRY = "where was I?"
 
 PERSONA = """\
@@ -264,7 +264,7 @@ class Rounds:
     async def _start(self) -> None:
         sessions = self._discord.gateway.identifies
         self._life = await self._nursery.start()
-        await self._discord.wait_for(lambda: self._discord.gateway.identifies > sessions, timeout=30)
+        await self._discord.wait_for(lambda: self._discord.gateway.identifies > sessions, timeout=LIMIT)
 
     async def _settled(self, point: str) -> None:
         asked = len(self._asked)
@@ -275,16 +275,14 @@ class Rounds:
             raise Stuck(self.report.stuck) from None
 
     async def _on_record(self, asked: int) -> None:
-        async with asyncio.timeout(_SETTLE_SECONDS):
+        async with asyncio.timeout(LIMIT):
             while not self._records.settled(asked):  # noqa: ASYNC110 - the store of another process
                 await asyncio.sleep(0.01)
 
     async def _some_posts(self, before: int) -> None:
         """Wait until something of the round was said."""
         names = list(self._asked)[before:]
-        await self._discord.wait_for(
-            lambda: any(self._said_about(name) for name in names), timeout=_SETTLE_SECONDS
-        )
+        await self._discord.wait_for(lambda: any(self._said_about(name) for name in names), timeout=LIMIT)
 
     def _arm(self, point: str, end: "_Ending") -> asyncio.Event:
         """Let the end come at the point; the event is set where the servers cannot see it come."""
@@ -323,7 +321,7 @@ class Rounds:
         if by_time.is_set():
             await asyncio.sleep(self._chance.uniform(0, 0.12))
             end.now()
-        async with asyncio.timeout(_SETTLE_SECONDS):
+        async with within("the end of the program"):
             while end.life.alive:
                 if self._records.settled(len(self._asked)):
                     end.now()  # the turns were over before the moment came

@@ -1,4 +1,7 @@
-"""The store of each test: once in a file, once on a PostgreSQL server."""
+"""The store of each test: in a file, and in `make nightly` on a PostgreSQL server too.
+
+What holds `everywhere` (see `kinds`) is tried on a server each time.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -10,7 +13,7 @@ from pixi.store.sql import SqlStore
 from tests.servers.postgres import Postgres
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.nightly)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where nothing is kept yet."""
     if request.param != "postgres":

@@ -3,5 +3,4 @@
 import pytest
 
 in_a_file = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
-on_a_server = pytest.mark.parametrize("url", ["postgres"], indirect=True)
 everywhere = pytest.mark.parametrize("url", ["sqlite", "memory", "postgres"], indirect=True)

@@ -18,6 +18,7 @@ from pixi.core.message import Author, Message
 from pixi.store.sqlite import SqliteStore, schema
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
+from tests.waiting import LIMIT, until
 
 MO = Author("1", "mo")
 FULL = "the disk is full; nothing is saved until there is room"
@@ -52,9 +53,7 @@ async def test_nothing_is_posted_that_would_be_on_record_nowhere(tmp_path: Path)
     gate = asyncio.Event()
     async with scene(ScriptedModel(["[SEND: one]", gate, "[SEND: two]"]), store=store) as here:
         await here.say("hello")
-        async with asyncio.timeout(5):
-            while here.channel.sent != ["one"]:  # noqa: ASYNC110 - a list tells of no change
-                await asyncio.sleep(0.002)
+        await until(lambda: here.channel.sent == ["one"])
         shutil.rmtree(folder)
         gate.set()
         await here.engine.settled()
@@ -177,7 +176,7 @@ def test_a_file_that_may_grow_no_further(tmp_path: Path) -> None:
         [sys.executable, "-c", LIMITED, str(tmp_path / "pixi.db")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -200,7 +199,7 @@ def without_rights(home: Path, *words: str) -> tuple[int, str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
     )
     return done.returncode, done.stderr

@@ -3,8 +3,9 @@
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import psycopg
 import pytest
@@ -14,9 +15,11 @@ from pixi.core.message import Author, Message
 from pixi.store.opening import open_existing, open_store
 from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.address import read_address
+from pixi.store.postgres.connection import PostgresConnection
 from pixi.store.postgres.faults import store_error
 from tests.servers.postgres import Postgres
 
+T = TypeVar("T")
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
 
 
@@ -49,6 +52,7 @@ async def refusal(url: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.nightly
 async def test_who_is_not_let_in(postgres: Postgres, user: str) -> None:
     url = postgres.url
     wrong = "the server does not accept this user and password; mend them in [store] url."
@@ -61,6 +65,7 @@ async def test_who_is_not_let_in(postgres: Postgres, user: str) -> None:
     assert "there is no such database; make it (`createdb NAME`)" in told
 
 
+@pytest.mark.nightly
 async def test_servers_that_are_not_there(postgres: Postgres) -> None:
     told = await refusal("postgresql://mo:canary@no-such-host.invalid/talks")
     assert told == (
@@ -80,12 +85,14 @@ async def test_servers_that_are_not_there(postgres: Postgres) -> None:
         postgres.start()
 
 
+@pytest.mark.nightly
 async def test_a_server_that_takes_nobody_more(postgres: Postgres, user: str) -> None:
     postgres.run(f"ALTER ROLE {user} CONNECTION LIMIT 0")
     told = await refusal(postgres.url(user, user=f"{user}:canary"))
     assert "the server takes no more connections; close some, or raise its max_connections." in told
 
 
+@pytest.mark.nightly
 async def test_a_user_who_may_make_nothing(postgres: Postgres, user: str) -> None:
     told = await refusal(postgres.url("test_not_there", user=f"{user}:canary"))
     assert "permission denied for database postgres; grant it to the user, or name another" in told
@@ -96,6 +103,7 @@ async def test_a_user_who_may_make_nothing(postgres: Postgres, user: str) -> Non
     assert f"permission denied for schema {user}; grant it to the user, or name another" in told
 
 
+@pytest.mark.nightly
 async def test_a_user_who_may_make_tables_in_a_schema_that_is_there(postgres: Postgres, user: str) -> None:
     postgres.run(f"GRANT USAGE, CREATE ON SCHEMA {user} TO {user}")
     store = await open_store(postgres.url(user, user=f"{user}:canary"))
@@ -104,6 +112,7 @@ async def test_a_user_who_may_make_tables_in_a_schema_that_is_there(postgres: Po
     await store.close()
 
 
+@pytest.mark.nightly
 async def test_a_server_that_may_only_be_read(postgres: Postgres, user: str) -> None:
     postgres.run(f"GRANT ALL ON SCHEMA {user} TO {user}")
     url = postgres.url(user, user=f"{user}:canary")
@@ -119,6 +128,7 @@ async def test_a_server_that_may_only_be_read(postgres: Postgres, user: str) -> 
     assert "the server may only be read" in told
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("when", ["BEFORE INSERT ON messages", "AFTER INSERT ON messages INITIALLY DEFERRED"])
 async def test_a_disk_that_is_full(postgres: Postgres, name: str, when: str) -> None:
     """The server says so, here because it is told to: when a row is written, or not before the commit."""
@@ -137,6 +147,7 @@ async def test_a_disk_that_is_full(postgres: Postgres, name: str, when: str) -> 
     await store.close()
 
 
+@pytest.mark.nightly
 async def test_a_lock_that_somebody_keeps(
     postgres: Postgres, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +157,15 @@ async def test_a_lock_that_somebody_keeps(
     with psycopg.connect(url.partition("&schema=")[0]) as other:
         other.execute(postgres_session.lock(read_address(url)).encode())
         calls = [store.receive(MESSAGE) for _ in range(20)]
-        told = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 1.0)
+        transact, waits = PostgresConnection.transact, []
+
+        def counted(connection: PostgresConnection, work: Callable[[], T], *, writes: bool) -> T:
+            waits.append(writes)
+            return transact(connection, work, writes=writes)
+
+        monkeypatch.setattr(PostgresConnection, "transact", counted)
+        told = await asyncio.gather(*calls, return_exceptions=True)
+        assert waits == [True], "one wait for the lock is enough for all of them"
         assert {type(one) for one in told} == {StoreError}
         assert "another program kept it locked; stop that program" in str(told[0])
         assert (await store.load("room")).waiting == (), "who reads waits for nobody"
@@ -155,6 +174,7 @@ async def test_a_lock_that_somebody_keeps(
     await store.close()
 
 
+@pytest.mark.nightly
 async def test_a_process_that_stands_still_while_it_writes_makes_room(
     postgres: Postgres, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,12 +188,14 @@ async def test_a_process_that_stands_still_while_it_writes_makes_room(
     await store.close()
 
 
+@pytest.mark.nightly
 async def test_a_user_who_may_not_look(postgres: Postgres, user: str) -> None:
     await (await open_store(postgres.url(user))).close()
     with pytest.raises(ConfigError, match=f"permission denied for schema {user}; grant it to the user"):
         await open_existing(postgres.url(user, user=f"{user}:canary"), print)
 
 
+@pytest.mark.nightly
 async def test_a_server_that_is_too_old(
     postgres: Postgres, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +203,7 @@ async def test_a_server_that_is_too_old(
     assert "Pixi needs PostgreSQL 99 or later." in await refusal(postgres.url(name))
 
 
+@pytest.mark.nightly
 async def test_a_database_of_another_encoding(postgres: Postgres, name: str) -> None:
     postgres.run(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
     try:
@@ -190,6 +213,7 @@ async def test_a_database_of_another_encoding(postgres: Postgres, name: str) -> 
         postgres.run(f"DROP DATABASE {name}")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("url", "name", "schema"),
     [

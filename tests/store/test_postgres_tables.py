@@ -20,6 +20,8 @@ from pixi.store.postgres.store import PostgresStore
 from pixi.store.sqlite import schema
 from tests.servers.postgres import Postgres
 
+pytestmark = pytest.mark.nightly
+
 MESSAGE = Message("1", "room", Author("1", "mo"), "hi", 0.0)
 
 

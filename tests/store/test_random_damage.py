@@ -109,9 +109,9 @@ async def lives(path: Path) -> str:
     Damage that nobody looked for at the first start is met at work, and set aside by the second.
     """
     ends: list[str] = []
+    complaint = ""
     for _ in range(3):
         told: list[str] = []
-        complaint = ""
         try:
             store = await SqliteStore.open(path, told.append)
         except ConfigError as error:
@@ -120,12 +120,11 @@ async def lives(path: Path) -> str:
         assert [line for line in told if "was damaged. It is kept as" not in line or "\n" in line] == []
         try:
             await live(store, f"new {len(ends)}")
+            return ends[-1]
         except StoreError as error:
             complaint = str(error)
         finally:
             await store.close()
-        if not complaint:
-            return ends[-1]
         assert "\n" not in complaint
     raise AssertionError(f"it is damaged again and again: {ends} {complaint}")
 

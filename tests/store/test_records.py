@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.message import Author, Image, Message
@@ -47,13 +49,13 @@ async def begun_again(store: SqlStore, name: str, usage: Usage = NO_USAGE, cost:
     await store.begin_turn(ROOM, 0, "pixi", (name,))
 
 
-async def test_a_post_leads_to_its_turn(store: SqlStore) -> None:
+async def test_a_post_leads_to_its_turn(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
     await said(store, "1", posted="900")
-    before = time.time()
+    monkeypatch.setattr(time, "time", lambda: 1_000_000.5)
     turn = await said(store, "3", overheard=["2"], posted="901", usage=Usage(30, 20, 10), cost=0.25)
     record = await store.turn_behind("discord:1:", "901")
     assert record is not None
-    assert before <= record.began <= time.time()
+    assert record.began == 1_000_000.5
     assert (record.id, record.conversation, record.persona, record.model) == (turn, ROOM, "pixi", "quick")
     assert (record.finish, record.steps, record.usage, record.cost) == ("stop", 2, Usage(30, 20, 10), 0.25)
     assert record.people == ("3",), "whom it only overheard it did not answer"

@@ -40,7 +40,7 @@ def pack_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def unpack_text(body: bytes) -> str:
+def unpack_text(body: object) -> str:
     """The text that was packed.
 
     Raises:
@@ -101,7 +101,7 @@ def digests_in(body: bytes) -> list[str]:
     Raises:
         ValueError: the row is damaged.
     """
-    if isinstance(body, bytes) and b'"images": [[' not in body:
+    if '"images": [[' not in unpack_text(body):
         return []
     return [digest for _, digest in _named(_fields(body).get("images", []))]
 
