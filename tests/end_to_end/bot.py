@@ -108,7 +108,7 @@ class Scene:
             )
             # All guilds of a test come at once, and its Discord lets sessions and connections begin at once.
             with (
-                mock.patch.multiple(client, _LAST_GUILD=0.05, _BETWEEN_SESSIONS=0.0),
+                mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
                 mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
             ):
                 running = asyncio.create_task(bot.run())

@@ -12,7 +12,7 @@ from pixi.channels.discord import client, reconnecting
 def _no_idle_waiting() -> Iterator[None]:
     """All guilds of a test come at once, and its server lets sessions and connections begin at once."""
     with (
-        mock.patch.multiple(client, _LAST_GUILD=0.05, _BETWEEN_SESSIONS=0.0),
+        mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
         mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
     ):
         yield

@@ -5,9 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from unittest import mock
 
-from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.speaking.channel import DiscordChannel
 from tests.channels.discord.house import RecordingHouse
@@ -58,13 +56,12 @@ async def room_of(house: RecordingHouse) -> AsyncIterator[Room]:
         guild.join(mo)
         guild.join(ana)
         bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
-        with mock.patch.object(client, "_LAST_GUILD", 0.05):  # there is one
-            running = asyncio.create_task(bot.run())
-            try:
-                await discord.ready()
-                await discord.idle()
-                yield Room(discord, house, guild, general, mo, ana)
-            finally:
-                running.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await running
+        running = asyncio.create_task(bot.run())
+        try:
+            await discord.ready()
+            await discord.idle(0.02)
+            yield Room(discord, house, guild, general, mo, ana)
+        finally:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
