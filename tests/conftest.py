@@ -28,6 +28,7 @@ _UNHURRIED = settings(
 )
 settings.register_profile("quick", _UNHURRIED, max_examples=40, derandomize=True)
 settings.register_profile("nightly", _UNHURRIED, max_examples=1000, print_blob=True)
+settings.load_profile("quick")  # `--hypothesis-profile` chooses another
 
 
 MOST_MB = 500
