@@ -81,7 +81,7 @@ def pytest_runtest_logfinish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest: all others run beside it."""
-    items.sort(key=lambda item: "test_soak.py" not in item.nodeid)
+    items.sort(key=lambda item: not item.nodeid.startswith(("tests/soak/", "tests/kill/")))
 
 
 @pytest.fixture(scope="session", autouse=True)
