@@ -21,8 +21,8 @@ _SECRET_NAME = (
 
 _NAMED_SECRET = re.compile(_SECRET_NAME, re.IGNORECASE)
 _IN_ADDRESSES = (
-    # User and password: all between `//` and the last `@` before the path.
-    re.compile(r"(://)[^/?#\s\"'<>]*(?=@)"),
+    # User and password: all between `//` and the last `@` before the path. Mends write "user:password".
+    re.compile(r"(://)(?!user:password@)[^/?#\s\"'<>]*(?=@)"),
     # Parameters of the query or the fragment.
     re.compile(rf"([?&;#]{_SECRET_NAME}=)[^&#\s\"'<>]+", re.IGNORECASE),
 )
