@@ -18,7 +18,13 @@ _PARAMETER = re.compile(r"[?&]([^=&#?]+)=([^&#]+)")
 _SCHEME = re.compile(r"(?:basic|bearer|token) +(?=\S)", re.IGNORECASE)
 """What stands before the secret itself in a header that lets somebody in."""
 
-_FOLDERS = frozenset({"PWD", "OLDPWD"})  # the working directory, and the one before
+_NO_SECRET_VARIABLE = re.compile(
+    r"PWD|OLDPWD|GOOGLE_APPLICATION_CREDENTIALS"
+    r"|.*(?:_TOKENS|TOKENI[SZ]ER\w*|_(?:DIR|DIRECTORY|FILE|PATH)|ASKPASS)",
+    re.IGNORECASE,
+)
+"""Names of variables that sound like a secret and hold a folder, a file, a program, a count or a kind."""
+
 _NO_SECRETS = frozenset({"sources"})  # by what each key was set: "DISCORD_TOKEN", where the token is in it
 
 
@@ -37,8 +43,16 @@ class Discreet:
 
 
 def ambient_secrets() -> frozenset[str]:
-    """Return the values of environment variables whose names tell of a secret: addons have their own keys."""
-    return secrets_in({name: value for name, value in os.environ.items() if name not in _FOLDERS})
+    """Return the values of environment variables whose names tell of a secret: addons have their own keys.
+
+    Left out are names that only sound so (`PASSWORD_STORE_DIR`, `MAX_TOKENS`), and numbers of tokens.
+    """
+    return secrets_in({name: value for name, value in os.environ.items() if not _only_sounds(name, value)})
+
+
+def _only_sounds(name: str, value: str) -> bool:
+    counts = "token" in name.lower() and value.isdecimal()  # a password may be all digits, a token is not
+    return counts or _NO_SECRET_VARIABLE.fullmatch(name) is not None
 
 
 def secrets_in(settings: object) -> frozenset[str]:

@@ -15,6 +15,7 @@ import pytest
 
 from pixi.app.models import open_model
 from pixi.cli import frame, logs
+from pixi.cli.printer import Printer
 from pixi.core.deltas import Request
 from pixi.core.errors import ModelError, PixiError
 from pixi.core.lines import UserLine
@@ -157,6 +158,29 @@ def test_what_an_addon_raises_is_told_without_secrets(
         _, out, err = program("chat", "--addon", "leaky.py")
     assert "addon leaky.py: RuntimeError: no answer with *** from" in err
     assert "canary" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("APP_TOKENIZER", "default"),
+        ("TOKENIZERS_PARALLELISM", "answers"),
+        ("PIXI_MODEL__MAX_TOKENS", "1310729999x"),
+        ("KITCHEN_TOKEN", "1310729999"),
+        ("PASSWORD_STORE_DIR", "/home/mo"),
+        ("CREDENTIALS_DIRECTORY", "/run/credentials"),
+        ("KITCHEN_TOKEN_FILE", "/run/secret"),
+        ("SSH_ASKPASS", "/usr/bin/ask"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/home/mo"),
+        ("OLDPWD", "/home/mo"),
+    ],
+)
+def test_a_variable_that_only_sounds_like_a_secret_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KITCHEN_PASSWORD", "84736251")
+    assert Printer().redact(f"84736251 {value}") == f"*** {value}"
 
 
 @pytest.mark.usefixtures("secret_home")
