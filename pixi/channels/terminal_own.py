@@ -67,12 +67,13 @@ def last_said(turns: Sequence[TurnRecord], who: str, persona: str, now: datetime
         turns: the last ones, oldest first.
         who: the name of who sits here.
         persona: the name of who answered.
-        now: in the time zone that is told.
+        now: the time, as told here.
     """
     said = [line for turn in turns for line in _said(turn, who, persona)]
     if not said:
         return ""
-    when = told_time(datetime.fromtimestamp(turns[-1].began, now.tzinfo), now)
+    # The zone's own offset at that time: the clocks may have been changed since.
+    when = told_time(datetime.fromtimestamp(turns[-1].began).astimezone(), now)
     return "\n".join((f"Your talk goes on; this was {when} (/reset begins anew):", *said))
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import signal
 import sys
+import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -202,7 +203,7 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
         lines = (UserLine(line), AssistantLine("[SEND: …]")) if line else ()
         return TurnRecord(1, "c", "Pixi", "m", then.timestamp(), "stop", 1, Usage(), None, (), lines, effects)
 
-    then = datetime.fromisoformat("2026-05-03T21:40:00+02:00")
+    then = datetime(2026, 5, 3, 21, 40).astimezone()
     now = then + timedelta(hours=10)
     stamped = "It is Sunday.\nearlier, you:\n> older\n> hello\n> there\x1b[2J"
     assert last_said([turn(stamped, "oh", "x" * 500), turn("small", "hm")], "mo", "Pixi", now).split(
@@ -219,6 +220,22 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
     assert last_said([], "mo", "Pixi", now) == ""
     told = [told_time(then, then + timedelta(days=days)) for days in (0, 1, 6, 7)]
     assert told == ["today, 21:40", "yesterday, 21:40", "on Sunday, 21:40", "on 2026-05-03, 21:40"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the time zone cannot be set")
+def test_what_was_said_before_the_clocks_were_changed_has_the_time_of_its_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    then = datetime.fromisoformat("2026-10-24T21:40:00+02:00")
+    lines = (UserLine("hi"), AssistantLine(""))
+    turn = TurnRecord(1, "c", "Pixi", "m", then.timestamp(), "stop", 1, Usage(), None, (), lines, ())
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        now = datetime.fromisoformat("2026-10-25T12:00:00+01:00").astimezone()
+        said = last_said([turn], "mo", "Pixi", now)
+    time.tzset()
+    assert "this was yesterday, 21:40 (" in said
 
 
 def test_history_is_kept_for_oneself_alone(tmp_path: Path) -> None:
