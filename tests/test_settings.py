@@ -438,6 +438,27 @@ def test_what_cannot_hold_together_is_told_with_the_rest_but_no_mistake_twice(tm
     assert ["needs the price of each model" in fault for fault in caught.value.faults] == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("unknown", "also"),
+    [
+        ("[modle]\nx = 1", ["[embedding_model] needs", "[web_search]"]),
+        ("[modle]\nx = 1\n[embeding_model]\nname = 'e'", ["[web_search]"]),
+        ("tool = 'x'\n[reply]\nx = 1", ["[embedding_model] needs"]),
+    ],
+)
+def test_a_section_that_nobody_knows_hides_no_mistake_elsewhere(
+    tmp_path: Path, unknown: str, also: list[str]
+) -> None:
+    (tmp_path / "pixi.toml").write_text(
+        f'{unknown}\n[embedding_model]\nbase_url = "http://h"\n[web_search]\nengine = "mcp"'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(environ={}, folder=tmp_path)
+    cross = [fault for fault in caught.value.faults if "there is no" not in fault and "no key" not in fault]
+    assert len(cross) == len(also), cross
+    assert all(text in fault for text, fault in zip(also, cross, strict=True)), cross
+
+
 def test_a_settings_file_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "pixi.toml").mkdir()
     with pytest.raises(ConfigError, match=r"pixi\.toml is a folder, and a settings file is wanted"):

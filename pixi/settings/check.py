@@ -45,6 +45,7 @@ SECTIONS: Mapping[str, type] = {
 Those of `NAMED` stand here with the keys that each of them has."""
 
 _ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES)),)
+_TOP_LEVEL = ("addons", *_ALL)
 _EXAMPLES = {MODELS: "each further model", "mcp": "each MCP server", "wiki": "each wiki"}
 
 _FROM_THE_FILE = ("command", "args", "folder")
@@ -70,10 +71,13 @@ def is_section(key: str) -> bool:
     return key in _ALL or (key.partition(".")[0] in NAMED and key.count(".") == 1)
 
 
-def section_of(key: str) -> str:
-    """The section that a key is in; "" where there is no such section."""
-    section = key.partition(".")[0]
-    return section if section in (*_ALL, "addons") else ""
+def sections_of(key: str) -> tuple[str, ...]:
+    """Return the section that a key is in; where there is no such section, those that may be meant."""
+    section, dot, _ = key.partition(".")
+    if section in _TOP_LEVEL:
+        return (section,)
+    homes = () if dot else tuple(name for name, keys in known_keys().items() if key in keys)
+    return homes or (_closest(section, _TOP_LEVEL) or section,)
 
 
 def _kind(named: str) -> str:
@@ -159,15 +163,19 @@ def _check_top_level(given: Given) -> None:
             raise ConfigError(f"{given.place}: {given.key} is a section; write {title} and its keys below.")
         return
     homes = [_title(name) for name, keys in known_keys().items() if given.key in keys]
-    known = ["addons", *_ALL]
-    mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, known)
+    mend = f"; it belongs in {homes[0]}." if homes else nearest(given.key, _TOP_LEVEL)
     raise ConfigError(f"{given.place}: there is no setting {given.key!r}{mend}")
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of an error text about an unknown word: what was probably meant, or all that is known."""
+    best = _closest(word, known)
+    return f"; did you mean {best!r}?" if best else f". Known are: {', '.join(known)}."
+
+
+def _closest(word: str, known: Iterable[str]) -> str | None:
     # Imported here: only a mistake needs it.
     from rapidfuzz import fuzz, process
 
     best = process.extractOne(word.lower(), list(known), scorer=fuzz.ratio, score_cutoff=60)
-    return f"; did you mean {best[0]!r}?" if best else f". Known are: {', '.join(known)}."
+    return best[0] if best else None

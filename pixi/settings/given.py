@@ -62,6 +62,9 @@ class Variable:
     place: str
 
 
+_ANY = ""  # the section of a mistake that may be in any: a file that cannot be read
+
+
 class Faults:
     """Gathers what is wrong with the settings, so that all of it is told at once."""
 
@@ -70,17 +73,17 @@ class Faults:
         self._sections: set[str] = set()
 
     @contextmanager
-    def noted(self, section: str = "") -> Iterator[None]:
-        """Take down a `ConfigError` of the block. `section`: where the mistake is; "": nobody can tell."""
+    def noted(self, *sections: str) -> Iterator[None]:
+        """Note a `ConfigError` of the block. `sections`: those it may be in; none: it may be in any."""
         try:
             yield
         except ConfigError as error:
             self._told |= dict.fromkeys(error.faults)
-            self._sections.add(section)
+            self._sections.update(sections or (_ANY,))
 
     def touch(self, sections: Iterable[str]) -> bool:
-        """Return True if one of the sections, or one that nobody can tell, is known to be wrong."""
-        return not self._sections.isdisjoint(("", *sections))
+        """Return True if a mistake was noted that may be in one of the sections."""
+        return not self._sections.isdisjoint((_ANY, *sections))
 
     def tell(self) -> None:
         """Raise `ConfigError` with all that was taken down; nothing happens where that is nothing."""

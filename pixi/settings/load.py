@@ -8,7 +8,7 @@ from typing import Any
 
 from pixi.core.errors import ConfigError
 from pixi.settings import given as sources
-from pixi.settings.check import check_key, is_section, known_keys, section_of
+from pixi.settings.check import check_key, is_section, known_keys, sections_of
 from pixi.settings.fallback import address_for, is_list_of_models, server_for, tables_of, with_fallback
 from pixi.settings.given import MODELS, Faults, Given
 from pixi.settings.own_keys import with_own_keys
@@ -80,7 +80,7 @@ def load(
     winners = ambient | {given.key: given for given in layers}
     values: dict[str, Any] = {}
     for given in winners.values():
-        with faults.noted(section_of(given.key)):
+        with faults.noted(*sections_of(given.key)):
             check_key(given)
             if not is_section(given.key):
                 read = tables_of if is_list_of_models(given.key) else value_of
