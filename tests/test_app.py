@@ -99,6 +99,16 @@ async def test_a_persona_that_names_what_an_addon_brings_is_not_told_of_it(tmp_p
         assert engine.persona == persona
 
 
+async def test_an_addon_that_is_named_twice_is_loaded_once(tmp_path: Path) -> None:
+    (tmp_path / "kitchen.py").write_text(KITCHEN)
+    (tmp_path / "link.py").symlink_to("kitchen.py")
+    addons = [tmp_path / "kitchen.py", tmp_path / "link.py"]
+    persona = Persona("P", "p", commands=("send",))
+    settings = settings_in(tmp_path, addons=["kitchen.py"])
+    async with open_engine(settings, persona, addons=addons, report=pytest.fail) as engine:
+        assert engine.persona.commands == ("send", "bow")
+
+
 async def test_named_addons_that_cannot_be_loaded_stop_the_start_all_at_once(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1/0")
     addons = [tmp_path / "broken.py", tmp_path / "gone.py"]

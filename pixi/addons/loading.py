@@ -63,7 +63,7 @@ def load_addons(sources: Iterable[Source], commands: CommandRegistry, tools: Too
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class AddonContents:
     """What an addon registered, by name."""
 
     addon: str
@@ -71,7 +71,7 @@ class Brought:
     tools: tuple[str, ...]
 
 
-def load_addon(source: Source, commands: CommandRegistry, tools: Toolbox) -> Brought:
+def load_addon(source: Source, commands: CommandRegistry, tools: Toolbox) -> AddonContents:
     """Let an addon register its commands and tools, all or none of them.
 
     Raises:
@@ -87,7 +87,7 @@ def load_addon(source: Source, commands: CommandRegistry, tools: Toolbox) -> Bro
         commands.add(command)
     for tool in new_tools:
         tools.add(tool)
-    return Brought(
+    return AddonContents(
         source.name, tuple(each.name for each in new_commands), tuple(each.name for each in new_tools)
     )
 

@@ -12,7 +12,7 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 if TYPE_CHECKING:
-    from pixi.addons.loading import Brought
+    from pixi.addons.loading import AddonContents
     from pixi.engine.engine import Engine
 
 Tell = Callable[[str], None]
@@ -20,22 +20,24 @@ Tell = Callable[[str], None]
 
 def load_all(
     settings: Settings, more: Sequence[Path], commands: CommandRegistry, tools: Toolbox, report: Tell
-) -> "list[Brought]":
-    """Load the addons of the settings, but for those that fail, then `more`.
+) -> "list[AddonContents]":
+    """Load the addons of the settings, but for those that fail, then `more`; each file once.
 
-    Gives what each of `more` brought.
+    Returns what each of `more` brought, also where the settings name it too.
 
     Raises:
         ConfigError: some of `more`, which somebody named for this start, cannot be used.
     """
     from pixi.addons.loading import from_file, installed, load_addon, load_addons
 
-    sources = [*installed(), *map(from_file, settings.addons)]
+    named = {path.resolve(): path for path in more}
+    others = (path for path in settings.addons if path.resolve() not in named)
+    sources = [*installed(), *map(from_file, others)]
     for problem in load_addons(sources, commands, tools):
         report(problem)
-    brought: list[Brought] = []
+    brought: list[AddonContents] = []
     faults: list[str] = []
-    for path in more:
+    for path in named.values():
         try:
             brought.append(load_addon(from_file(path), commands, tools))
         except PixiError as error:
@@ -46,10 +48,10 @@ def load_all(
     return brought
 
 
-def with_brought(brought: "Brought", persona: Persona, engine: "Engine", remark: Tell) -> Persona:
-    """The persona, with what an addon brought: who names one at the start wants it in the talk.
+def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", remark: Tell) -> Persona:
+    """Return the persona with the commands and tools of an addon that was named at the start.
 
-    What its file does not name is remarked on, with what would make it permanent.
+    What the persona's file does not name is remarked on, with what would make it permanent.
     """
     from pixi.engine.repertoire import not_named
 
@@ -74,7 +76,9 @@ def with_brought(brought: "Brought", persona: Persona, engine: "Engine", remark:
     )
 
 
-def tell_of_unnamed(brought: "Brought", personas: Iterable[Persona], engine: "Engine", report: Tell) -> None:
+def tell_of_unnamed(
+    brought: "AddonContents", personas: Iterable[Persona], engine: "Engine", report: Tell
+) -> None:
     """Tell of what an addon brought and no persona's file names: among many people the file decides."""
     from pixi.engine.repertoire import not_named
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, tell_of_unnamed, with_brought
+from pixi.app.addons import load_all, tell_of_unnamed, with_addon
 from pixi.app.doors import modules_of, wants_native
 from pixi.app.models import open_model
 from pixi.app.upkeep import upkeep
@@ -94,7 +94,7 @@ async def open_engine(
         engine = _engine(settings, Role(persona, model), store, library.helper)
         library.count = engine.count
         for brought in load_all(settings, addons, engine.commands, engine.tools, report):
-            persona = with_brought(brought, persona, engine, remark)
+            persona = with_addon(brought, persona, engine, remark)
         engine.persona = persona
         stack.push_async_callback(library.close)
         if persona.tools:
