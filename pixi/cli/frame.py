@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
+from pixi.cli.harmless import on_own_lines
 from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.masking import Mask
@@ -141,28 +142,24 @@ def _said(error: PixiError | OSError) -> str:
 
 def _dispatch(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
     try:
-        return _parsed_and_run(words, arguments, mask)
+        parser = _main_parser(with_list=_asks_for_list(words))
+        parser.parse_args(words, namespace=arguments)
+        if not arguments.words:
+            _main_parser(with_list=True).print_help(sys.stderr)
+            return USAGE
+        name, *rest = arguments.words
+        if name not in SUBCOMMANDS:
+            parser.error(_unknown(name))
+        subcommand = load(name)
+        own = _Parser(prog=f"{PROGRAM} {name}", description=subcommand.HELP, allow_abbrev=False)
+        subcommand.configure(own)
+        _add_common(own, default=argparse.SUPPRESS)
+        own.parse_args(rest, namespace=arguments)
+        if arguments.debug:  # then the log is shown
+            _teach(mask, arguments)
+        return subcommand.run(arguments)
     except SystemExit as done:  # how argparse says that it has answered: help, version, a usage error
         return done.code if isinstance(done.code, int) else FINE
-
-
-def _parsed_and_run(words: Sequence[str], arguments: argparse.Namespace, mask: Mask) -> int:
-    parser = _main_parser(with_list=_asks_for_list(words))
-    parser.parse_args(words, namespace=arguments)
-    if not arguments.words:
-        _main_parser(with_list=True).print_help(sys.stderr)
-        return USAGE
-    name, *rest = arguments.words
-    if name not in SUBCOMMANDS:
-        parser.error(_unknown(name))
-    subcommand = load(name)
-    own = _Parser(prog=f"{PROGRAM} {name}", description=subcommand.HELP, allow_abbrev=False)
-    subcommand.configure(own)
-    _add_common(own, default=argparse.SUPPRESS)
-    own.parse_args(rest, namespace=arguments)
-    if arguments.debug:  # then the log is shown
-        _teach(mask, arguments)
-    return subcommand.run(arguments)
 
 
 def load(name: str) -> Subcommand:
@@ -261,14 +258,14 @@ def _speak_utf8() -> None:
 
 
 class _Discreet(Formatter):
-    """Lines of the log, and tracebacks below them, without secrets."""
+    """Format lines of the log, and tracebacks below them, without secrets and escape sequences."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__("%(name)s: %(message)s")
         self._mask = mask
 
     def format(self, record: LogRecord) -> str:
-        return self._mask.redact(super().format(record))
+        return on_own_lines(self._mask.redact(super().format(record)))
 
 
 def _traceback(
@@ -277,7 +274,7 @@ def _traceback(
     """What a person sees of an error who wants to see all."""
     from traceback import format_exception
 
-    sys.stderr.write(mask.redact("".join(format_exception(kind, error, trace))))
+    sys.stderr.write(on_own_lines(mask.redact("".join(format_exception(kind, error, trace)))))
 
 
 def _one_line(

@@ -1,4 +1,4 @@
-"""Makes text harmless for a log: nothing by which a stranger could forge a line."""
+"""Makes text harmless for a log or a terminal: nothing by which a stranger forges a line or drives it."""
 
 import re
 
@@ -13,6 +13,11 @@ _STRUCTURE = re.compile(
 def on_one_line(text: str) -> str:
     """The text with its line breaks as blanks, and whatever else could forge a line written out."""
     return _STRUCTURE.sub(_written_out, " ".join(text.split("\n")))
+
+
+def on_own_lines(text: str) -> str:
+    """Return the text with its line breaks; what else could forge a line or drive a terminal is escaped."""
+    return "\n".join(map(on_one_line, text.split("\n")))
 
 
 def _written_out(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The printer: what Pixi itself tells people goes through it, and no secret comes out of it.
+"""The printer: what Pixi tells people goes through it; no secret and no escape sequence comes out of it.
 
 What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
 """
@@ -6,6 +6,7 @@ What personas say, and what a command was asked to give as data (`--json`, `expo
 import sys
 from collections.abc import Callable
 
+from pixi.cli.harmless import on_own_lines
 from pixi.core.masking import Mask
 
 Tell = Callable[[str], None]
@@ -16,7 +17,7 @@ class Printer:
 
     Hidden are the secrets of the settings, the values of environment variables whose names tell of a secret
     (an addon has keys of its own), what looks like a token, and what addresses hold of users, passwords, keys
-    and signatures.
+    and signatures. Control characters are written out: an error may quote what a stranger wrote.
 
     Args:
         settings: all of them or a part; None where there are none yet.
@@ -31,8 +32,8 @@ class Printer:
         self._mask.learn(secrets_in(settings) | ambient_secrets())
 
     def redact(self, text: str) -> str:
-        """The text without secrets."""
-        return self._mask.redact(text)
+        """Return the text with secrets masked and control characters escaped. Line breaks stay."""
+        return on_own_lines(self._mask.redact(text))
 
     def say(self, line: str) -> None:
         """Print a line to standard output: it was asked for."""
@@ -40,8 +41,8 @@ class Printer:
 
     def complain(self, line: str, about: str = "pixi-persona") -> None:
         """Print a line to standard error, behind the name of the program or of what it is about."""
-        print(f"{about}: {self.redact(line)}", file=sys.stderr, flush=True)
+        print(self.redact(f"{about}: {line}"), file=sys.stderr, flush=True)
 
     def redacted(self, tell: Tell) -> Tell:
-        """`tell`, which somebody else prints, without secrets in its lines."""
+        """Return a `tell` whose lines are redacted first, for what another prints."""
         return lambda line: tell(self.redact(line))

@@ -202,16 +202,70 @@ def test_no_address_of_a_model_is_told_with_its_secret(
     assert "canary" not in out + err
 
 
-def test_lines_on_standard_error_go_through_the_printer() -> None:
+def writes_past_a_printer(code: str) -> list[str]:
+    """The functions that print to a file of their choice, or write to standard error; each once a line."""
     found = []
-    for path in [*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "app").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
-                case ast.Call(ast.Name("print"), [ast.JoinedStr() | ast.Name()], keywords) if any(
-                    keyword.arg == "file" for keyword in keywords
-                ):
-                    found.append(path.name)
-    assert found == ["printer.py"]
+    for function in ast.walk(ast.parse(code)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                match node:
+                    case ast.Call(ast.Name("print"), keywords=[*keywords]) if any(
+                        keyword.arg == "file" for keyword in keywords
+                    ):
+                        found.append(function.name)
+                    case ast.Attribute(ast.Attribute(ast.Name("sys"), "stderr"), "write" | "writelines"):
+                        found.append(function.name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "print(line, file=err)",
+        "print(str(error), file=sys.stderr)",
+        "print(error.text, end='', file=sys.stderr)",
+        "sys.stderr.write(line)",
+        "tell = sys.stderr.write",
+    ],
+)
+def test_a_line_past_the_printer_would_be_found(line: str) -> None:
+    assert writes_past_a_printer(f"async def f():\n    {line}\n") == ["f"]
+    assert writes_past_a_printer("def f():\n    print(line)\n    Printer().complain(line)\n") == []
+
+
+def test_lines_on_standard_error_go_through_the_printer() -> None:
+    files = [*(PACKAGE / "cli").rglob("*.py"), *(PACKAGE / "app").rglob("*.py")]
+    found = {(path.name, name) for path in files for name in writes_past_a_printer(path.read_text())}
+    assert found == {
+        ("printer.py", "complain"),
+        ("chat.py", "_prompted"),  # a mark to type behind
+        ("frame.py", "_traceback"),  # which masks by itself
+    }
+
+
+ESCAPES = "\x1b[2J\x1b]0;owned\x07"
+
+
+def test_no_error_drives_the_terminal(program: Program, home: Path) -> None:
+    (home / "rude.py").write_text(f"raise RuntimeError({ESCAPES!r} + 'no\\x9b1m')")
+    (home / "pixi.toml").write_text('addons = ["rude.py"]')
+    _, out, err = program("doctor")
+    assert r"RuntimeError: \x1b[2J\x1b]0;owned\x07no\x9b1m" in out
+    assert not set("\x1b\x07\x9b") & set(out + err)
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("debug", [True, False])
+def test_no_error_that_nobody_foresaw_drives_the_terminal(
+    capsys: pytest.CaptureFixture[str], debug: bool
+) -> None:
+    frame.prepare(debug=debug)
+    sys.excepthook(RuntimeError, RuntimeError(ESCAPES), None)
+    Printer().complain(f"one{ESCAPES}\ntwo", about=ESCAPES)
+    told = capsys.readouterr().err
+    assert told.count(r"\x1b]0;owned\x07") == 3
+    assert told.endswith("\ntwo\n")
+    assert not set("\x1b\x07") & set(told)
 
 
 BAD_SETTINGS = [
