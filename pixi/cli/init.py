@@ -56,7 +56,7 @@ def _check_folder(folder: Path) -> None:
     """See that a starter folder may be made here: six files belong into a folder of their own.
 
     Raises:
-        ConfigError: it is the root of a file system, a home folder, or another's.
+        ConfigError: it is the root of a file system, a home folder, another's, or one of the system.
     """
     try:
         real = folder.resolve()
@@ -65,13 +65,28 @@ def _check_folder(folder: Path) -> None:
         if real == Path.home().resolve():
             raise ConfigError(f"{real} is your home folder: name a folder in it, {_EXAMPLE}.")
         there = next(each for each in (real, *real.parents) if each.exists())
-        if there == real and os.name == "posix" and there.stat().st_uid != os.geteuid():
-            raise ConfigError(f"{real} belongs to another user of this machine: name a folder of yours.")
+        if os.name == "posix":
+            _check_owner(real, there)
         if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
             raise ConfigError(f"{there} may not be written to; name another folder.")
     except (OSError, ValueError, RuntimeError) as error:  # ValueError: a zero byte; RuntimeError: no home
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{folder} cannot be looked at ({reason}); name another folder.") from None
+
+
+def _check_owner(folder: Path, there: Path) -> None:
+    """See that nothing is put among another's files, or those of the system. `there`: as far as it exists.
+
+    Raises:
+        ConfigError: it is another's; or root names a folder that is in use for something else.
+    """
+    user = os.geteuid()
+    # Others may make a folder wherever they may write, such as in a team's. Root may write everywhere.
+    if there.stat().st_uid != user and (there == folder or user == 0):
+        raise ConfigError(f"{there} belongs to another user of this machine: name a folder of yours.")
+    ours = there != folder or not there.is_dir() or (folder / "pixi.toml").exists()
+    if user == 0 and not ours and any(folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty, and you are root: name a new folder, {_EXAMPLE}.")
 
 
 def _make(path: Path, text: str) -> bool:

@@ -113,7 +113,33 @@ def test_a_folder_of_another_is_left_alone(tmp_path: Path, monkeypatch: pytest.M
     assert files_of(theirs) == set()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="root")
+def test_root_fills_no_folder_that_is_used_for_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, owner = Path.stat, 0
+
+    def stat(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = list(real(path, follow_symlinks=follow_symlinks))
+        return os.stat_result([*found[:4], owner, *found[5:]])
+
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_text("root")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(Path, "stat", stat)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    with pytest.raises(ConfigError, match="etc is not empty, and you are root: name a new folder"):
+        run(tmp_path / "etc")
+    for folder in (tmp_path / "empty", tmp_path / "etc" / "pixi", tmp_path / "etc" / "pixi"):
+        assert run(folder) == 0
+    assert files_of(tmp_path / "etc") == {"passwd", *(f"pixi/{name}" for name in MADE)}
+    owner = 1000
+    with pytest.raises(ConfigError, match="etc belongs to another user of this machine"):
+        run(tmp_path / "etc" / "deep" / "down")
+
+
 def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "pixi.toml").touch()
     (tmp_path / "personas").write_text("mine")
     with pytest.raises(ConfigError, match="personas is a file; move it away"):
         run(tmp_path)
