@@ -1,7 +1,9 @@
 """Checks personas as a start would: against every command, tool and database that the settings bring."""
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 
 from pixi.addons import basics, memory
 from pixi.app.addons import load_all
@@ -22,18 +24,20 @@ from pixi.toolbox.tools import Toolbox
 
 
 async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tuple[Remark, ...]]:
-    """For each persona, list the names in its file that a start would not find, with line and mend.
+    """List the names in each persona's file that a start would not find: line and mend, by line.
 
-    Addons are loaded, as at a start; one that fails is left out. No model and no server is asked, and no MCP
-    server is started: any tool that may be one of its counts as there.
+    Addons are loaded, as at a start; one that fails is left out, and what they print goes to standard error.
+    No model and no server is asked, and no MCP server is started: any tool that may be one of its counts as
+    there.
     """
     commands, tools = CommandRegistry(), Toolbox()
     addon = Addon(commands, tools)
     basics.setup(addon)
-    load_all(settings, (), commands, tools, _unheard)
+    with redirect_stdout(sys.stderr):
+        load_all(settings, (), commands, tools, _ignore)
     store = await SqliteStore.open(":memory:")
-    library = Library(settings, None, progress=_unheard)
-    reach = Reach(Grounds(addon, tools, Conduct(settings.limits), library, _unheard))
+    library = Library(settings, None, progress=_ignore)
+    reach = Reach(Grounds(addon, tools, Conduct(settings.limits), library, _ignore))
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:
@@ -50,14 +54,14 @@ async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tup
                     yield each
             yield from (Missing("databases", fault) for fault in library.missing(persona))
 
-        return [
-            tuple(Remark(each.lines.get(it.key, 1), it.text) for it in missing(each.persona))
-            for each in loaded
+        remarks = [
+            [Remark(each.lines.get(it.key, 1), it.text) for it in missing(each.persona)] for each in loaded
         ]
+        return [tuple(sorted(each, key=lambda remark: remark.line)) for each in remarks]
     finally:
         await reach.close()
         await library.close()
         await store.close()
 
 
-def _unheard(_: str) -> None: ...
+def _ignore(_: str) -> None: ...

@@ -1,7 +1,9 @@
 """`pixi-persona doctor`: looks at everything that a start needs, and says what is fine and what to mend."""
 
 import argparse
+import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,7 +147,7 @@ async def _model_found(subject: str, model: "ModelSettings") -> Finding:
 
 
 async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether each persona's file can be read, and whether it could answer; and who answers by default.
+    """Check that each persona's file can be read and that it could answer; tell who answers by default.
 
     Of those that come with Pixi only the default one must find all that it names.
     """
@@ -153,9 +155,10 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     from pixi.personas.files import shown
     from pixi.personas.shelf import shipped_folder
 
-    loaded, default, faults = _personas_of(settings)
+    loaded, broken, default, faults = _find_personas(settings)
     remarks = sum(len(each.remarks) for each in loaded)
-    for each, missing in zip(loaded, await find_missing(settings, loaded), strict=True):
+    readable = [*loaded, *broken]
+    for each, missing in zip(readable, await find_missing(settings, readable), strict=True):
         if each.persona != default and each.path.parent == shipped_folder():
             remarks += len(missing)
             continue
@@ -169,25 +172,30 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
         yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
 
 
-def _personas_of(settings: "Settings") -> "tuple[list[Loaded], Persona | None, list[str]]":
-    """The personas that could be read, the default one among them, and what is wrong with the others."""
-    from pixi.personas.files import Loaded, load_persona
-    from pixi.personas.shelf import find_persona, list_personas, persona_folders
+def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], Persona | None, list[str]]":
+    """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
+    from pixi.personas.files import Loaded, PersonaError, load_persona
+    from pixi.personas.shelf import Broken, find_persona, list_personas, persona_folders
 
     try:
         folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
         found = list_personas(folders)
     except ConfigError as error:
-        return [], None, [*error.faults]
+        return [], [], None, [*error.faults]
     loaded = [each for each in found if isinstance(each, Loaded)]
-    faults = [fault for each in found if not isinstance(each, Loaded) for fault in each.faults]
+    broken = [each.loaded for each in found if isinstance(each, Broken) and each.loaded is not None]
+    faults = [fault for each in found if isinstance(each, Broken) for fault in each.faults]
+    default = None
     try:
         default = find_persona(settings.persona.default, folders)
         if all(each.persona != default for each in loaded):  # named by its path
             loaded.append(load_persona(Path(settings.persona.default).expanduser()))
     except ConfigError as error:
-        return loaded, None, [*faults, *(fault for fault in error.faults if fault not in faults)]
-    return loaded, default, faults
+        new = [fault for fault in error.faults if fault not in faults]
+        if new and isinstance(error, PersonaError) and error.loaded is not None:
+            broken.append(error.loaded)
+        faults += new
+    return loaded, broken, default, faults
 
 
 async def check_databases(settings: "Settings") -> AsyncIterator[Finding]:
@@ -230,7 +238,7 @@ def _database_found(each: "Inspected") -> Finding:
 
 
 async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
-    """What keeps the processes that read strangers' documents, and who may read this one's keys."""
+    """Check how the processes that read strangers' documents are confined, and who may read our keys."""
     from pixi.cli.doctor_confinement import look_at_confinement
 
     for fine, subject, text in await look_at_confinement():
@@ -238,7 +246,7 @@ async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
 
 
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
-    """Whether each addon registers what it brings, as at a start: its file is run."""
+    """Check that each addon registers what it brings, as at a start: its file is run."""
     if not settings.addons:
         return
     from pixi.addons import basics
@@ -251,11 +259,12 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     basics.setup(Addon(commands, tools))
     for path in settings.addons:
         try:
-            brought = load_addon(from_file(path), commands, tools)
+            with redirect_stdout(sys.stderr):  # the report is what stands on standard output
+                contents = load_addon(from_file(path), commands, tools)
         except PixiError as error:
             yield Finding(False, "addons", f"{path}: {error}")
         else:
-            names = ", ".join((*brought.commands, *brought.tools))
+            names = ", ".join((*contents.commands, *contents.tools))
             yield Finding(True, "addons", f"{path}: {names or 'it registers nothing'}")
 
 

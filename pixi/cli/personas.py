@@ -40,12 +40,10 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
 
     named = "persona.folder" in settings.sources
     found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
-    missing = iter(await find_missing(settings, [each for each in found if isinstance(each, Loaded)]))
+    readable = [(each, each if isinstance(each, Loaded) else each.loaded) for each in found]
+    missing = iter(await find_missing(settings, [loaded for _, loaded in readable if loaded is not None]))
     found = [
-        replace(each, remarks=_sorted((*next(missing), *_unset_commands(each, settings), *each.remarks)))
-        if isinstance(each, Loaded)
-        else each
-        for each in found
+        each if loaded is None else _with_missing(each, next(missing), settings) for each, loaded in readable
     ]
     if as_json:
         for each in found:
@@ -56,8 +54,12 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     return 1 if check and amiss else 0
 
 
-def _sorted(remarks: Sequence[Remark]) -> tuple[Remark, ...]:
-    return tuple(sorted(remarks, key=lambda remark: remark.line))
+def _with_missing(found: Found, missing: Sequence[Remark], settings: "Settings") -> Found:
+    """Return a file with the names that a start would not find among its remarks, or its faults."""
+    if isinstance(found, Broken):
+        return replace(found, faults=(*found.faults, *_placed(found.path, missing)))
+    remarks = (*missing, *_unset_commands(found, settings), *found.remarks)
+    return replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
 
 
 def _unset_commands(found: Loaded, settings: "Settings") -> Iterator[Remark]:
@@ -129,4 +131,8 @@ def _used(found: Found) -> Iterator[str]:
 def _problems(found: Found) -> list[str]:
     if isinstance(found, Broken):
         return [*found.faults]
-    return [f"{shown(found.path)}:{remark.line}: {remark.text}" for remark in found.remarks]
+    return _placed(found.path, found.remarks)
+
+
+def _placed(path: Path, remarks: Sequence[Remark]) -> list[str]:
+    return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]

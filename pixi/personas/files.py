@@ -38,6 +38,18 @@ class Loaded:
     lines: Mapping[str, int] = field(default_factory=dict)
 
 
+class PersonaError(ConfigError):
+    """A persona's file has faults.
+
+    Attributes:
+        loaded: what could be read all the same, where a wrong key counts as not written; None: nothing.
+    """
+
+    def __init__(self, *faults: str, loaded: Loaded | None = None) -> None:
+        super().__init__(*faults)
+        self.loaded = loaded
+
+
 def read_persona(path: Path | str) -> Persona:
     """Read a persona's file.
 
@@ -60,7 +72,7 @@ def parse_persona(text: str, path: Path) -> Loaded:
     """Make a persona of a file's text. `path` names it, and is not opened; its picture is looked for there.
 
     Raises:
-        ConfigError: it is no persona.
+        PersonaError: it is no persona.
     """
     faults: list[Fault] = []
     loaded: Loaded | None = None
@@ -70,7 +82,7 @@ def parse_persona(text: str, path: Path) -> Loaded:
         faults.append(fault)
     if loaded is None or faults:
         first = sorted(faults, key=lambda fault: fault.line)[:_MOST_FAULTS]
-        raise ConfigError(*(f"{shown(path)}:{fault.line}: {fault.text}" for fault in first))
+        raise PersonaError(*(f"{shown(path)}:{fault.line}: {fault.text}" for fault in first), loaded=loaded)
     return loaded
 
 

@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rapidfuzz import fuzz, process
@@ -12,15 +12,19 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
-from pixi.personas.files import Loaded, load_persona, shown
+from pixi.personas.files import Loaded, PersonaError, load_persona, shown
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A file that is no persona. Each of `faults` gives the file, the line and the mend."""
+    """A file that is no persona. Each of `faults` gives the file, the line and the mend.
+
+    `loaded` is what could be read all the same: the names in it can be checked too.
+    """
 
     path: Path
     faults: tuple[str, ...]
+    loaded: Loaded | None = field(default=None, compare=False)
 
 
 Found = Loaded | Broken
@@ -162,5 +166,7 @@ def _load(path: Path, folder: Path) -> Found:
         return Broken(path, (text,))
     try:
         return load_persona(path)
+    except PersonaError as error:
+        return Broken(path, error.faults, error.loaded)
     except ConfigError as error:
         return Broken(path, error.faults)

@@ -233,18 +233,19 @@ async def test_personas(tmp_path: Path) -> None:
 
 async def test_all_that_keeps_personas_from_starting_is_told_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "personas").mkdir()
-    (tmp_path / "personas" / "a.md").write_text("---\npace: x\nnmae: y\n---\nHi.")
-    (tmp_path / "personas" / "b.md").write_text("---\ntools: [convert]\ndatabases: [gone]\n---\nHi.")
+    (tmp_path / "personas" / "a.md").write_text("---\npace: x\nnmae: y\ntools: [convert]\n---\nHi.")
+    (tmp_path / "personas" / "b.md").write_text("---\ndatabases: [gone]\ntools: [convert]\n---\nHi.")
     (tmp_path / "elsewhere.md").write_text("---\nname: C\ncommands: [send]\n---\nHi.")
     here = settings(tmp_path, persona__default=str(tmp_path / "elsewhere.md"), databases__names="pancakes")
     *faults, last = await findings(doctor.check_personas, here)
-    assert [finding.ok for finding in faults] == [False] * 4
+    assert [finding.ok for finding in faults] == [False] * 5
     places = [finding.text.removeprefix(f"{tmp_path}/").split(": ")[0] for finding in faults]
     assert places == [
         "personas/a.md:2",
         "personas/a.md:3",
         "personas/b.md:2",
         "personas/b.md:3",
+        "personas/a.md:4",
     ]
     assert last.ok
     assert "C answers by default; 2 remarks" in last.text  # of those that come with Pixi
@@ -317,9 +318,10 @@ async def test_a_store_of_another_program(tmp_path: Path) -> None:
     assert "another program" in found.text
 
 
-async def test_addons(tmp_path: Path) -> None:
+async def test_addons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert await findings(doctor.check_addons, settings(tmp_path)) == []
     (tmp_path / "kitchen.py").write_text(
+        "print('canary')\n"
         "def setup(addon):\n    @addon.tool\n    async def convert(context) -> str:\n        'Do it.'\n"
     )
     (tmp_path / "broken.py").write_text("1/0")
@@ -329,6 +331,7 @@ async def test_addons(tmp_path: Path) -> None:
         "fail addons — broken.py: ZeroDivisionError: division by zero (line 1)",
         "fail addons — gone.py: there is no file gone.py; check the path.",
     ]
+    assert capsys.readouterr().out == ""
 
 
 def run(config: str | None = None) -> int:

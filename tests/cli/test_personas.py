@@ -149,12 +149,16 @@ def test_every_command_and_tool_that_is_not_there_is_remarked_on(folder: Path, p
     path.write_text(
         "---\nname: A\ntools: [recal, convert, bake]\ncommands: [send, wvae]\npace: x\n---\nYou dig."
     )
-    done = personas()
-    assert "personas/a.md:5: `pace`" in done.stdout.replace("\\", "/")
+
+    def told() -> list[str]:
+        lines = personas().stdout.replace("\\", "/").splitlines()
+        return [line.strip() for line in lines if "personas/a.md:" in line]
+
+    wrong, *broken = told()
+    assert wrong.startswith("personas/a.md:5: `pace`")
     path.write_text(path.read_text().replace("pace: x\n", ""))
-    done = personas()
-    told = [line.strip() for line in done.stdout.replace("\\", "/").splitlines() if "personas/a.md:" in line]
-    assert told == [
+    assert told() == broken
+    assert broken == [
         "personas/a.md:3: no tool 'recal'; did you mean 'recall'?",
         "personas/a.md:3: no tool 'convert'; remove it, or load the addon that brings it.",
         "personas/a.md:3: no tool 'bake'; remove it, or load the addon that brings it.",
@@ -163,6 +167,14 @@ def test_every_command_and_tool_that_is_not_there_is_remarked_on(folder: Path, p
     (folder / "pixi.toml").write_text('addons = ["kitchen.py"]\n[mcp.bake]\nurl = "http://127.0.0.1:1/mcp"\n')
     path.write_text("---\nname: A\ntools: [convert, bake_bread, 'mcp:bake', recall]\n---\nYou dig.")
     assert "no tool" not in personas().stdout
+
+
+def test_an_addon_that_prints_leaves_the_json_whole(folder: Path, personas: Personas) -> None:
+    (folder / "kitchen.py").write_text(f"print('canary')\n{KITCHEN}")
+    (folder / "pixi.toml").write_text('addons = ["kitchen.py"]\n')
+    done = personas("--json")
+    assert [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    assert "canary" in done.stderr
 
 
 KITCHEN = """
