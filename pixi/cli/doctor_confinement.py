@@ -7,7 +7,7 @@ from pixi.core.errors import ConfigError
 
 
 async def look_at_confinement() -> list[tuple[bool, str, str]]:
-    """For each finding whether it is fine, its subject, and a text. One such process is started and asked."""
+    """List the findings: whether each is fine, its subject, a text. One such process is started and asked."""
     from pixi.knowledge.reading import Readers
 
     try:
