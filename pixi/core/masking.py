@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from urllib.parse import unquote
 
 _TOKENS = (
     # Three parts, as Discord's tokens have.
@@ -15,17 +16,31 @@ _TOKENS = (
 
 _SECRET_NAME = (
     r"(?:[\w.%-]{0,40}?(?:token|secret|passw|passphrase|pwd|credential|authorization|signature|api.?key)"
-    r"[\w.%-]{0,40}|[\w.%-]{0,40}pass|(?:[\w.%-]{0,40}[._-])?(?:key|sig|auth|appid))"
+    r"[\w.%-]{0,40}|[\w.%-]{0,40}pass|"
+    r"(?:[\w.%-]{0,40}[._-])?(?:(?:access|account|auth)?key|sig|auth|appid|jwt))"
 )
 """Names of fields and parameters whose values are nobody's business. The bounds keep a search linear."""
 
 _NAMED_SECRET = re.compile(_SECRET_NAME, re.IGNORECASE)
-_IN_ADDRESSES = (
-    # User and password: all between `//` and the last `@` before the path. Mends write "user:password".
+# User and password: all between `//` and the last `@` before the path. Mends write "user:password".
+_LOGINS = (
     re.compile(r"(://)(?!user:password@)[^/?#\s\"'<>]*(?=@)"),
-    # Parameters of the query or the fragment.
-    re.compile(rf"([?&;#]{_SECRET_NAME}=)[^&#\s\"'<>]+", re.IGNORECASE),
+    # Likewise in an address that is encoded, as it is itself a value.
+    re.compile(
+        r"(%(?:25)*3A(?:%(?:25)*2F){2})(?:[^/?#&%\s\"'<>]|%(?!(?:25)*(?:2F|3F|23|26)))*(?=%(?:25)*40)",
+        re.IGNORECASE,
+    ),
 )
+
+# A parameter of the query or the fragment, up to its value. An address that is itself a value has its
+# `?`, `#`, `&`, `;` and `=` encoded, once more for each address around it.
+_PARAMETER = re.compile(
+    r"(?:[?#&;]|%(?:25)*(?:3F|23|26|3B))"
+    r"((?:[^?#&;=%\s\"'<>]|%(?!(?:25)*(?:3F|23|26|3B|3D)))++)"
+    r"(?:=|%(?:25)*3D)",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(r"[^&#\s\"'<>]*")
 
 
 def names_secret(name: str) -> bool:
@@ -35,9 +50,22 @@ def names_secret(name: str) -> bool:
 
 def redact_addresses(text: str) -> str:
     """Put `***` in the place of users, passwords and secret parameters of all addresses in a text."""
-    for part in _IN_ADDRESSES:
-        text = part.sub(r"\1***", text)
-    return text
+    for login in _LOGINS:
+        text = login.sub(r"\1***", text)
+    kept: list[str] = []
+    start = 0  # of what is not in `kept`
+    for parameter in _PARAMETER.finditer(text):
+        if parameter.start() >= start and _is_secret(parameter[1]):
+            value = _VALUE.match(text, parameter.end())
+            if value and value[0]:
+                kept += (text[start : value.start()], "***")
+                start = value.end()
+    return "".join((*kept, text[start:]))
+
+
+def _is_secret(parameter: str) -> bool:
+    """Return True if a parameter of that name, as it stands in an address, holds a secret."""
+    return any(names_secret(part) for part in re.split(r"[^\w.%-]+", unquote(parameter)))
 
 
 class Mask:

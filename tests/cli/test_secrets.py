@@ -53,6 +53,13 @@ ADDRESSES = [
     "https://mo:canary@host/",
     "redis://:canary@host",
     "(see <https://host/?signature=canary>, it says)",
+    "https://host/?accesskey=canary&authkey=canary",
+    "https://host/?jwt=canary;canary&q=tea;sig=canary&my%20token=canary",
+    "https://host/?k%65y=canary&sig%6eature=canary&api%5Fkey=canary",
+    "https://host/?key[]=canary&key[0]=canary&of[key]=canary&key%5B%5D=canary",
+    "https://host/?next=https%3A%2F%2Fx%3Fq%3Dtea%26key%3Dcanary%26sig%3Dcanary",
+    "https://host/?next=https%3A%2F%2Fmo%3Acanary%40host%2Ftea",
+    "https://host/?next=a%3Fnext%3Db%253fkey%253dcanary&key=canary",
 ]
 LEAKY_ADDON = """
 import os
