@@ -22,7 +22,10 @@ LARGE = 256 * 1024
 """Bytes of a message: what is longer is read in a thread."""
 
 _DEEPEST = 160  # levels of a message: the SDK's parser refuses a whole message for one value of 200
-_SIGN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_SIGN = re.compile(_TEXT.pattern + rb"|[\[\]{}]", re.DOTALL)
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 
 _WANTED = frozenset(
     {
@@ -120,8 +123,8 @@ class Wire:
 
 
 def shallow(message: bytes) -> bytes:
-    """The message, with null in place of what is nested too deeply to be read: so the rest of it can be."""
-    if message.count(b"{") + message.count(b"[") <= _DEEPEST:
+    """Replace by null what is nested too deeply to be read, so that the rest of the message can be."""
+    if message.count(b"{") + message.count(b"[") <= _DEEPEST or not _is_deep(message):
         return message
     kept: list[bytes] = []
     depth = start = 0
@@ -136,6 +139,21 @@ def shallow(message: bytes) -> bytes:
                     start = sign.end()
                 depth -= 1
     return b"".join((*kept, message[start:])) if kept and depth == 0 else message
+
+
+def _is_deep(message: bytes) -> bool:
+    """Return True if brackets that are closed are nested too deeply.
+
+    Few messages are, and to walk over one may cost as much as to parse it, or more. So all brackets of the
+    innermost level are taken away at once, level by level: most messages have few levels.
+    """
+    brackets = _TEXT.sub(b"", message).translate(_SQUARE, _NO_BRACKETS)
+    for _ in range(_DEEPEST):
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):  # none are left, or the rest are of no whole message
+            return False
+        brackets = fewer
+    return bool(brackets)
 
 
 def _shorten(result: dict[str, Any]) -> None:

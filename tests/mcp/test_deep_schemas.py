@@ -12,6 +12,7 @@ from pixi.mcp.wire import shallow
 from pixi.settings.sections import McpSettings
 from pixi.toolbox.tools import Toolbox
 from tests.mcp.scene import kept, rogue
+from tests.steps import steps_of
 
 AWKWARD = '"[{\\' + "}]" * 200  # brackets in a text are none
 
@@ -34,6 +35,14 @@ def test_what_is_too_deep_is_null_and_nothing_else(opened: str, closed: str, lev
     assert (told["x"], told["y"]) == (AWKWARD, [AWKWARD])
     assert (shallow(message) == message) == (levels < 160)
     assert shallow(shallow(message)) == shallow(message)
+
+
+@pytest.mark.parametrize("value", [{"name": AWKWARD, "of": [{}]}, [], {}], ids=["rows", "lists", "objects"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_long_message_that_is_not_deep_is_not_walked_over(value: object, whole: bool) -> None:
+    message = json.dumps([value] * 5_000).encode()[: None if whole else -1]
+    assert steps_of(lambda: shallow(message), in_lines=True) < 100
+    assert shallow(message) == message
 
 
 @given(
