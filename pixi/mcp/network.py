@@ -94,19 +94,26 @@ class _Bounded(_Body):
 
 
 class _Events(_Body):
-    """A stream of events, in whole lines, and nothing in one that is nested too deeply."""
+    """A stream of events, in whole lines, and nothing in one that is nested too deeply.
+
+    Each line is handed on with `\\n` at its end, whether the server wrote that, `\\r` or `\\r\\n`: the SDK
+    waits behind a `\\r` for what comes next, which may be nothing for long.
+    """
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         begun: list[bytes] = []  # pieces of a line whose end has not come
         size = 0
-        async for chunk in self._inner:
-            head, end, rest = chunk.rpartition(b"\n")
+        returned = False  # the chunk before ended with `\r`
+        async for came in self._inner:
+            chunk = came.removeprefix(b"\n") if returned else came
+            returned = chunk.endswith(b"\r")
+            end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r")) + 1
             if end:
-                lines = b"".join((*begun, head, end))
-                yield b"".join([await _shallow(line) for line in lines.splitlines(keepends=True)])
+                lines = b"".join((*begun, chunk[:end])).splitlines()
+                yield b"".join([await _shallow(line) + b"\n" for line in lines])
                 begun, size = [], 0
-            begun.append(rest)
-            size += len(rest)
+            begun.append(chunk[end:])
+            size += len(chunk) - end
             if size > MOST_BYTES:  # which the SDK refuses by itself
                 yield b"".join(begun)
                 begun, size = [], 0

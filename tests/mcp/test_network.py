@@ -3,14 +3,16 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
+from pixi.mcp.network import _Events
 from pixi.mcp.offers import CallFailed
 from pixi.mcp.state import Broken, Ready
 from pixi.mcp.where import Address
@@ -36,6 +38,7 @@ class Answer:
     kind: str = "application/json"
     body: bytes = b""
     headers: tuple[str, ...] = ()
+    goes_on: bool = False  # it stays open behind the body until the client leaves
 
 
 Chooses = Callable[[Asked], Answer]
@@ -57,8 +60,11 @@ async def site(choose: Chooses) -> AsyncGenerator[tuple[str, list[Asked]], None]
             answer = choose(asked)
             head = f"HTTP/1.1 {answer.status} X\r\nContent-Type: {answer.kind}\r\nConnection: close\r\n"
             head += "".join(f"{line}\r\n" for line in answer.headers)
-            writer.write(f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode() + answer.body)
+            size = len(answer.body) + answer.goes_on
+            writer.write(f"{head}Content-Length: {size}\r\n\r\n".encode() + answer.body)
             await writer.drain()
+            if answer.goes_on:
+                await reader.read()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -161,6 +167,32 @@ async def test_a_tool_with_an_abyss_for_a_schema_costs_no_other_tool(tmp_path: P
 
     async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
         assert [tool.name for tool in (await it.ready()).tools] == ["deep", "echo"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+async def test_an_event_is_read_before_its_stream_ends(tmp_path: Path, end: bytes) -> None:
+    def choose(asked: Asked) -> Answer:
+        answer = well(asked)
+        if asked.method != "POST" or not answer.body:
+            return answer
+        lines = (b"event: message", b"data: " + answer.body, b"", b"")
+        return Answer(kind="text/event-stream", body=end.join(lines), goes_on=True)
+
+    async with site(choose) as (url, _), kept(tmp_path, Address(url)) as it:
+        assert [tool.name for tool in (await it.ready()).tools] == ["echo"]
+
+
+async def test_lines_of_events_end_alike_wherever_a_stream_is_cut() -> None:
+    class Stream(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+
+    for whole in (b"data: 1\r\rdata: 2\r\ndata: 3\r\n\r\n", b"data: 1\n\ndata: 2\ndata: 3\n\n"):
+        for size in (1, 2, 3, 8, 9, len(whole)):
+            pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+            told = [piece async for piece in _Events(Stream())]
+            assert b"".join(told) == b"data: 1\n\ndata: 2\ndata: 3\n\n"
 
 
 async def test_a_server_that_was_started_anew_is_greeted_again(tmp_path: Path) -> None:
