@@ -232,8 +232,13 @@ async def slow(address: str, beginning: bytes, trickle: bytes) -> tuple[bytes, i
             b"a",
         ),
         (b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\nPOST /mcp HTTP/1.1\r\nX-Slow: ", b"a"),
+        (
+            b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\nPOST /mcp HTTP/1.1\r\nHost: {own}\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n",
+            b"",
+        ),
     ],
-    ids=["silence", "a header", "headers", "a body", "a second request"],
+    ids=["silence", "a header", "headers", "a body", "a second request", "a second request without its body"],
 )
 async def test_a_request_that_does_not_arrive_is_closed(
     monkeypatch: pytest.MonkeyPatch, beginning: bytes, trickle: bytes
@@ -248,8 +253,38 @@ async def test_a_request_that_does_not_arrive_is_closed(
     assert said.startswith(b"HTTP/1.1 404") == beginning.startswith(b"GET")
 
 
+@pytest.mark.parametrize("requests", [200, 2_000])  # answers of some KB, and of more than is buffered
+async def test_who_takes_no_answers_is_closed(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
+    def listening(*args: Any, **more: Any) -> socket.socket:
+        listener = create(*args, **more)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # so that few answers fill it
+        return listener
+
+    def is_gone() -> bool:
+        try:
+            client.send(b"a")
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+        return False
+
+    create = socket.create_server
+    monkeypatch.setattr(socket, "create_server", listening)
+    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.1)
+    async with serving() as address:
+        parts = urlsplit(address)
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect((parts.hostname, parts.port))
+            client.sendall(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n" * requests)
+            client.setblocking(False)
+            await until(is_gone, "the end of the connection")
+
+
 async def test_a_stream_that_stays_open_is_no_slow_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr(http, "ANSWER_SECONDS", 0.1)
     async with serving() as address, httpx.AsyncClient(headers=ACCEPT, timeout=None) as client:
         session = (await client.post(address, json=HELLO)).headers["mcp-session-id"]
         headers = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}

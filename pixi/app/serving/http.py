@@ -3,7 +3,7 @@
 There is no password, so three things are bounded by construction: who can reach the port (the address that
 was looked up is judged, and bound), who may speak (`Host` and `Origin` are compared whole, so that a page in
 a browser cannot, by whatever name it found the port), and what strangers can hold (sessions, connections,
-and the time that a request may take to arrive).
+and the time that a request may take to arrive, and its answer to be taken).
 """
 
 import asyncio
@@ -37,6 +37,9 @@ MOST_CONNECTIONS = 256
 
 REQUEST_SECONDS = 15.0
 """How long a request may take to arrive, from the opening of its connection to its last byte."""
+
+ANSWER_SECONDS = 60.0
+"""How long a client may take to receive what was written. An answer is some MB at most."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -94,8 +97,8 @@ async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) ->
         ConfigError: the address cannot be listened on.
     """
 
-    class Quiet(uvicorn.Server):
-        """Leaves the signals to whoever runs the program."""
+    class SignalFreeServer(uvicorn.Server):
+        """Leave the signals to the program that runs it."""
 
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -105,14 +108,14 @@ async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) ->
         port = listener.getsockname()[1]
         config = uvicorn.Config(
             web_app(server, endpoint, port),
-            http=Impatient,
+            http=TimedProtocol,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=2,
             lifespan="on",
             ws="none",
         )
-        web = Quiet(config)
+        web = SignalFreeServer(config)
         serving = asyncio.create_task(web.serve(sockets=[listener]))
         report(f"serving at http://{endpoint.shown}:{port}/mcp until Ctrl-C.")
         try:
@@ -140,18 +143,21 @@ def web_app(server: "Server[Any]", endpoint: Endpoint, port: int) -> "Starlette"
     )
 
 
-class Impatient(H11Protocol):
-    """A connection that is closed where a request does not arrive in time; uvicorn would wait for ever.
+class TimedProtocol(H11Protocol):
+    """Close a connection where a request, or the taking of an answer, lasts too long; uvicorn would wait.
 
     uvicorn's own `timeout_keep_alive` runs between requests and ends with the first byte of the next one. So
-    this one runs whenever the client owes something, and more bytes do not prolong it.
+    this one runs whenever the client owes something, and more bytes do not prolong it. Connections are
+    aborted: `close` would wait until the client has taken all that was written.
     """
 
-    _overdue: asyncio.TimerHandle | None = None
+    _request: asyncio.TimerHandle | None = None  # runs while a request is owed or is coming
+    _answer: asyncio.TimerHandle | None = None  # runs while written bytes are not taken
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, unless there are too many connections."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # so that one byte that is not taken counts
         if len(self.connections) > MOST_CONNECTIONS:
             transport.close()
         self._watch()
@@ -161,22 +167,39 @@ class Impatient(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def on_response_complete(self) -> None:
+        """Go on to the next request, of which a part may have come already."""
+        super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Begin to wait for the client to take what was written."""
+        super().pause_writing()
+        self._answer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """End that wait: all was taken."""
+        _cancel(self._answer)
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
-        self._unwatch()
+        _cancel(self._request)
+        _cancel(self._answer)
         super().connection_lost(exc)
 
     def _watch(self) -> None:
         """Start the time of a request that is to come, or is coming; end it when all of it is there."""
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._unwatch()
-        elif self._overdue is None:
-            self._overdue = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
+            _cancel(self._request)
+            self._request = None
+        elif self._request is None:
+            self._request = self.loop.call_later(REQUEST_SECONDS, self.transport.abort)
 
-    def _unwatch(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
+
+def _cancel(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()
 
 
 def _is_everywhere(address: tuple[Any, ...]) -> bool:
