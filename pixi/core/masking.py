@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote
 
 _TOKENS = (
     # Three parts, as Discord's tokens have.
@@ -40,6 +39,7 @@ _PARAMETER = re.compile(
     r"(?:=|%(?:25)*3D)",
     re.IGNORECASE,
 )
+_ENCODED = re.compile(r"%([0-9a-fA-F]{2})")
 _VALUE = re.compile(r"[^&#\s\"'<>]*")
 
 
@@ -65,7 +65,8 @@ def redact_addresses(text: str) -> str:
 
 def _is_secret(parameter: str) -> bool:
     """Return True if a parameter of that name, as it stands in an address, holds a secret."""
-    return any(names_secret(part) for part in re.split(r"[^\w.%-]+", unquote(parameter)))
+    name = _ENCODED.sub(lambda found: chr(int(found[1], 16)), parameter)
+    return any(names_secret(part) for part in re.split(r"[^\w.%-]+", name))
 
 
 class Mask:
