@@ -70,7 +70,7 @@ def innermost(error: BaseException) -> BaseException:
 
 
 def is_closed(error: MCPError) -> bool:
-    """Whether the connection ended. Servers use the same number for faults of their own."""
+    """Return True if the connection ended. Servers use the same number for faults of their own."""
     return error.code == CONNECTION_CLOSED and error.message == "Connection closed"
 
 

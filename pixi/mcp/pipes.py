@@ -106,7 +106,7 @@ class _Incoming(_Stream):
             raise StopAsyncIteration from None
 
     async def _line(self) -> bytes | _TooLong | None:
-        """The next line; None at the end."""
+        """Return the next line; None at the end."""
         while (end := self._buffer.find(b"\n", self._searched)) < 0:
             self._searched = len(self._buffer)
             if self._searched > MOST_BYTES:
@@ -142,7 +142,7 @@ class _Incoming(_Stream):
         return _TooLong(head, tail)
 
     def _refusal(self, line: _TooLong) -> SessionMessage | None:
-        """What stands for an answer that is too long; None where it answers nothing that we asked."""
+        """Return an error in place of an answer that is too long; None if it answers nothing we asked."""
         told = f"the answer has more than {MOST_BYTES // 2**20} MB, which is refused"
         numbers = [*_NUMBER.findall(line.head), *reversed(_NUMBER.findall(line.tail))]
         asked = [int(number) for number in numbers if int(number) in self._wire.asked]
@@ -169,7 +169,7 @@ class _Incoming(_Stream):
 
 
 def one_line_of(text: str) -> str:
-    """A stranger's line, harmless and not too long."""
+    """Put a stranger's text on one line, harmless and not too long."""
     visible = "".join(c if c.isprintable() else " " for c in text)
     return clipped(" ".join(visible.split()), _LONGEST_LAST_WORDS)
 

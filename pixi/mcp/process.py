@@ -126,7 +126,7 @@ async def _leave(process: Process) -> None:
 
 
 async def gone(process: Process, seconds: float) -> bool:
-    """Whether it has ended; waits so long for it."""
+    """Return True if it has ended; wait so many seconds for it."""
     # Not `process.wait()`: that waits for its pipes too, which a child of it may hold open.
     deadline = asyncio.get_running_loop().time() + seconds
     while process.returncode is None:

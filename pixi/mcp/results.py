@@ -42,7 +42,7 @@ def called(server: str, result: CallToolResult) -> Called:
 
 
 def _says(part: str | Image, value: object) -> bool:
-    """Whether a text is that value as JSON, or the value in so many words."""
+    """Return True if a text is that value as JSON, or the value in so many words."""
     if not isinstance(part, str):
         return False
     if isinstance(value, dict) and list(value) == ["result"] and part == value["result"]:

@@ -61,12 +61,12 @@ class Wire:
         self._since = 0.0
 
     def end(self, remark: str = "") -> None:
-        """Nothing more will come, or is wanted."""
+        """End the connection: nothing more will come, or is wanted."""
         self.remark = remark or self.remark
         self.ended.set()
 
     async def passes(self, item: SessionMessage | Exception) -> bool:
-        """Whether it goes on to the SDK; waits where too much comes that nobody asked for."""
+        """Return True if a message is for the SDK; wait where too much comes that nobody asked for."""
         passes = False
         if isinstance(item, Exception):
             self._note_rubbish(item)
@@ -176,7 +176,7 @@ class Sieve:
         self._wire = wire
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message.
+        """Return the next message.
 
         Raises:
             anyio.EndOfStream: there will be none.

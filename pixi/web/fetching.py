@@ -106,11 +106,11 @@ class Web:
         await self.close()
 
     def _gate(self, lookup: Lookup) -> Gate:
-        """Through which all goes that strangers may name."""
+        """Return the gate through which all goes that strangers may name."""
         return Gate(lookup)
 
     async def _follow(self, first: URL, wanted: Wanted, onward: Check | None, *, trusted: bool) -> Fetched:
-        url, beside = first, ""
+        url, other_origin = first, ""
         try:
             for _ in range(MOST_REDIRECTS + 1):
                 opened = trusted and same_origin(first, url)
@@ -124,16 +124,18 @@ class Web:
                 following = joined(url, location)
                 meant = parsed(following, trusted=trusted)
                 permitted = trusted and same_origin(first, meant)
-                beside = str(meant.origin()) if trusted and not permitted and meant.host == first.host else ""
+                other_origin = (
+                    str(meant.origin()) if trusted and not permitted and meant.host == first.host else ""
+                )
                 url = parsed(following, trusted=permitted)
                 if onward is not None:
                     await onward(url)
         except Refused as refused:
-            if not beside:
+            if not other_origin:
                 raise
             raise Refused(
-                f"{first.origin()} redirects to {beside}, which is not on the public internet and not named "
-                "in the settings; write that address there if it is meant."
+                f"{first.origin()} redirects to {other_origin}, which is not on the public internet and not "
+                "named in the settings; write that address there if it is meant."
             ) from refused
         raise WebError(f"{first.host} redirects again and again.")
 
@@ -143,7 +145,7 @@ class Web:
         return f"{self._name} (a chatbot; it asks when a person asks it{reached})"
 
     def _session(self, *, opened: bool) -> ClientSession:
-        """Connections to hosts of the operator's are kept apart: nobody else is to be let through them."""
+        """Return the session to fetch by; hosts of the operator's have one that nobody else gets through."""
         if self._closed:
             raise WebError("Nothing is fetched any more: the program ends.")
         if opened:

@@ -47,7 +47,7 @@ class Handlers:
         self._key = secrets.token_bytes(16)
 
     def server(self) -> Server[Any]:
-        """The SDK's server with these handlers."""
+        """Return the SDK's server with these handlers."""
         return Server(
             "pixi",
             title="Pixi",
@@ -60,7 +60,7 @@ class Handlers:
         )
 
     async def list_tools(self, _: Context, __: object) -> types.ListToolsResult:
-        """All tools."""
+        """Return all tools."""
         tools = [
             types.Tool(
                 name=name,
@@ -97,7 +97,7 @@ class Handlers:
         return types.CallToolResult(content=[content], structured_content=told)
 
     async def list_prompts(self, _: Context, __: object) -> types.ListPromptsResult:
-        """A prompt for each persona."""
+        """Return a prompt for each persona."""
         who = types.PromptArgument(name="user", description="your name", required=False)
         prompts = [
             types.Prompt(name=name, title=persona.name, description=persona.about or None, arguments=[who])
@@ -106,7 +106,7 @@ class Handlers:
         return types.ListPromptsResult(prompts=prompts)
 
     async def get_prompt(self, _: Context, asked: types.GetPromptRequestParams) -> types.GetPromptResult:
-        """The text of a persona.
+        """Return the text of a persona.
 
         Raises:
             MCPError: there is no such prompt.
@@ -122,7 +122,7 @@ class Handlers:
         )
 
     def _talk(self, context: Context) -> str:
-        """The conversation of whoever calls; "" where nobody can tell: then each call begins a new one."""
+        """Return the conversation of the caller; "" where it is unknown: then each call begins a new one."""
         if self._alone:
             session = "alone"
         else:
@@ -133,7 +133,7 @@ class Handlers:
 
 @asynccontextmanager
 async def _progress(context: Context, mask: Mask) -> AsyncGenerator[Tell, None]:
-    """What is told within the block goes to the client, if it wants to know, in order and without waiting."""
+    """Send what is told within the block to the client, if it wants to know, in order and without waiting."""
     news: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def report() -> None:
@@ -153,7 +153,7 @@ async def _progress(context: Context, mask: Mask) -> AsyncGenerator[Tell, None]:
 
 
 def _as_text(result: Mapping[str, Any]) -> str:
-    """What is said, as it is said; anything else as JSON."""
+    """Return a text as it is, and anything else as JSON."""
     if "messages" not in result:
         return json.dumps(result, ensure_ascii=False)
     said = [*result["messages"], *(f"({emoji})" for emoji in result["reactions"])]

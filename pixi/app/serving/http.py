@@ -1,4 +1,4 @@
-"""Serves MCP clients as streamable HTTP: at one address that was judged, to those who call it by its name.
+"""Serve MCP clients as streamable HTTP: at one address that was judged, to those who call it by its name.
 
 There is no password, so three things are bounded by construction: who can reach the port (the address that
 was looked up is judged, and bound), who may speak (`Host` and `Origin` are compared whole, so that a page in
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 MOST_SESSIONS = 500
-"""Open at once; whoever wants another is told to come later. Each holds some 40 KB."""
+"""Open at once; a client that wants another is told to come later. Each holds some 40 KB."""
 
 IDLE_SECONDS = 900.0
 """After so long without a request and without an open stream a session ends."""
@@ -60,7 +60,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """The host as it stands in a URL."""
+        """Return the host as it stands in a URL."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def names(self) -> set[str]:
@@ -91,7 +91,7 @@ def resolve(host: str, port: int) -> Endpoint:
 
 
 async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) -> None:
-    """Serve whoever asks at an address, until it is cancelled.
+    """Serve all clients at an address, until it is cancelled.
 
     Raises:
         ConfigError: the address cannot be listened on.
@@ -126,7 +126,7 @@ async def serve_http(server: "Server[Any]", endpoint: Endpoint, report: Tell) ->
 
 
 def web_app(server: "Server[Any]", endpoint: Endpoint, port: int) -> "Starlette":
-    """Build the web application that answers whoever calls it by its own name and port.
+    """Build the web application that answers requests to its own name and port.
 
     Every name is listed whole: a pattern for ports (`localhost:*`) is compared by its beginning alone.
     """

@@ -41,7 +41,7 @@ class Output:
             self.idle.set()
 
     async def flush(self) -> None:
-        """Nothing to do: what was written is on its way."""
+        """Do nothing: what was written is on its way."""
 
     def _write(self) -> None:
         while True:

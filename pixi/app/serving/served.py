@@ -58,7 +58,7 @@ class Offer:
 
     @property
     def schema(self) -> ToolSchema:
-        """As a client sees it."""
+        """Return the tool as a client sees it."""
         return self.signature.schema
 
     async def call(self, call: Call, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -100,7 +100,7 @@ class Served:
         )
 
     def prompt(self, name: str, user: str) -> str:
-        """The text of a persona, for a model that is to be it.
+        """Return the text of a persona, for a model that is to be it.
 
         Raises:
             ToolError: there is none of that name.
@@ -115,7 +115,7 @@ class Served:
 def _of_database(
     library: "Library", database: "DirectoryDatabase", tool_name: str, books: Books
 ) -> Iterator[Offer]:
-    """Its search, which needs no model, and its query."""
+    """Return the tools of a database: its search, which needs no model, and its query."""
 
     async def search(
         call: Call,

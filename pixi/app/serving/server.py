@@ -48,8 +48,8 @@ async def open_server(
     Args:
         settings: what the operator wants.
         books: where it is entered what is used.
-        user: the name of whoever writes to personas.
-        alone: whoever started the program is its only client.
+        user: the name of the one who writes to personas.
+        alone: the client that started the program is its only one.
         report: told what a person should know, in one line.
 
     Raises:
@@ -75,7 +75,7 @@ async def open_server(
 
 
 async def serve_stdio(server: "Server[Any]", descriptor: int) -> None:
-    """Serve whoever started the program, until the input ends. Nothing else reaches standard output."""
+    """Serve the client that started the program, until the input ends. Only that reaches standard output."""
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -95,7 +95,7 @@ async def serve_stdio(server: "Server[Any]", descriptor: int) -> None:
 
 
 async def _lines(descriptor: int, output: Output) -> AsyncGenerator[str, None]:
-    """The lines of standard input; one that is too long is given as nothing that means anything.
+    """Yield the lines of standard input; one that is too long is given as nothing that means anything.
 
     While a client does not take what it is told, nothing more is read.
     """

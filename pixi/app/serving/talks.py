@@ -32,7 +32,7 @@ class Talks:
 
     Args:
         settings: what the operator wants.
-        user: the name of whoever writes.
+        user: the name of the one who writes.
         report: told what a person should know, in one line.
         alone: it is one person in all talks; otherwise each talk is another's.
     """
@@ -112,7 +112,7 @@ class Talks:
         return channel
 
     async def _opened(self, happens: Tell) -> "Household":
-        """The house; opened by a task of its own, which closes it again. Tried anew where it failed."""
+        """Return the house; a task of its own opens and closes it. It is tried anew where it failed."""
         if self._house is None or (self._house.done() and self._house.exception() is not None):
             happens("opening the model")
             self._house = asyncio.get_running_loop().create_future()

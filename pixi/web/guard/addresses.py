@@ -46,7 +46,7 @@ _OWN_6 = 56
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the internet could ask what is there; False for what is no plain address."""
+    """Return True if anybody on the internet could ask what is there; False for what is no plain address."""
     try:
         four = IPv4Address(address)
     except ValueError:
@@ -55,7 +55,7 @@ def is_public(address: str) -> bool:
 
 
 def is_near(address: str, own: str) -> bool:
-    """Whether an address is this machine's own, or in IPv6 of its own network.
+    """Return True if an address is this machine's own, or in IPv6 of its own network.
 
     There every printer has an address of the internet, and a router that keeps everybody else away from it.
 

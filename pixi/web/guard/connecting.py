@@ -116,7 +116,7 @@ def own_address(towards: str) -> str:
 
 
 def _is_open(address: str) -> bool:
-    """Whether it is public, and neither this machine's own nor of its network."""
+    """Return True if it is public, and neither this machine's own nor of its network."""
     return is_public(address) and not is_near(address, own_address(address))
 
 

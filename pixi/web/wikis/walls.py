@@ -20,7 +20,7 @@ _LONGEST_TITLE = 80
 
 
 def is_page(body: bytes) -> bool:
-    """Whether it is a web page, whatever was asked for."""
+    """Return True if it is a web page, whatever was asked for."""
     return body[:500].lstrip().startswith(b"<")
 
 
