@@ -47,6 +47,9 @@ def pytest_configure() -> None:
     raises its limit, from which memory is given back at once, up to 32 MB with what a program frees: each
     thread's heap would grow for ever. Set once, the limit stays.
     """
+    # What was compiled is kept for the next run and for programs that tests start, as it is everywhere else.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library
             ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, 128 * 1024)

@@ -97,24 +97,27 @@ def well(asked: Asked) -> Answer:
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("make", "why"),
     [
-        (Answer(200, "text/html", b"<html>"), "it answers 'Unexpected content type: text/html'"),
-        (Answer(401), "it answers with HTTP 401; mend `headers`"),
-        (Answer(404), "it answers with HTTP 404; mend `url` or `type`"),
-        (Answer(500, body=b"{}"), "it answers with HTTP 500"),
-        (Answer(body=b"[1, 2"), "Failed to parse JSON response"),
-        (Answer(307, headers=("Location: http://example.org/",)), "not followed"),
+        (lambda: Answer(200, "text/html", b"<html>"), "it answers 'Unexpected content type: text/html'"),
+        (lambda: Answer(401), "it answers with HTTP 401; mend `headers`"),
+        (lambda: Answer(404), "it answers with HTTP 404; mend `url` or `type`"),
+        (lambda: Answer(500, body=b"{}"), "it answers with HTTP 500"),
+        (lambda: Answer(body=b"[1, 2"), "Failed to parse JSON response"),
+        (lambda: Answer(307, headers=("Location: http://example.org/",)), "not followed"),
         (
-            Answer(body=gzip.compress(b" " * 2**25), headers=("Content-Encoding: gzip",)),
+            lambda: Answer(body=gzip.compress(b" " * 2**25), headers=("Content-Encoding: gzip",)),
             "it packs its answers, which it was asked not to do",
         ),
-        (Answer(body=b" " * (9 * 2**20)), "the answer has more than 8 MB, which is refused"),
+        (lambda: Answer(body=b" " * (9 * 2**20)), "the answer has more than 8 MB, which is refused"),
     ],
     ids=["html", "401", "404", "500", "no JSON", "elsewhere", "packed", "9 MB"],
 )
 @pytest.mark.parametrize("sse", [False, True])
-async def test_what_is_no_server_is_named(tmp_path: Path, answer: Answer, why: str, sse: bool) -> None:
+async def test_what_is_no_server_is_named(
+    tmp_path: Path, make: Callable[[], Answer], why: str, sse: bool
+) -> None:
+    answer = make()
     async with site(lambda _: answer) as (url, _), kept(tmp_path, Address(url, sse=sse)) as it:
         await it.until(lambda _: any(isinstance(state, Broken) for state in it.states))
         told = next(state.why for state in it.states if isinstance(state, Broken))

@@ -19,13 +19,17 @@ from tests.knowledge.reading.test_word import word
 from tests.waiting import until
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-SLOW_TEXT = "# Heading\n\ntext\n\n" * 1_000_000  # takes seconds
 
 
 @pytest.fixture
 async def readers() -> AsyncIterator[Readers]:
     async with Readers(workers=1) as readers:
         yield readers
+
+
+def slow_text() -> str:
+    """A text that takes seconds to read."""
+    return "# Heading\n\ntext\n\n" * 1_000_000
 
 
 def pids(readers: Readers) -> list[int]:
@@ -130,7 +134,7 @@ async def test_what_was_passed_over_is_told(readers: Readers, tmp_path: Path) ->
 
 
 async def test_a_file_that_takes_too_long_is_set_aside_and_the_next_one_read(tmp_path: Path) -> None:
-    slow = write(tmp_path / "slow.md", SLOW_TEXT)
+    slow = write(tmp_path / "slow.md", slow_text())
     others = [write(tmp_path / f"{number}.md", "text") for number in range(20)]
     async with Readers(workers=1, seconds=1.0) as readers:
         came = {path: out async for path, out in readers.read_many([*others[:10], slow, *others[10:]])}
@@ -166,7 +170,7 @@ async def test_a_process_killed_while_it_reads_is_replaced(readers: Readers, tmp
 
 @LINUX
 async def test_a_file_that_ends_two_processes_is_to_blame(readers: Readers, tmp_path: Path) -> None:
-    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", slow_text())))
     killed: set[int] = set()
     while len(killed) < 2:
         await until(lambda: set(pids(readers)) - killed)
@@ -189,7 +193,7 @@ async def test_a_process_that_died_unasked_is_not_asked(readers: Readers, tmp_pa
 
 @LINUX
 async def test_cancelling_ends_the_process_and_nothing_else(readers: Readers, tmp_path: Path) -> None:
-    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", slow_text())))
     await until(lambda: pids(readers))
     (pid,) = pids(readers)
     await asyncio.sleep(0.1)
@@ -203,7 +207,7 @@ async def test_cancelling_ends_the_process_and_nothing_else(readers: Readers, tm
 @LINUX
 async def test_leaving_many_files_in_the_middle_ends_what_was_begun(tmp_path: Path) -> None:
     paths = [write(tmp_path / f"{number}.md", "text") for number in range(300)]
-    slow = write(tmp_path / "slow.md", SLOW_TEXT)
+    slow = write(tmp_path / "slow.md", slow_text())
     async with Readers() as readers:
         many = readers.read_many([*paths, slow, *paths])
         async for _ in many:
@@ -218,7 +222,7 @@ async def test_leaving_many_files_in_the_middle_ends_what_was_begun(tmp_path: Pa
 @LINUX
 async def test_closing_sets_aside_what_is_being_read(tmp_path: Path) -> None:
     readers = Readers(workers=1)
-    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", SLOW_TEXT)))
+    reading = asyncio.create_task(readers.read(write(tmp_path / "slow.md", slow_text())))
     await until(lambda: pids(readers))
     (pid,) = pids(readers)
     await readers.close()
@@ -268,7 +272,7 @@ asyncio.run(main())
 
 @LINUX
 async def test_the_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
-    slow, quick = write(tmp_path / "slow.md", SLOW_TEXT), write(tmp_path / "quick.md", "text")
+    slow, quick = write(tmp_path / "slow.md", slow_text()), write(tmp_path / "quick.md", "text")
     with subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", ORPHAN, str(slow), str(quick)], stdout=subprocess.PIPE, text=True
     ) as parent:
