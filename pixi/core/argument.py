@@ -304,6 +304,7 @@ class Argument:
         if opens:
             if self._doubts.nested is not None:
                 # Its bracket is missing, so the command that opened inside it was meant to be one.
+                self.broken = 1
                 return self._end_at_nested(self._doubts.nested)
             self._doubts.drop_inner_close()
             self._tape.at = index

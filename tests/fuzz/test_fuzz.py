@@ -17,6 +17,12 @@ def test_some_hundred_replies_break_no_law() -> None:
     assert found is None, f"{found!a}: {broken_law(found)}"
 
 
+@pytest.mark.parametrize("unit", ["[REAKT: ", "[REPLY #12: ", "[SEND: `"])
+def test_a_long_reply_that_a_command_on_a_new_line_ends_breaks_no_law(unit: str) -> None:
+    subject = Input("[SEND: `" + unit * 800 + "\n\n[SEND: ok]")
+    assert broken_law(subject) is None
+
+
 @pytest.mark.nightly
 def test_other_replies_each_time_break_no_law() -> None:
     """`make fuzz COUNT=1000000` looks at a million of them."""

@@ -47,13 +47,13 @@ def _steps(reply: str, piece: int) -> int:
     return steps_of(read)
 
 
-def _superlinear(opening: str, *, repeated: int, piece: int) -> list[str]:
+def _superlinear(opening: str, *, repeated: int, piece: int, tail: str = "") -> list[str]:
     """Return the units of which four times as many cost more than four times the steps."""
     CommandStream().feed("[SEND: a]")  # what is made once for all streams is not counted
     found = []
     for unit in NASTY:
-        longer = opening + unit * repeated * 4
-        most = ALLOWED * _steps(opening + unit * repeated, piece) + SPARE * len(longer)
+        longer = opening + unit * repeated * 4 + tail
+        most = ALLOWED * _steps(opening + unit * repeated + tail, piece) + SPARE * len(longer)
         if _steps(longer, piece) > most:
             found.append(unit)
     return found
@@ -68,11 +68,16 @@ def test_work_is_linear_in_one_piece() -> None:
     assert _superlinear("", repeated=40, piece=WHOLE) == []
 
 
+def test_work_is_linear_where_a_command_on_a_new_line_ends_what_is_open() -> None:
+    assert _superlinear("[SEND: `", repeated=15, piece=WHOLE, tail="\n\n[SEND: ok]") == []
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("opening", OPENINGS)
 @pytest.mark.parametrize("piece", [1, 4, WHOLE])
 def test_work_is_linear_at_length(opening: str, piece: int) -> None:
     assert _superlinear(opening, repeated=60, piece=piece) == []
+    assert _superlinear(opening, repeated=60, piece=piece, tail="\n\n[SEND: ok]") == []
 
 
 @pytest.mark.parametrize("piece", [4, WHOLE])
