@@ -100,7 +100,7 @@ def _libraries() -> list[str]:
     kept_apart = [os.path.dirname(package), os.path.expanduser("~")]
     with suppress(FileNotFoundError):  # the current folder may be gone
         kept_apart.append(os.getcwd())
-    for entry in (*sys.path, *os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+    for entry in filter(None, (*sys.path, *os.environ.get("LD_LIBRARY_PATH", "").split(":"))):
         folder = os.path.realpath(entry)
         if folder.endswith("-packages") or not any(_is_in(place, folder) for place in kept_apart):
             places.append(folder)

@@ -333,3 +333,16 @@ async def test_a_process_that_does_not_start_is_for_the_operator(
         with pytest.raises(ConfigError, match="does not start"):
             async for _ in readers.read_many([path] * 100):
                 pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="keeps the folder where a process is")
+async def test_where_the_current_folder_is_gone_files_are_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.md", "text")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    async with Readers(workers=1) as readers:
+        assert (await readers.read(path))[0].sections[0].text == "text"
