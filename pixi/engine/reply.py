@@ -263,6 +263,7 @@ class Reply:
             else:
                 await self._converse()
         except ModelError as error:
+            await self._read_to_the_end()
             self._performer.put(self._turn.break_off())
             if self.halted is None:
                 self._tell_failure(str(error))

@@ -7,6 +7,7 @@ from types import FrameType
 import pytest
 
 from pixi.core.commands import CommandStream
+from pixi.core.errors import ModelError
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
 
@@ -48,13 +49,25 @@ class Calls:
         self._now += event in ("call", "c_call")
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["ends", "fails"])
 @pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
-async def test_others_come_in_between(reply: str) -> None:
-    async with scene(ScriptedModel(reply[:LENGTH])) as here:
+async def test_others_come_in_between(reply: str, fails: bool) -> None:
+    end = [ModelError("The stream broke.")] if fails else []
+    async with scene(ScriptedModel([reply[: LENGTH - 1], *end])) as here:
         with Calls() as calls:
             await here.talk("hi")
         assert calls.most < MOST_CALLS
         assert calls.turns > 39
+
+
+@pytest.mark.parametrize("unit", ["[REAKT: ", "[REPLY #12: "])
+async def test_openings_in_code_that_a_command_ends_are_read_a_few_times(unit: str) -> None:
+    end = "\n\n[SEND: ok]"
+    reply = ("[SEND: `" + unit * LENGTH)[: LENGTH - len(end)] + end
+    async with scene(ScriptedModel(reply)) as here:
+        with Calls() as calls:
+            await here.talk("hi")
+    assert calls.most < 20 * LENGTH
 
 
 @pytest.mark.parametrize("reply", HOSTILE.values(), ids=HOSTILE)
