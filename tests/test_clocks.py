@@ -42,17 +42,34 @@ CLOCKS = {
     "thread_time",
     "loop.time",
     "asyncio.get_running_loop().time",
+    "datetime.now",
+    "datetime.utcnow",
+    "datetime.datetime.now",
+    "datetime.datetime.utcnow",
     "timeit.timeit",
     "timeit.repeat",
 }
-PASS_ON = {"abs", "float", "int", "max", "min", "round", "sorted", "sum", "mean", "median"}
-"""Functions of numbers: what comes out is a reading if one goes in."""
+HELD_CLOCKS = {
+    "time.monotonic",
+    "monotonic",
+    "loop.time",
+    "asyncio.get_running_loop().time",
+    "asyncio.get_event_loop().time",
+}
+"""Those that stand where a test holds its clock."""
+PASS_ON = {"abs", "all", "any", "float", "int", "max", "min", "round", "sorted", "sum", "mean", "median"}
+"""Functions of numbers, and of truths about them: what comes out is a reading if one goes in."""
 
 LIMITS = {"asyncio.timeout": 0, "asyncio.wait_for": 1}
 """Functions that raise TimeoutError, and which argument of theirs is the limit in seconds."""
 SHORT = 30.0
 
-_WORDS = re.compile("|".join({re.escape(name.rpartition(".")[2]) + r"\(" for name in [*CLOCKS, *LIMITS]}))
+_NAMES = [*CLOCKS, *LIMITS]
+_WORDS = re.compile(
+    "|".join(
+        {"from time import", *map(re.escape, _NAMES), *(f"\\b{n.rpartition('.')[2]}\\(" for n in _NAMES)}
+    )
+)
 
 
 def faults(source: str) -> Iterator[tuple[int, str]]:
@@ -62,19 +79,14 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
     tree = ast.parse(source)
     held = {id(child) for node in ast.walk(tree) if _holds_clock(node) for child in ast.walk(node)}
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    clocks = CLOCKS | set(_loops(tree))
-    while True:
-        known = len(clocks)
-        for function in functions:
-            if _returns_reading(function, clocks):
-                clocks |= {function.name, f"self.{function.name}"}
-        if len(clocks) == known:
-            break
+    every = _clocks(tree, functions, CLOCKS | set(_loops(tree)))
+    running = _clocks(tree, functions, CLOCKS - HELD_CLOCKS)
     seen: set[tuple[int, str]] = set()
     for scope in [tree, *functions]:
+        clocks = running if id(scope) in held else every
         bound = _bound(scope, clocks)
         for node in _within(scope):
-            if isinstance(node, ast.Assert) and id(node) not in held and _reads(node.test, clocks, bound):
+            if isinstance(node, ast.Assert) and _reads(node.test, clocks, bound):
                 seen.add((node.lineno, f"an assertion on a clock: {ast.unparse(node.test)}"))
     expected = held | set(_expected_to_run_out(tree))
     for node in ast.walk(tree):
@@ -83,8 +95,29 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
     yield from sorted(seen)
 
 
+def _clocks(
+    tree: ast.AST, functions: list[ast.FunctionDef | ast.AsyncFunctionDef], clocks: set[str]
+) -> set[str]:
+    """Return these clocks, their other names in the file, and its functions that return what they read."""
+    clocks = set(clocks)
+    while True:
+        known = len(clocks)
+        for node in ast.walk(tree):
+            match node:
+                case ast.Assign(targets=targets, value=ast.Name() | ast.Attribute() as value):
+                    if ast.unparse(value) in clocks:
+                        clocks |= {ast.unparse(target) for target in targets}
+                case ast.ImportFrom(module=str(module), names=names):
+                    clocks |= {n.asname or n.name for n in names if f"{module}.{n.name}" in clocks}
+        for function in functions:
+            if _returns_reading(function, clocks):
+                clocks |= {function.name, f"self.{function.name}"}
+        if len(clocks) == known:
+            return clocks
+
+
 def _holds_clock(node: ast.AST) -> bool:
-    """Return True for a test that has every clock held, by the fixture of `tests/held_clock.py`."""
+    """Return True for a test that has `HELD_CLOCKS` held, by the fixture of `tests/held_clock.py`."""
     match node:
         case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
             return any(
@@ -160,8 +193,13 @@ def _reads(value: ast.AST, clocks: set[str], bound: set[str]) -> bool:
             return ast.unparse(value) in bound
         case ast.Call(func=function, args=arguments):
             name = ast.unparse(function)
-            return name in clocks or (
-                name.rpartition(".")[2] in PASS_ON and any(_reads(one, clocks, bound) for one in arguments)
+            return (
+                name in clocks
+                or (isinstance(function, ast.Attribute) and _reads(function.value, clocks, bound))
+                or (
+                    name.rpartition(".")[2] in PASS_ON
+                    and any(_reads(one, clocks, bound) for one in arguments)
+                )
             )
         case ast.Lambda():
             return False
@@ -224,6 +262,11 @@ BAD = {
         "assert twice() < 1"
     ),
     "unpacked": "a, b = time.time(), 1\nassert a > 3",
+    "of each": "assert all(abs(message.sent_at - time.time()) < 60 for message in received)",
+    "of a date": "assert abs(told.timestamp() - datetime.now(UTC).timestamp()) < 60",
+    "a clock by another name": "t = time.perf_counter\nb = t()\nassert t() - b < 1",
+    "an imported clock by another name": "from time import perf_counter as now\nassert now() < 1",
+    "a clock that nobody holds": "def f(clock: HeldClock):\n    assert time.perf_counter() < 1",
     "a short limit": "async def f():\n    async with asyncio.timeout(5):\n        await g()",
     "a short wait": "async def f():\n    await asyncio.wait_for(g(), timeout=2)",
 }
