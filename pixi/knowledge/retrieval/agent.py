@@ -15,7 +15,7 @@ from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt
-from pixi.knowledge.retrieval.findings import Findings, quoted_from
+from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Findings, quoted_from
 from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
 from pixi.knowledge.retrieval.reading import NO_TEXT, Reading, grounds_of, passages_answer
 from pixi.models.model import Model
@@ -24,7 +24,7 @@ _log = logging.getLogger("pixi.knowledge")
 
 _LONGEST_QUESTION = 2_000
 NO_QUESTION = "nothing was asked"
-_VERSION = 1  # goes up when the same reply would be taken otherwise
+_VERSION = 2  # goes up when the same reply would be taken otherwise
 
 
 @dataclass(slots=True)
@@ -89,7 +89,8 @@ class RetrievalAgent:
         else:
             allowed = self.seconds if seconds is None else seconds
             answer = await self._shared(model, question, entries, count, allowed)
-        note = "; ".join(filter(None, (answer.note, cut)))
+        said = NOT_IN_WHAT_WAS_READ if cut and answer.note == NOT_THERE else answer.note
+        note = "; ".join(filter(None, (said, cut)))
         return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
 
     async def close(self) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 from pixi.knowledge.entry import Entry, Source
 
 NOT_THERE = "not in these documents"
-"""Said only where a helper model has read them."""
+"""Said only where a helper model has read all of them."""
+NOT_IN_WHAT_WAS_READ = "not in what was read"
+"""The same, where it has read a part of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pixi.core.spending import Count
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.answers import Answer
 from pixi.knowledge.retrieval.asking import CHOOSE_SCHEMA, MOST_FACTS, READ_SCHEMA, ask, prompt
-from pixi.knowledge.retrieval.findings import NOT_THERE, Found, Place
+from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Found, Place
 from pixi.knowledge.retrieval.grounding import Ground, Grounded
 from pixi.knowledge.retrieval.parts import Line, Part, lines_of, parts_of, tokens_in
 from pixi.knowledge.retrieval.passages import best_passages, nearest_passages, without_overlaps
@@ -104,7 +104,7 @@ class Reading:
         if len(reads) < len(parts) or (dropped and not found):
             return await self._mended(found, dropped, len(parts) - len(reads), len(parts)), False
         chosen = await self._merged(found)
-        notes = [] if chosen else [NOT_THERE]
+        notes = [] if chosen else [NOT_IN_WHAT_WAS_READ if left_out else NOT_THERE]
         if left_out:
             notes.append(
                 f"{left_out} of {len(self._lines)} passages were not read, being least like the question"

@@ -12,10 +12,10 @@ from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine
 from pixi.knowledge.entry import Section
-from pixi.knowledge.retrieval import Findings, RetrievalAgent
+from pixi.knowledge.retrieval import Findings, RetrievalAgent, reading
 from pixi.knowledge.retrieval.agent import NO_QUESTION
 from pixi.knowledge.retrieval.asking import MOST_FACTS
-from pixi.knowledge.retrieval.findings import NOT_THERE
+from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
 from pixi.knowledge.retrieval.reading import FAR, NEAREST, NO_TEXT
 from pixi.models.model import Traits
 from pixi.testing import ScriptedModel
@@ -223,6 +223,17 @@ async def test_too_many_facts_are_chosen_from_within_the_helpers_context() -> No
     findings = await RetrievalAgent(model).query("How heavy are pancakes?", [book])
     assert 1 <= len(findings.relevant) <= MOST_FACTS
     assert any("Choose" in str(request.lines[0]) for request in model.requests)
+
+
+async def test_it_does_not_say_that_it_is_not_there_where_not_all_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reading, "_MOST_PARTS", 4)
+    model = ScriptedModel(*['{"relevant": []}'] * 4, traits=Traits(context_tokens=1_200))
+    findings = await RetrievalAgent(model).query("Who won?", [entry(1, "Book", long_entry(1, 300))])
+    assert NOT_THERE not in findings.note
+    assert findings.note.startswith(f"{NOT_IN_WHAT_WAS_READ}; ")
+    assert "passages were not read" in findings.note
 
 
 async def test_a_part_that_fails_is_made_up_for_and_said() -> None:
