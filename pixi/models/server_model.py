@@ -170,12 +170,20 @@ class ServerModel(ABC):
         return ""
 
     async def _breaking(self) -> Break:
-        """What breaks the control words in a request; a llama.cpp server is asked for its model's, once."""
+        """Return what breaks the control words in a request.
+
+        A llama.cpp server is asked for its model's, once. One that does not answer in time is not asked
+        again: each request would wait for that.
+        """
         if self._asks_for_words:
             try:
                 words = await words_at_server(self._opened(), self._server, self._proxy)
-            except (aiohttp.ClientError, OSError, TimeoutError):
+            except aiohttp.ClientError:
                 return self._broken  # the request that follows says what is wrong with the server
+            except TimeoutError:
+                words = ()
+            except OSError:
+                return self._broken
             self._broken = breaking(words)
             self._asks_for_words = False
         return self._broken

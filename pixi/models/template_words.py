@@ -129,7 +129,8 @@ async def words_at_server(
     """The control words that a llama.cpp server tells of one of its models; none where it tells nothing.
 
     Raises:
-        aiohttp.ClientError, OSError, TimeoutError: it could not be asked; it may be later.
+        aiohttp.ClientError, OSError: it could not be asked, or has no time; it may have later.
+        TimeoutError: it does not answer within 5 s.
     """
     response = await session.get(
         f"{server.base_url.removesuffix('/v1')}/props",
@@ -140,6 +141,8 @@ async def words_at_server(
         timeout=aiohttp.ClientTimeout(total=_PROPS_SECONDS),
     )
     async with response:
+        if response.status == 429 or response.status >= 500:  # llama.cpp loads its model, or is busy
+            response.raise_for_status()
         content = bytearray()
         while len(content) < _LONGEST_PROPS and (data := await response.content.readany()):
             content += data
