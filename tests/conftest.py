@@ -83,8 +83,9 @@ def pytest_runtest_logfinish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest: all others run beside it."""
-    items.sort(key=lambda item: not item.nodeid.startswith(("tests/soak/", "tests/kill/")))
+    """Begin with the longest, which all others run beside, and the largest, whose memory others use again."""
+    first = ("tests/soak/", "tests/kill/", "tests/test_architecture", "tests/end_to_end/test_bundled_model")
+    items.sort(key=lambda item: not item.nodeid.startswith(first))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -107,6 +107,7 @@ async def test_lines_can_be_broken_pasted_and_brought_back(tmp_path: Path) -> No
         await terminal.shows("omg hi")
         assert b"one\\n> two three\\n> four" in server.requests[0].body
     async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
+        await terminal.shows("one two three four")  # where the talk goes on
         await terminal.shows_on(UP, "four")
         terminal.type(ENTER)
         await terminal.shows("omg hi")
