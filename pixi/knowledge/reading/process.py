@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from pixi.knowledge.reading.wire import (
 _SCRIPT = Path(__file__).with_name("worker.py")
 _START_SECONDS = 60.0
 _PIPE_BYTES = 1024 * 1024
+_MOST_OPENING = 16  # threads that open files at once, those included that a drive keeps waiting
 _SLACK = 1.05  # what may come is counted here as there, but for rounding
 _OUT_OF_TIME = getattr(signal, "SIGXCPU", None)
 
@@ -67,6 +69,50 @@ class Lost(Exception):
         self.spent = spent
 
 
+_Opened = tuple[dict[int, SetAside], list[int]]
+"""Which files could not be opened, by number; and the descriptors of the others, which are to be closed."""
+
+
+class Opener:
+    """Opens files and hands them over, in threads of its own.
+
+    A file on a drive in the network that is gone keeps whoever opens it waiting, perhaps for good. So the
+    threads are not those of the event loop, nothing waits for them at the end, and there are few.
+    """
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(_MOST_OPENING)
+
+    async def hand_over(self, asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> _Opened:
+        """Call `_hand_over` in a thread. Cancelled, it lets the thread go on; what that opens is closed."""
+        await self._room.acquire()
+        loop = asyncio.get_running_loop()
+        handed: asyncio.Future[_Opened] = loop.create_future()
+
+        def finish(opened: _Opened | Exception) -> None:
+            self._room.release()
+            if handed.done():
+                _close_opened(opened)
+            elif isinstance(opened, Exception):
+                handed.set_exception(opened)
+            else:
+                handed.set_result(opened)
+
+        def work() -> None:
+            opened: _Opened | Exception
+            try:
+                opened = _hand_over(asking, paths, limits)
+            except Exception as error:  # raised where it is waited for
+                opened = error
+            try:
+                loop.call_soon_threadsafe(finish, opened)
+            except RuntimeError:  # the loop is closed
+                _close_opened(opened)
+
+        threading.Thread(target=work, daemon=True).start()
+        return await handed
+
+
 class ReadingProcess:
     """A process that reads. Made by `start`.
 
@@ -75,16 +121,21 @@ class ReadingProcess:
     """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, asking: socket.socket | None, limits: Limits
+        self,
+        process: asyncio.subprocess.Process,
+        asking: socket.socket | None,
+        limits: Limits,
+        opener: Opener,
     ) -> None:
         self.confinement = Confinement()
         self._process = process
         self._asking = asking  # None where it is asked through its standard input, see `wire.py`
         self._limits = limits
+        self._opener = opener
         self._spent = False
 
     @classmethod
-    async def start(cls, limits: Limits) -> "ReadingProcess":
+    async def start(cls, limits: Limits, opener: Opener) -> "ReadingProcess":
         """Start one, and wait until it is up.
 
         Raises:
@@ -110,7 +161,7 @@ class ReadingProcess:
         finally:
             if there is not None:
                 there.close()
-        started = cls(process, here, limits)
+        started = cls(process, here, limits, opener)
         try:
             await started._greet()
         except BaseException:
@@ -156,8 +207,9 @@ class ReadingProcess:
         answered = 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._limits.seconds
+        files: list[int] = []
         try:
-            unopened = await self._ask_for(paths, deadline)
+            unopened, files = await self._ask_for(paths, deadline)
             if unopened:
                 yield list(unopened.items())
             asked = [number for number in range(len(paths)) if number not in unopened]
@@ -182,15 +234,17 @@ class ReadingProcess:
         except (asyncio.IncompleteReadError, OSError):
             await self.close()
             raise Lost(_ended(self._process.returncode, self._limits)) from None
+        finally:
+            # Not before: on macOS a file that is closed while it is handed over may be lost on the way.
+            _close_all(files)
 
-    async def _ask_for(self, paths: Sequence[bytes], deadline: float) -> dict[int, SetAside]:
-        """Send files, or their paths. Returns which could not be opened, by number."""
+    async def _ask_for(self, paths: Sequence[bytes], deadline: float) -> _Opened:
+        """Send files, or their paths. Returns what came of opening them."""
         if self._asking is None:
             await self._send(framed(list(paths)), deadline)
-            return {}
+            return {}, []
         async with asyncio.timeout_at(deadline):
-            # In a thread: a file on a drive in the network may keep whoever opens it waiting.
-            return await asyncio.to_thread(_hand_over, self._asking, paths, self._limits)
+            return await self._opener.hand_over(self._asking, paths, self._limits)
 
     async def _greet(self) -> None:
         loop = asyncio.get_running_loop()
@@ -226,8 +280,8 @@ class ReadingProcess:
             return MESSAGES.decode(await self._process.stdout.readexactly(length))
 
 
-def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> dict[int, SetAside]:
-    """Open files and send them through a socket. Returns which could not be opened, by number.
+def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) -> _Opened:
+    """Open files and send them through a socket. Returns what came of opening them.
 
     A process that is handed a file needs no right to open any, and gets none.
 
@@ -238,18 +292,29 @@ def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) ->
     names: list[bytes] = []
     files: list[int] = []
     with contextlib.ExitStack() as opened, asking.dup() as own:  # its own: the other may be closed meanwhile
+        opened.callback(_close_all, files)
         for number, path in enumerate(paths):
             try:
                 files.append(open_regular(path, limits))
             except SetAside as fault:
                 unopened[number] = fault
                 continue
-            opened.callback(os.close, files[-1])
             names.append(os.path.basename(path))
         if files:
             frame = framed(names)
             own.sendall(frame[socket.send_fds(own, [frame], files) :])
-    return unopened
+        opened.pop_all()  # from here on they are the caller's to close
+    return unopened, files
+
+
+def _close_opened(opened: _Opened | Exception) -> None:
+    if not isinstance(opened, Exception):
+        _close_all(opened[1])
+
+
+def _close_all(files: Sequence[int]) -> None:
+    for file in files:
+        os.close(file)
 
 
 class _Nonsense(Exception):

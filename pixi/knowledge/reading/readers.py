@@ -13,7 +13,7 @@ from pixi.knowledge.entry import Document
 from pixi.knowledge.reading.confinement import Confinement
 from pixi.knowledge.reading.limits import Limits
 from pixi.knowledge.reading.outcome import Documents, SetAside
-from pixi.knowledge.reading.process import Lost, ReadingProcess
+from pixi.knowledge.reading.process import Lost, Opener, ReadingProcess
 from pixi.knowledge.reading.wire import MOST_FILES
 
 _FIRST_BATCH = 16
@@ -47,6 +47,7 @@ class Readers:
         self._workers = max(workers, 1)
         self._processes: set[ReadingProcess] = set()
         self._idle: list[ReadingProcess] = []
+        self._opener = Opener()
         self._turns = asyncio.Semaphore(self._workers)
         self._closed = False
 
@@ -186,7 +187,7 @@ class Readers:
                     await self._end(process)
                     process = None
             if process is None:
-                process = await ReadingProcess.start(self._limits)
+                process = await ReadingProcess.start(self._limits, self._opener)
                 self._processes.add(process)
             try:
                 yield process

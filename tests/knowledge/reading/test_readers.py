@@ -1,9 +1,13 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +16,12 @@ import zstandard
 from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, labels, process
+from pixi.knowledge.reading.opening import open_regular
 from tests.knowledge.reading.at_hand import write
 from tests.knowledge.reading.test_epub import epub
 from tests.knowledge.reading.test_pdf import line, pdf
 from tests.knowledge.reading.test_word import word
-from tests.waiting import until
+from tests.waiting import until, within
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -346,3 +351,68 @@ async def test_where_the_current_folder_is_gone_files_are_read_all_the_same(
     (tmp_path / "gone").rmdir()
     async with Readers(workers=1) as readers:
         assert (await readers.read(path))[0].sections[0].text == "text"
+
+
+HANDED_OVER = pytest.mark.skipif(not process.HANDS_OVER, reason="only paths are sent here")
+
+
+@HANDED_OVER
+async def test_files_that_nobody_can_open_hold_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back = threading.Event()
+
+    def open_or_wait(path: bytes, limits: Limits) -> int:
+        if b"gone" in path:
+            back.wait()
+        return open_regular(path, limits)
+
+    monkeypatch.setattr(process, "open_regular", open_or_wait)
+    monkeypatch.setattr(process, "_MOST_OPENING", 3)
+    before = threading.active_count()
+    good = write(tmp_path / "a.md", "text")
+    gone = [write(tmp_path / f"gone{number}.md", "text") for number in range(2)]
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    try:
+        async with Readers(workers=1, seconds=0.05) as readers:
+            for path in gone:
+                with pytest.raises(SetAside, match="takes longer"):
+                    await readers.read(path)
+            async with within("a thread of the loop"):
+                await asyncio.to_thread(lambda: 1)
+            assert threading.active_count() <= before + 3
+            readers._limits = replace(readers._limits, seconds=60.0)
+            assert (await readers.read(good))[0].sections[0].text == "text"
+    finally:
+        back.set()
+
+
+@HANDED_OVER
+async def test_files_are_kept_open_until_they_are_answered(
+    readers: Readers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    send, receive = socket.send_fds, process.ReadingProcess._receive
+    held: list[bool] = []
+    path = write(tmp_path / "a.md", "text")
+
+    def is_open() -> bool:
+        try:
+            return os.fstat(sent[0]).st_ino == path.stat().st_ino
+        except OSError:
+            return False
+
+    async def receive_and_look(self: process.ReadingProcess, deadline: float) -> object:
+        held.append(bool(sent) and is_open())
+        return await receive(self, deadline)
+
+    def send_and_tell(own: socket.socket, frames: list[bytes], files: list[int]) -> int:
+        sent.extend(files)
+        return send(own, frames, files)
+
+    monkeypatch.setattr(socket, "send_fds", send_and_tell)
+    monkeypatch.setattr(process.ReadingProcess, "_receive", receive_and_look)
+    await readers.read(path)
+    assert held[1:] == [True] * len(held[1:])
+    assert len(held) > 1
+    assert not is_open()
