@@ -203,7 +203,7 @@ FAMILIES: Final = (
 
 # A tokenizer that normalizes (NFKC) reads the wide form for the narrow one.
 _WIDE: Final = {"<": "<＜", ">": ">＞", "[": "[［", "]": "]］", "|": "|｜", "｜": "|｜", "/": "/／"}
-_FIRST: Final = "<[]◁"
+_FIRST: Final = "<>[]◁"
 _NAME: Final = r"[\w.:/▁-]{1,64}?"
 
 # What may be a control word in a template's source: `<tool_call>`, `[TOOL_CALLS]`, `<|im_end|>`, `<<SYS>>`.
@@ -218,7 +218,7 @@ _Trie = dict[str, "_Trie"]
 
 
 def _searching(words: Iterable[str]) -> "re.Pattern[str]":
-    """What finds the first character of each control word in a text.
+    """Return what finds the first character of each control word in a text.
 
     The rest of the word is only looked at, and each of its characters once: so the time taken grows with the
     text alone, whatever strangers write.
@@ -233,7 +233,7 @@ def _searching(words: Iterable[str]) -> "re.Pattern[str]":
 
 
 def _matching(character: str) -> str:
-    """A pattern for a character of a word, in its other case and in its wide form too."""
+    """Return a pattern for a character of a word, in its other case and in its wide form too."""
     if character == "…":
         return _NAME
     same = _WIDE.get(character) or "".join(dict.fromkeys((character.lower(), character.upper())))
@@ -241,7 +241,7 @@ def _matching(character: str) -> str:
 
 
 def _following(trie: _Trie) -> str:
-    """A pattern for what may follow. Where a word ends, longer ones that begin with it need not be told."""
+    """Return a pattern for what may follow. Where a word ends, longer ones that begin so need not be told."""
     if "" in trie:
         return ""
     return f"(?:{'|'.join(matching + _following(rest) for matching, rest in trie.items())})"
@@ -252,12 +252,12 @@ _search: Final = _searching(_TABLE)
 
 
 def broken(text: str) -> str:
-    """The text with each control word of the table broken; the same again for one that was broken before."""
+    """Break each control word of the table in a text; the same again for one that was broken before."""
     return _search.sub(_break, text)
 
 
 def breaking(words: Iterable[str]) -> Callable[[str], str]:
-    """As `broken`, for the words of one model's template besides those of the table."""
+    """Return what does as `broken` does, for the words of one model's template besides those of the table."""
     more = [word for word in dict.fromkeys(words) if _may_control(word) and broken(word) == word]
     if not more:
         return broken
@@ -266,12 +266,12 @@ def breaking(words: Iterable[str]) -> Callable[[str], str]:
 
 
 def unbroken(text: str) -> str:
-    """The text as it was before it was broken: for what a model copied out of its prompt."""
+    """Return the text as it was before it was broken: for what a model copied out of its prompt."""
     return text.replace(BREAK, "")
 
 
 def words_in(template: str) -> list[str]:
-    """The control words that a chat template, in Jinja, may write into a prompt."""
+    """Return the control words that a chat template, in Jinja, may write into a prompt."""
     return list(dict.fromkeys(_IN_TEMPLATE.findall(template)))
 
 

@@ -42,6 +42,7 @@ def words_of_file(path: Path) -> list[str]:
     """
     words: list[str] = []
     tokens: Sequence[int] = ()
+    kinds: Sequence[object] = ()
     with (
         contextlib.suppress(OSError, struct.error, ValueError),
         path.open("rb") as file,
@@ -54,8 +55,11 @@ def words_of_file(path: Path) -> list[str]:
             elif key == _TOKENS and isinstance(value, list):
                 tokens = value
             elif key == _TYPES and isinstance(value, tuple):
-                marked = (at for at, kind in zip(tokens, value, strict=False) if kind == _CONTROL)
+                kinds = value
+            if tokens and kinds:  # in either order
+                marked = (at for at, kind in zip(tokens, kinds, strict=False) if kind == _CONTROL)
                 words += map(head.text_at, marked)
+                tokens = kinds = ()
     return list(dict.fromkeys(words))
 
 
@@ -81,7 +85,7 @@ class _Head:
             yield key, self._array() if kind == _ARRAY else self._one(kind)
 
     def text_at(self, at: int) -> str:
-        """The text at a place of the file."""
+        """Return the text at a place of the file."""
         (length,) = _LENGTH.unpack_from(self._data, at)
         text: bytes = self._data[at + _LENGTH.size : at + _LENGTH.size + length]
         return text.decode("utf-8", "replace")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.control_words import broken, unbroken
+from pixi.core.control_words import breaking, broken, unbroken
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
@@ -243,6 +243,17 @@ def test_the_words_of_a_file(tmp_path: Path) -> None:
     path.write_bytes(FILE)
     assert words_of_file(path) == ["<~turn~>", "<~odd~>", "[BEGIN_ZORK]"]
     assert words_of_file(tmp_path / "none.gguf") == []
+
+
+def test_the_types_of_tokens_may_stand_before_the_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "zork.gguf"
+    fields = {
+        "tokenizer__ggml__token_type": array(5, *(struct.pack("<i", kind) for kind in (3, 1, 3))),
+        "tokenizer__ggml__tokens": array(8, text("<~turn~>"), text("the"), text(">>ODD<<")),
+    }
+    path.write_bytes(gguf(**fields))
+    assert words_of_file(path) == ["<~turn~>", ">>ODD<<"]
+    assert breaking(words_of_file(path))("a >>ODD<< b") == "a >\u2060>ODD<< b"
 
 
 def test_a_damaged_file_gives_what_can_be_read_of_it(tmp_path: Path) -> None:
