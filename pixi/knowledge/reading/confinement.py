@@ -88,9 +88,9 @@ def confine(limits: Limits) -> Confinement:
 
 
 def _libraries() -> list[str]:
-    """Where Python's modules and what they are linked with may be: readers are imported when first needed.
+    """Return where Python's modules and what they are linked with may be: readers are imported when needed.
 
-    A folder of modules that is also the project's, or above it, is left out: keys stand there, in `.env`.
+    A folder of modules that is also a project's, or above ours, is left out: keys stand there, in `.env`.
     """
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     places = [package, os.path.dirname(os.__file__), "/etc/ld.so.cache", "/nix/store", "/gnu/store"]
@@ -102,9 +102,15 @@ def _libraries() -> list[str]:
         kept_apart.append(os.getcwd())
     for entry in filter(None, (*sys.path, *os.environ.get("LD_LIBRARY_PATH", "").split(":"))):
         folder = os.path.realpath(entry)
-        if folder.endswith("-packages") or not any(_is_in(place, folder) for place in kept_apart):
+        if folder.endswith("-packages") or not (
+            any(_is_in(place, folder) for place in kept_apart) or _is_project(folder)
+        ):
             places.append(folder)
     return places
+
+
+def _is_project(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (".env", "pixi.toml"))
 
 
 def _is_in(place: str, folder: str) -> bool:

@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from pixi.knowledge.reading import confinement
 from tests.knowledge.reading.at_hand import write
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,3 +58,14 @@ def test_python_itself_refuses_it_on_every_system(tmp_path: Path) -> None:
     for code, told in zip(REFUSED, json.loads(done.stdout), strict=True):
         assert "reading a file may not do this" in told, code
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("name", [".env", "pixi.toml"])
+def test_a_folder_of_modules_that_holds_keys_is_not_for_readers(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.path.realpath(tmp_path)
+    monkeypatch.syspath_prepend(folder)
+    assert folder in confinement._libraries()
+    write(tmp_path / name, "OPENAI_API_KEY = 'k'")
+    assert folder not in confinement._libraries()
