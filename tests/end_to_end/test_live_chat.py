@@ -106,6 +106,8 @@ async def test_lines_can_be_broken_pasted_and_brought_back(tmp_path: Path) -> No
         terminal.type("one" + ALT_ENTER + "two" + PASTE.format(" three\nfour") + ENTER)
         await terminal.shows("omg hi")
         assert b"one\\n> two three\\n> four" in server.requests[0].body
+        terminal.type("/quit" + ENTER)
+        assert await terminal.ended() == 0
     async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
         await terminal.shows("one two three four")  # where the talk goes on
         await terminal.shows_on(UP, "four")
