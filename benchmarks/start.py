@@ -17,7 +17,7 @@ from benchmarks.processes import ROOT, WorkerFailed, model_server
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
 from pixi.knowledge.reading import Limits
-from pixi.knowledge.reading.process import ReadingProcess
+from pixi.knowledge.reading.process import Opener, ReadingProcess
 
 COMMAND = "python -m benchmarks start"
 GOAL_HELP_MS = 300
@@ -43,7 +43,7 @@ def _milliseconds(command: list[str]) -> float:
 async def _first_reader() -> float:
     """Milliseconds until a process that reads documents is up, confined, and waits for files."""
     before = time.perf_counter()
-    reader = await ReadingProcess.start(Limits())
+    reader = await ReadingProcess.start(Limits(), Opener())
     spent = (time.perf_counter() - before) * 1e3
     await reader.close()
     return spent

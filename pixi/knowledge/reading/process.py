@@ -89,25 +89,26 @@ class Opener:
         loop = asyncio.get_running_loop()
         handed: asyncio.Future[_Opened] = loop.create_future()
 
-        def finish(opened: _Opened | Exception) -> None:
+        def finish(opened: _Opened | OSError) -> None:
             self._room.release()
             if handed.done():
                 _close_opened(opened)
-            elif isinstance(opened, Exception):
+            elif isinstance(opened, OSError):
                 handed.set_exception(opened)
             else:
                 handed.set_result(opened)
 
         def work() -> None:
-            opened: _Opened | Exception
+            opened: _Opened | OSError = OSError("the thread that opens files failed")
             try:
                 opened = _hand_over(asking, paths, limits)
-            except Exception as error:  # raised where it is waited for
+            except OSError as error:  # raised where it is waited for
                 opened = error
-            try:
-                loop.call_soon_threadsafe(finish, opened)
-            except RuntimeError:  # the loop is closed
-                _close_opened(opened)
+            finally:
+                try:
+                    loop.call_soon_threadsafe(finish, opened)
+                except RuntimeError:  # the loop is closed
+                    _close_opened(opened)
 
         threading.Thread(target=work, daemon=True).start()
         return await handed
@@ -307,8 +308,8 @@ def _hand_over(asking: socket.socket, paths: Sequence[bytes], limits: Limits) ->
     return unopened, files
 
 
-def _close_opened(opened: _Opened | Exception) -> None:
-    if not isinstance(opened, Exception):
+def _close_opened(opened: _Opened | OSError) -> None:
+    if not isinstance(opened, OSError):
         _close_all(opened[1])
 
 

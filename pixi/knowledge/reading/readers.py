@@ -114,7 +114,7 @@ class Readers:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def confinement(self) -> Confinement:
-        """What the kernel refuses a process that reads.
+        """Return what the kernel refuses a process that reads.
 
         Raises:
             ConfigError: no process that reads can be started.

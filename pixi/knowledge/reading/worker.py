@@ -122,7 +122,7 @@ class Asking:
     def __init__(self) -> None:
         # One of the two, see `wire.py`.
         self._socket = socket.socket(fileno=os.dup(0)) if HANDS_OVER else None
-        self._pipe = os.fdopen(os.dup(0), "rb")
+        self._pipe = None if HANDS_OVER else os.fdopen(os.dup(0), "rb")
 
     def frame(self) -> tuple[bytes, list[int]]:
         """The next frame, and the files that came with it. Ends the process if the one that asked is gone."""
@@ -142,7 +142,7 @@ class Asking:
 
     def _read(self, count: int) -> tuple[bytes, list[int]]:
         data, files = b"", []
-        if self._socket is None:
+        if self._pipe is not None:
             data = self._pipe.read(count)
         while self._socket is not None and len(data) < count:
             part, came, _, _ = socket.recv_fds(self._socket, count - len(data), MOST_FILES)

@@ -17,6 +17,7 @@ from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading import Documents, Limits, Readers, SetAside, labels, process
 from pixi.knowledge.reading.opening import open_regular
+from pixi.knowledge.reading.wire import HANDS_OVER
 from tests.knowledge.reading.at_hand import write
 from tests.knowledge.reading.test_epub import epub
 from tests.knowledge.reading.test_pdf import line, pdf
@@ -353,7 +354,7 @@ async def test_where_the_current_folder_is_gone_files_are_read_all_the_same(
         assert (await readers.read(path))[0].sections[0].text == "text"
 
 
-HANDED_OVER = pytest.mark.skipif(not process.HANDS_OVER, reason="only paths are sent here")
+HANDED_OVER = pytest.mark.skipif(not HANDS_OVER, reason="only paths are sent here")
 
 
 @HANDED_OVER
