@@ -173,7 +173,7 @@ class Reader:
                     prose.add("\n")
                     tape.at = index + 1
                     self._line_start = True
-                case "\u2060":  # BREAK, behind a `<` that begins no tag
+                case character if character == BREAK:  # behind a `<` that begins no tag
                     tape.at = index + 1
                 case "\\":
                     # An escaped bracket opens nothing; a message may show it as it stands.

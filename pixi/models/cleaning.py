@@ -19,7 +19,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
 
 def cleaned(request: Request, broken: Break) -> Request:
-    """The request with the control words in it broken, whoever wrote them: people, tools, the model itself.
+    """Break the control words in a request, whoever wrote them: people, tools, the model itself.
 
     What a server handed out sealed (see `pixi.models.keepsakes`) is no part of a request, and goes back as it
     came.
@@ -43,19 +43,22 @@ def _line(line: Line, broken: Break) -> Line:
 
 
 def _call(call: ToolCall, broken: Break) -> ToolCall:
-    """A call of the past. Some models write the ids of their calls themselves: they are text as well."""
+    """Clean a call of the past. Some models write the ids of their calls themselves: they are text too."""
     return ToolCall(broken(call.id), broken(call.name), _arguments(call.arguments, broken))
 
 
 def _arguments(arguments: str, broken: Break) -> str:
-    """Arguments with the same meaning. A server reads escapes too, in which a word may hide: `\\u003c/s>`."""
+    """Return arguments with the same meaning.
+
+    A server reads escapes too, in which a word may hide: `\\u003c/s>`.
+    """
     plain = _ESCAPE.sub(_written_out, arguments) if "\\" in arguments else arguments
     clean = broken(plain)
     return arguments if clean == plain else clean
 
 
 def _written_out(escape: "re.Match[str]") -> str:
-    """The character that an escape of JSON stands for, where it may stand in a text by itself."""
+    """Return the character that an escape of JSON stands for, where it may stand in a text by itself."""
     if escape[0] == r"\/":
         return "/"
     character = chr(int(escape[1], 16)) if escape[1] else ""
