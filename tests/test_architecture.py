@@ -94,6 +94,10 @@ def arrows_of(module: Module, house: Mapping[str, Module], package: str) -> Iter
             while target not in house and "." in target:
                 target = target.rpartition(".")[0]
             yield (target if target in house else "__init__"), line
+            # The folders on the way to it are imported too.
+            while target := target.rpartition(".")[0]:
+                if target in house and not f"{module.name}.".startswith(f"{target}."):
+                    yield target, line
 
 
 def _imported(module: Module) -> Iterator[tuple[str, int]]:
@@ -317,6 +321,15 @@ BAD_HOUSES = {
             "core/c.py": "import pixi.core.a",
         },
         "a circle of modules: core.a -> core.b -> core.c -> core.a",
+    ),
+    "circle through a folder": (
+        {
+            "core/a/__init__.py": "from pixi.core.a.one import x",
+            "core/a/one.py": "from pixi.core.b import y",
+            "core/a/two.py": "",
+            "core/b.py": "from pixi.core.a.two import z",
+        },
+        "a circle of modules: core.a -> core.a.one -> core.b -> core.a",
     ),
     "circle of rooms": (
         {

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.normalising import normalise
 
 _WORD = re.compile(r"\w+")
 _MOST = 64

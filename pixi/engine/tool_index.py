@@ -9,8 +9,8 @@ from itertools import islice
 
 from pixi.core.deltas import ToolSchema
 from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import grams, pieces, terms_of
+from pixi.knowledge.normalising import normalise
 
 _IN_NAME, _IN_WORDS, _IN_ARGUMENTS = 2.0, 1.0, 0.5
 _ALIKE = 0.8  # what a word counts whose runs of letters are all there, in another form of it or a longer one

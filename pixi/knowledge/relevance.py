@@ -11,8 +11,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.normalising import normalise
 
 _LONGEST_QUERY = 4_000  # characters
 _MOST_TERMS = 200  # of a query

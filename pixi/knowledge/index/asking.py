@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 
 from pixi.knowledge.index.mistakes import Meant, Vocabulary
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import Analysis, grams, is_corrigible, pieces, runs, terms_of
 from pixi.knowledge.lists import word_list
+from pixi.knowledge.normalising import normalise
 
 LONGEST = 4_000
 """Characters of a query that are read; the rest of a pasted page would only blur it."""

@@ -16,11 +16,11 @@ from pixi.knowledge.index.asking import Asked, Asker
 from pixi.knowledge.index.damage import IndexDamaged, Reading, Writing
 from pixi.knowledge.index.languages import language_of
 from pixi.knowledge.index.mistakes import Vocabulary
-from pixi.knowledge.index.normalising import clean, normalise
 from pixi.knowledge.index.passages import Stretch, passages_of
 from pixi.knowledge.index.ranking import Scored, ranked
 from pixi.knowledge.index.snippets import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces
+from pixi.knowledge.normalising import clean, normalise
 
 if TYPE_CHECKING:
     import tantivy

@@ -114,7 +114,7 @@ _SHARE = 0.04
 @cache
 def _speakers() -> dict[str, tuple[str, ...]]:
     """The languages of each function word, in normalised form."""
-    from pixi.knowledge.index.normalising import normalise
+    from pixi.knowledge.normalising import normalise
 
     found: dict[str, list[str]] = {}
     for language, words in FUNCTION_WORDS.items():

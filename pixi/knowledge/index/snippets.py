@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pixi.knowledge.index.normalising import clean, normalise
 from pixi.knowledge.index.terms import MARKS, Analysis, pieces, terms_of
+from pixi.knowledge.normalising import clean, normalise
 
 LENGTH = 240
 """Characters, with the dots that say that something was left out."""

@@ -3,7 +3,7 @@
 from functools import cache
 from importlib import resources
 
-from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.normalising import normalise
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 from pixi.core.spending import Count
 from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.normalising import normalise
 from pixi.knowledge.one_line import on_one_line
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt

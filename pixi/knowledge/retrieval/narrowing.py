@@ -6,8 +6,8 @@ from itertools import accumulate
 from math import log
 
 from pixi.knowledge.entry import Entry, Section
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.normalising import normalise
 
 MOST_CHARACTERS = 1_000_000
 """That are looked at for one question: half a second's work, and as much as a helper is given to read."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.lists import word_list
+from pixi.knowledge.normalising import normalise
 
 _CHINESE = re.compile(
     # Words in which the character denies nothing; they are passed over.

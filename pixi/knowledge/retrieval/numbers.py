@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import cache
 
-from pixi.knowledge.index.normalising import normalise
+from pixi.knowledge.normalising import normalise
 
 _UNITS = {
     "zero": 0, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,

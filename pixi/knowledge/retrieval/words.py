@@ -6,8 +6,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.lists import glyph_list, irregular_forms, word_list
+from pixi.knowledge.normalising import normalise
 from pixi.knowledge.retrieval import numbers
 from pixi.knowledge.retrieval.negation import denials, positive_form
 

@@ -116,8 +116,8 @@ class GifFolder:
 def terms_of(text: str) -> tuple[str, ...]:
     """The words of a text in any language; of those that put no spaces between them, the characters."""
     # Imported here: it reads a list of characters, which only a folder needs.
-    from pixi.knowledge.index.normalising import normalise
     from pixi.knowledge.index.terms import pieces
+    from pixi.knowledge.normalising import normalise
 
     found: list[str] = []
     for kind, piece, _ in pieces(normalise(text)):

@@ -7,8 +7,8 @@ import pytest
 
 from pixi.knowledge.index import Index
 from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.normalising import normalise
 from tests.knowledge.index.building import ids, index_of
 
 

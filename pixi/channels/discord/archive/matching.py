@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 
-from pixi.knowledge.index.normalising import normalise
 from pixi.knowledge.index.snippets import Cutter
 from pixi.knowledge.index.terms import Analysis, pieces, terms_of
+from pixi.knowledge.normalising import normalise
 from pixi.knowledge.relevance import most_relevant
 
 _LONGEST = 400  # characters of the words

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from pixi.knowledge.index.normalising import clean, normalise
+from pixi.knowledge.normalising import clean, normalise
 
 
 @pytest.mark.parametrize(
