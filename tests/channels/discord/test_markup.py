@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.speaking.markup import without_deceit
@@ -137,6 +137,7 @@ async def test_where_the_operator_wants_no_hosts_links_are_as_they_were(scene: S
         st.sampled_from(["`", "```", "\n", "[a]", f"({EVIL})", "](", "-#", "*", "||", "<", "a ", "://"])
     ).map("".join)
 )
+@example(f"({EVIL})[a]({EVIL})")
 def test_twice_is_once_and_nothing_is_lost(text: str) -> None:
     once = told(text)
     assert told(once) == once

@@ -60,7 +60,12 @@ def without_deceit(text: str, *, hosts: bool) -> str:
             return piece
         before.update(marks)
         if match["url"]:
-            return _LINKS.sub(linked, piece)
+            pieces, at = [], match.start()
+            # In the whole text: the host that stands behind a link already is not in this piece.
+            for link in _LINKS.finditer(match.string, *match.span()):
+                pieces += [match.string[at : link.start()], linked(link)]
+                at = link.end()
+            return "".join([*pieces, match.string[at : match.end()]])
         return ticks + _PIECES.sub(shown, piece[len(ticks) :]) if ticks else linked(match)
 
     return _PIECES.sub(shown, text)
