@@ -18,13 +18,12 @@ _LINK = r"""
                      | (?P<bare>[^\s()<>\\]* (?: \([^\s()<>\\]*\) [^\s()<>\\]*)*) )
       (?: \s+ "[^"]*" )? \s* \) )?
 """
-_LINKS = re.compile(_LINK, re.VERBOSE)
 _PIECES = re.compile(
     rf"""
     (?P<block> ^``` (?: [a-z0-9_+\-.\#]+? \n )? \n* [^\n] .*? ```)    # as Discord reads it
     | (?P<span> (?<![`\\]) (?P<ticks> `{{1,2}}) (?!`) [^`\n]+ (?P=ticks) (?!`))
     | (?P<mark> [*_~|`] | <[^\s<>:`]*:/)    # a backtick here is of no code, or of code that is not certain
-    | (?P<url> ://[^\s<]*)                 # Discord reads marks in it as letters
+    | (?P<url> :// (?: (?!\]\() [^\s<] )*)   # Discord reads marks in it as letters
     | (?P<link> {_LINK})
     | (?P<notice> -\#)
     """,
@@ -60,12 +59,7 @@ def without_deceit(text: str, *, hosts: bool) -> str:
             return piece
         before.update(marks)
         if match["url"]:
-            pieces, at = [], match.start()
-            # In the whole text: the host that stands behind a link already is not in this piece.
-            for link in _LINKS.finditer(match.string, *match.span()):
-                pieces += [match.string[at : link.start()], linked(link)]
-                at = link.end()
-            return "".join([*pieces, match.string[at : match.end()]])
+            return piece
         return ticks + _PIECES.sub(shown, piece[len(ticks) :]) if ticks else linked(match)
 
     return _PIECES.sub(shown, text)
