@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -142,7 +143,8 @@ def test_doctor_tells_what_is_run_and_what_waits(baker: Home) -> None:
         lines = baker.program("doctor")[1].splitlines()
         return [line for line in lines if " mcp" in line[:12]]
 
-    command = f"{sys.executable} -I -S {ROGUE} described {baker.folder / 'words'}"
+    rogue = shlex.join([sys.executable, "-I", "-S", str(ROGUE)])
+    command = f"{rogue} described {shlex.quote(str(baker.folder / 'words'))}"
     assert told() == [f"ok   mcp.baker — {command}: 1 tool"]
     before = baker.kept
     baker.says("Say it twice.\nnew")
@@ -154,7 +156,7 @@ def test_doctor_tells_what_is_run_and_what_waits(baker: Home) -> None:
     assert baker.kept == before  # it only looks
     baker.runs("described", "x")
     (line,) = told()
-    assert line.startswith(f"fail mcp.baker — {sys.executable} -I -S {ROGUE} described x ")
+    assert line.startswith(f"fail mcp.baker — {rogue} described x ")
     assert ": waits for consent, so that it is not started; approved was " in line
     (baker.folder / FILE_NAME).unlink()
     (baker.folder / "pixi.toml").write_text('[mcp.baker]\ncommand = "nonesuch"\n[mcp.x]\n')

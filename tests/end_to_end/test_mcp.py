@@ -1,6 +1,7 @@
 """`chat` with MCP servers of the settings, as somebody runs it of an evening."""
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -42,7 +43,7 @@ async def test_the_time_of_a_real_server_reaches_the_model(tmp_path: Path) -> No
     assert "time_get_current_time" in [tool["function"]["name"] for tool in asked["tools"]]
     assert answered["messages"][-1]["role"] == "tool"
     assert channel.sent == ["It is late."]
-    assert lines == [f"MCP server time is used for the first time: {command}"]
+    assert lines == [f"MCP server time is used for the first time: {shlex.quote(command)}"]
 
 
 async def test_in_a_pipe_with_one_that_is_dead_beside(tmp_path: Path) -> None:
