@@ -63,7 +63,7 @@ def pytest_configure() -> None:
 _bots: list[None] = []
 """Of each bot that tests have opened since bots were collected, one."""
 
-_MANY_BOTS = 16
+_MANY_BOTS = 8
 """Some 3 MB each. To look for circles takes as long as to open a bot."""
 
 
@@ -75,7 +75,12 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    pytest.MonkeyPatch().setattr(gc, "freeze", lambda: _bots.append(None))
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # what rewriting the assertions took
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(gc, "freeze", lambda: _bots.append(None))
+    patch.setattr(gc, "set_threshold", lambda *_: None)  # a program that lives long collects seldom
 
 
 def pytest_runtest_logfinish() -> None:
