@@ -35,7 +35,7 @@ settings.load_profile("quick")  # `--hypothesis-profile` chooses another
 
 
 MOST_MB = 600
-"""Resident memory that a process with tests may reach. It takes some 475, and 520 where nothing is compiled yet."""
+"""Resident memory that a process with tests may reach: some 475 are taken, 520 where nothing is compiled."""
 
 _peaks: dict[str, int] = {}
 """The most that each process had, in MB: of workers once they ended, else of this one."""
