@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ _peaks: dict[str, int] = {}
 _M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Hear Ctrl-C, as the programs that tests start must; and keep no memory that was freed.
 
     A shell starts what runs in its background deaf to it, and children inherit that. And the GNU C library
@@ -58,6 +59,11 @@ def pytest_configure() -> None:
             ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Hypothesis reads once, for all runs in this folder, which characters can be written: 200 MB at that
+    # moment, which a process that is about to run tests would not be rid of again.
+    if not (config.rootpath / ".hypothesis" / "unicode_data").exists() and not hasattr(config, "workerinput"):
+        look = "from hypothesis import strategies; strategies.text().validate()"
+        subprocess.run([sys.executable, "-c", look], cwd=config.rootpath, check=False)
 
 
 _bots: list[None] = []

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -54,16 +54,41 @@ FORBIDDEN_NAMES = {"utils", "manager", "base", "helpers", "misc"}
 CLOCKS = {"now", "utcnow", "today"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Module:
-    """A module of the package: its name below the package, and its syntax tree."""
+    """A module of the package, and what was found in it, each with its line.
 
-    name: str
-    tree: ast.Module
+    Its syntax tree is not kept: those of the whole house take 60 MB.
+    """
+
+    name: str  # below the package
+    imports: list[tuple[str, int]] = field(default_factory=list)
+    impure: list[tuple[str, int]] = field(default_factory=list)
+    broad_excepts: list[int] = field(default_factory=list)
+    argv_reads: list[int] = field(default_factory=list)
+    relative_imports: list[int] = field(default_factory=list)
 
     @property
     def room(self) -> str:
         return self.name.split(".")[0]
+
+    def read(self, tree: ast.Module) -> None:
+        for node in ast.walk(tree):
+            self.broad_excepts += _broad(node)
+            line = getattr(node, "lineno", 0)
+            if what := _impure(node):
+                self.impure.append((what, line))
+            match node:
+                case ast.Import(names=names):
+                    self.imports += [(name.name, line) for name in names]
+                case ast.ImportFrom(module=source, names=names, level=level):
+                    self.imports += [(f"{source or ''}.{name.name}", line) for name in names]
+                    if level:
+                        self.relative_imports.append(line)
+                    if source == "sys" and any(name.name == "argv" for name in names):
+                        self.argv_reads.append(line)
+                case ast.Attribute(attr="argv", value=ast.Name(id="sys")):
+                    self.argv_reads.append(line)
 
 
 def read_house(package: Path) -> dict[str, Module]:
@@ -72,20 +97,21 @@ def read_house(package: Path) -> dict[str, Module]:
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
-        modules[name] = Module(name, ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
+        modules[name] = Module(name)
+        modules[name].read(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)))
     return modules
 
 
 def outside_imports(module: Module, package: str) -> Iterator[tuple[str, int]]:
     """What it imports from elsewhere: top-level names with their lines."""
-    for name, line in _imported(module):
+    for name, line in module.imports:
         if name.split(".")[0] != package:
             yield name.split(".")[0], line
 
 
 def arrows_of(module: Module, house: Mapping[str, Module], package: str) -> Iterator[tuple[str, int]]:
     """What it imports from the house, with the lines; for type checking and inside functions too."""
-    for name, line in _imported(module):
+    for name, line in module.imports:
         if name == package:
             yield "__init__", line
         elif name.startswith(f"{package}."):
@@ -98,16 +124,6 @@ def arrows_of(module: Module, house: Mapping[str, Module], package: str) -> Iter
             while target := target.rpartition(".")[0]:
                 if target in house and not f"{module.name}.".startswith(f"{target}."):
                     yield target, line
-
-
-def _imported(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield f"{node.module or ''}.{alias.name}", node.lineno
 
 
 def faults(package: Path, *, broad_excepts: Mapping[str, int] | None = None) -> list[str]:
@@ -210,10 +226,8 @@ def _impure_core(house: Mapping[str, Module], package: str) -> Iterator[str]:
         for name, line in outside_imports(module, package):
             if name not in CORE_MAY_IMPORT:
                 yield f"{module.name}:{line}: the core does not import {name}"
-        for node in ast.walk(module.tree):
-            if what := _impure(node):
-                line = getattr(node, "lineno", 0)
-                yield f"{module.name}:{line}: the core is pure: no {what}"
+        for what, line in module.impure:
+            yield f"{module.name}:{line}: the core is pure: no {what}"
 
 
 def _impure(node: ast.AST) -> str:
@@ -230,8 +244,7 @@ def _impure(node: ast.AST) -> str:
 
 def _broad_excepts(house: Mapping[str, Module], allowed: Mapping[str, int]) -> Iterator[str]:
     for module in house.values():
-        lines = [line for node in ast.walk(module.tree) for line in _broad(node)]
-        for line in lines[allowed.get(module.name, 0) :]:
+        for line in module.broad_excepts[allowed.get(module.name, 0) :]:
             yield f"{module.name}:{line}: a broad except; name the errors that can come"
 
 
@@ -253,22 +266,15 @@ def _broad(node: ast.AST) -> Iterator[int]:
 
 def _argv_readers(house: Mapping[str, Module]) -> Iterator[str]:
     for module in house.values():
-        if module.room == "cli":
-            continue
-        for node in ast.walk(module.tree):
-            match node:
-                case ast.Attribute(attr="argv", value=ast.Name(id="sys")):
-                    yield f"{module.name}:{node.lineno}: only the command line reads argv"
-                case ast.ImportFrom(module="sys", names=names) if any(n.name == "argv" for n in names):
-                    yield f"{module.name}:{node.lineno}: only the command line reads argv"
+        for line in module.argv_reads if module.room != "cli" else ():
+            yield f"{module.name}:{line}: only the command line reads argv"
 
 
 def _relative_imports(house: Mapping[str, Module]) -> Iterator[str]:
     """They would hide arrows from this reading, and from a person's."""
     for module in house.values():
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                yield f"{module.name}:{node.lineno}: a relative import; write the whole name"
+        for line in module.relative_imports:
+            yield f"{module.name}:{line}: a relative import; write the whole name"
 
 
 def drawing(package: Path) -> str:

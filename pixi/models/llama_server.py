@@ -7,6 +7,7 @@ was killed leaves no orphan. A process of its own, because loading a model holds
 import json
 import os
 import sys
+import time
 import traceback
 
 
@@ -23,6 +24,7 @@ def main() -> None:
     finally:
         if status:
             traceback.print_exc()
+            time.sleep(0.5)  # llama.cpp says why in a thread of its own, which `_exit` would cut short
         sys.stderr.flush()
         os._exit(status)
 

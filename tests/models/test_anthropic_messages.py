@@ -16,8 +16,6 @@ from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
 from tests.servers.scripted_anthropic import call, error, message, search, text, thought
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
-pytest.importorskip("anthropic")
-
 SEARCHING = Request(HI.lines, tools=(LOOK,), search=True)
 FOUND = ("https://pancakes.example/", "Pancakes")
 MARKED = {"cache_control": {"type": "ephemeral"}}
@@ -28,6 +26,7 @@ MakeModel = Callable[..., AnthropicMessages]
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
+    pytest.importorskip("anthropic")  # here: not every process with tests needs it
     made: list[AnthropicMessages] = []
 
     def make_model(server: ScriptedOpenAI, **settings: Any) -> AnthropicMessages:

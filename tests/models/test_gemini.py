@@ -27,15 +27,13 @@ from tests.servers.scripted_gemini import (
 )
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
-pytest.importorskip("google.genai")
-
-
 MakeModel = Callable[..., Gemini]
 
 
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
+    pytest.importorskip("google.genai")  # here: not every process with tests needs it
     made: list[Gemini] = []
 
     def make_model(server: ScriptedOpenAI, **settings: Any) -> Gemini:
@@ -310,6 +308,7 @@ async def test_a_reply_to_a_schema(make: MakeModel) -> None:
 
 @pytest.mark.parametrize("path", ["/v1beta", "/v1beta/openai/"])
 async def test_the_version_in_the_address_is_that_of_the_api(path: str) -> None:
+    pytest.importorskip("google.genai")
     async with ScriptedOpenAI(reply(said("hi"))) as server:
         model = Gemini("scripted", base_url=server.base_url.removesuffix("/v1") + path)
         await ask(model)
