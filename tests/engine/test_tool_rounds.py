@@ -50,7 +50,7 @@ def handy(addon: Addon) -> None:
     @addon.tool
     async def flood(context: Context) -> str:
         """say much"""
-        return "🌊" * 13_000_000  # 52 MB
+        return "🌊" * 1_300_000  # 5 MB
 
     @addon.tool
     async def shout(context: Context, text: str) -> dict[str, Any]:
@@ -139,7 +139,7 @@ async def test_no_secret_of_an_exception_reaches_model_or_log(caplog: pytest.Log
 async def test_a_flood_is_cut_and_said_to_be() -> None:
     (line,), _ = await answers(call("flood"))
     assert len(line.text.encode()) <= 32_768
-    assert line.text.endswith("[cut here; the whole has 13000000 characters]")
+    assert line.text.endswith("[cut here; the whole has 1300000 characters]")
 
 
 async def test_a_result_leaves_room_in_a_small_context() -> None:

@@ -110,7 +110,7 @@ class Opener:
                 except RuntimeError:  # the loop is closed
                     _close_opened(opened)
 
-        threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=work, name="opener", daemon=True).start()
         return await handed
 
 
