@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,7 @@ class Module:
                     self.argv_reads.append(line)
 
 
+@cache
 def read_house(package: Path) -> dict[str, Module]:
     """Every module, by name below the package; a folder goes by its own name."""
     modules = {}

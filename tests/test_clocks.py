@@ -14,6 +14,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator
+from functools import cache
 from math import inf
 from pathlib import Path
 
@@ -77,8 +78,8 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
     if not _WORDS.search(source):
         return
     tree = ast.parse(source)
-    held = {id(child) for node in ast.walk(tree) if _holds_clock(node) for child in ast.walk(node)}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    held = {id(child) for node in _all(tree) if _holds_clock(node) for child in ast.walk(node)}
+    functions = [node for node in _all(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     every = _clocks(tree, functions, CLOCKS | set(_loops(tree)))
     running = _clocks(tree, functions, CLOCKS - HELD_CLOCKS)
     seen: set[tuple[int, str]] = set()
@@ -89,9 +90,11 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
             if isinstance(node, ast.Assert) and _reads(node.test, clocks, bound):
                 seen.add((node.lineno, f"an assertion on a clock: {ast.unparse(node.test)}"))
     expected = held | set(_expected_to_run_out(tree))
-    for node in ast.walk(tree):
+    for node in _all(tree):
         if isinstance(node, ast.Call) and id(node) not in expected and (limit := _limit(node)) < SHORT:
             seen.add((node.lineno, f"a limit of {limit:g} s: wait with tests.waiting"))
+    _within.cache_clear()
+    _all.cache_clear()
     yield from sorted(seen)
 
 
@@ -102,7 +105,7 @@ def _clocks(
     clocks = set(clocks)
     while True:
         known = len(clocks)
-        for node in ast.walk(tree):
+        for node in _all(tree):
             match node:
                 case ast.Assign(targets=targets, value=ast.Name() | ast.Attribute() as value):
                     if ast.unparse(value) in clocks:
@@ -129,7 +132,7 @@ def _holds_clock(node: ast.AST) -> bool:
 
 def _loops(tree: ast.AST) -> Iterator[str]:
     """Yield the clock of each name that is bound to an event loop, whatever it is called."""
-    for node in ast.walk(tree):
+    for node in _all(tree):
         if isinstance(node, ast.Assign) and ast.unparse(node.value) in (
             "asyncio.get_running_loop()",
             "asyncio.get_event_loop()",
@@ -137,21 +140,27 @@ def _loops(tree: ast.AST) -> Iterator[str]:
             yield from (f"{ast.unparse(target)}.time" for target in node.targets)
 
 
-def _within(scope: ast.AST) -> Iterator[ast.AST]:
+@cache
+def _within(scope: ast.AST) -> list[ast.AST]:
     """The nodes of a function with what is defined in it; of a module, those outside its functions."""
-    waiting: list[ast.AST] = [scope]
-    while waiting:
-        node = waiting.pop()
-        yield node
+    found: list[ast.AST] = [scope]
+    for node in found:  # grows while it is read
         if not isinstance(scope, ast.Module) or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            waiting.extend(ast.iter_child_nodes(node))
+            found.extend(ast.iter_child_nodes(node))
+    return found
+
+
+@cache
+def _all(tree: ast.AST) -> list[ast.AST]:
+    """Every node."""
+    return list(ast.walk(tree))
 
 
 def _returns_reading(function: ast.FunctionDef | ast.AsyncFunctionDef, clocks: set[str]) -> bool:
     bound = _bound(function, clocks)
     return any(
         isinstance(node, ast.Return) and node.value is not None and _reads(node.value, clocks, bound)
-        for node in ast.walk(function)
+        for node in _within(function)
     )
 
 
@@ -222,7 +231,7 @@ def _limit(call: ast.Call) -> float:
 
 def _expected_to_run_out(tree: ast.AST) -> Iterator[int]:
     """The calls within `pytest.raises(TimeoutError)`, `suppress(TimeoutError)` or a `try` that catches it."""
-    for node in ast.walk(tree):
+    for node in _all(tree):
         match node:
             case ast.With(items=items) | ast.AsyncWith(items=items):
                 awaited = any(
