@@ -35,8 +35,8 @@ settings.register_profile(
 settings.load_profile("quick")  # `--hypothesis-profile` chooses another
 
 
-MOST_MB = 600
-"""Resident memory that a process with tests may reach: some 475 are taken, 520 where nothing is compiled."""
+MOST_MB = 500
+"""Resident memory that a process with tests may reach."""
 
 _peaks: dict[str, int] = {}
 """The most that each process had, in MB: of workers once they ended, else of this one."""
