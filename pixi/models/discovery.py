@@ -1,0 +1,170 @@
+"""Finds model servers that run on this machine: each well-known port of loopback is asked for its models.
+
+Any process may listen on such a port, so answers are strangers' text: of a bounded size, names of a bounded
+length and number, without control characters. No key is sent, no redirect is followed, no proxy is used.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    import aiohttp
+
+LOOPBACK = "127.0.0.1"
+SECONDS = 0.3
+"""How long all servers together may take to answer."""
+
+_MOST_BYTES = 1_000_000  # of a listing
+_MOST_MODELS = 200
+_LONGEST_NAME = 200  # characters
+_PIECE = 64 * 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """A program that serves models, the port where it listens unless told otherwise, and its listing."""
+
+    kind: str
+    port: int
+    path: str = "/v1/models"
+
+
+KNOWN_SERVERS = (
+    KnownServer("Ollama", 11434, "/api/tags"),  # https://docs.ollama.com/api/tags
+    KnownServer("LM Studio", 1234),  # https://lmstudio.ai/docs/developer/openai-compat
+    KnownServer("llama.cpp", 8080),  # https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+    KnownServer("KoboldCpp", 5001),  # https://github.com/LostRuins/koboldcpp/wiki
+    KnownServer("vLLM", 8000),  # https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+    KnownServer("Jan", 1337),  # https://www.jan.ai/docs/desktop/api-server
+    KnownServer("text-generation-webui", 5000),  # https://github.com/oobabooga/text-generation-webui/wiki
+)
+"""In the order in which they are preferred where several have the model that is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundServer:
+    """A program that listens on the port of a known server.
+
+    Attributes:
+        kind: which server usually has that port; nothing proves that it is this one.
+        base_url: its address for chat completions.
+        models: the names that it lists, in its order.
+        state: `lists`: it listed its models, perhaps none. `locked`: it wants a key. `silent`: it took the
+            connection and gave no listing in time.
+    """
+
+    kind: str
+    base_url: str
+    models: tuple[str, ...] = ()
+    state: Literal["lists", "locked", "silent"] = "lists"
+
+
+async def find_servers(
+    known: Sequence[KnownServer] | None = None, *, seconds: float = SECONDS
+) -> tuple[FoundServer, ...]:
+    """Ask all known servers on this machine for their models, side by side; return those that are there.
+
+    What answers something else than a listing is no model server, and left out.
+
+    Args:
+        known: in the order of the answer; None: `KNOWN_SERVERS`.
+        seconds: how long it may take in all.
+    """
+    # Imported here, and before the time runs: it takes a third of a second.
+    import aiohttp
+
+    known = KNOWN_SERVERS if known is None else known
+    connected: set[int] = set()  # ports
+
+    async def note(_: object, context: object, __: object) -> None:
+        connected.add(context.trace_request_ctx)  # type: ignore[attr-defined]
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_create_end.append(note)
+    async with aiohttp.ClientSession(
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept-Encoding": "identity"},
+        auto_decompress=False,  # what says that it is packed all the same is no listing
+        trace_configs=[trace],
+        timeout=aiohttp.ClientTimeout(),
+    ) as session:
+        asked = [asyncio.create_task(_ask(session, server)) for server in known]
+        try:
+            await asyncio.wait(asked, timeout=seconds)
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+    found = []
+    for server, task in zip(known, asked, strict=True):
+        if not task.cancelled():
+            found.append(task.result())
+        elif server.port in connected:
+            found.append(FoundServer(server.kind, _base_url(server), state="silent"))
+    return tuple(filter(None, found))
+
+
+async def _ask(session: "aiohttp.ClientSession", server: KnownServer) -> FoundServer | None:
+    """Ask a server for its models; None where nobody answers, or something else than a listing."""
+    import aiohttp
+
+    try:
+        async with session.get(
+            f"http://{LOOPBACK}:{server.port}{server.path}",
+            allow_redirects=False,
+            trace_request_ctx=server.port,
+        ) as response:
+            if response.status in (401, 403):
+                return FoundServer(server.kind, _base_url(server), state="locked")
+            if response.status != 200:
+                return None
+            content = bytearray()
+            while piece := await response.content.read(_PIECE):
+                content += piece
+                if len(content) > _MOST_BYTES:
+                    return None
+    except (aiohttp.ClientError, OSError, ValueError):  # ValueError: a header line without an end
+        return None
+    names = names_in(bytes(content))
+    return None if names is None else FoundServer(server.kind, _base_url(server), names)
+
+
+def _base_url(server: KnownServer) -> str:
+    return f"http://{LOOPBACK}:{server.port}/v1"
+
+
+class _Listed(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Listed] | msgspec.UnsetType | None = msgspec.UNSET  # OpenAI's; null where there is none
+    models: list[_Listed] | msgspec.UnsetType | None = msgspec.UNSET  # Ollama's; llama.cpp writes both
+
+
+def names_in(content: bytes) -> tuple[str, ...] | None:
+    """Return the names in a listing of models, as OpenAI or Ollama write it; None if it is none.
+
+    Left out are names that are too long, or that hold what a terminal does not show as it is: they are
+    nobody's to type, and could be made to look like another.
+    """
+    try:
+        listing = msgspec.json.decode(content, type=_Listing)
+    except (ValueError, RecursionError):
+        return None
+    listed = listing.models if listing.data is msgspec.UNSET else listing.data
+    if listed is msgspec.UNSET:
+        return None
+    return tuple(dict.fromkeys(_clean(listed or ())))[:_MOST_MODELS]
+
+
+def _clean(listed: Sequence[_Listed]) -> Iterator[str]:
+    for each in listed:
+        name = each.id or each.name
+        if 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip():
+            yield name
