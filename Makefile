@@ -7,7 +7,7 @@ SECONDS ?= 60
 ROUNDS ?= 1000
 MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
-EXTRAS ?= local,speed,docs,embeddings,postgres,mcp,web
+EXTRAS ?= local,hub,speed,docs,embeddings,postgres,mcp,web
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
