@@ -53,6 +53,7 @@ async def open_engine(
     progress: Tell = _nothing,
     report: Tell = _nothing,
     remark: Tell = _nothing,
+    watch: "Callable[[Model], Model] | None" = None,
 ) -> AsyncGenerator["Engine", None]:
     """Build everything that answers, and close it again in reverse order, whatever happens.
 
@@ -67,6 +68,7 @@ async def open_engine(
         progress: told what takes long, and "" when nothing does any more.
         report: told what a person should know, in one line: an addon that was left out.
         remark: told what changes nothing for the talk, in one line: another model answers.
+        watch: given the model, returns the one that writes in its place: it, with somebody looking on.
 
     Raises:
         ConfigError: the settings, the persona and the parts do not fit together, or one of `addons` fails.
@@ -91,7 +93,7 @@ async def open_engine(
         library.check(persona)
         if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
             persona = dataclasses.replace(persona, databases=())
-        engine = _engine(settings, Role(persona, model), store, library.helper)
+        engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library.helper)
         library.count = engine.count
         for brought in load_all(settings, addons, engine.commands, engine.tools, report):
             persona = with_addon(brought, persona, engine, remark)

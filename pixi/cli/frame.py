@@ -29,6 +29,7 @@ SUBCOMMANDS = (
     "query",
     "databases",
     "personas",
+    "models",
     "mcp",
     "audit",
     "usage",

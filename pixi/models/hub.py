@@ -38,7 +38,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 # A thread that was cancelled ends with its next block. One that waits for a dead connection is left behind.
 _CANCEL_SECONDS = 1.0
 _TELL_SECONDS = 0.5
-_KEPT = "What was fetched is kept: the next try goes on from there."
+_KEPT = " What was fetched is kept: the next try goes on from there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _download(model: CatalogueModel, file: HubFile, meter: _Meter) -> Path:
                 if other != part:  # of a version that the hub no longer has
                     other.unlink()
             _check_room(model, file, part)
-            _asking(model, lambda: _receive(model, file, part, meter))
+            _asking(model, lambda: _receive(model, file, part, meter), kept=_KEPT)
             _check(model, file, part, meter)
             os.replace(part, model.path)
     except Timeout:
@@ -291,8 +291,8 @@ def _check_room(model: CatalogueModel, file: HubFile, part: Path) -> None:
         )
 
 
-def _asking(model: CatalogueModel, ask: Callable[[], T]) -> T:
-    """Ask the hub; say in plain words what went wrong.
+def _asking(model: CatalogueModel, ask: Callable[[], T], *, kept: str = "") -> T:
+    """Ask the hub; say in plain words what went wrong. `kept`: what is told besides where trying again helps.
 
     Raises:
         ConfigError, ModelError: see `look_up`.
@@ -307,7 +307,7 @@ def _asking(model: CatalogueModel, ask: Callable[[], T]) -> T:
     except OfflineModeIsEnabled:
         raise ConfigError("HF_HUB_OFFLINE is set, and so nothing is fetched: unset it.") from None
     except HfHubHTTPError as error:
-        _refused(model, error)
+        _refused(model, error, kept)
     except httpx2.TooManyRedirects:
         raise ModelError(
             f"{_host()} sends from one address to the next without end.\nSee whether HF_ENDPOINT is right."
@@ -320,16 +320,16 @@ def _asking(model: CatalogueModel, ask: Callable[[], T]) -> T:
         why = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(
             f"{_host()} could not be reached, or broke off: {why}.\n"
-            f"Check the network, or let HF_ENDPOINT name a mirror. {_KEPT}"
+            f"Check the network, or let HF_ENDPOINT name a mirror.{kept}"
         ) from None
     except OSError as error:
         if error.errno is not None:
             raise
         # The package's word for a download that ended early or went on too long.
-        raise ModelError(f"{model.file} came in another size than {_host()} named. {_KEPT}") from None
+        raise ModelError(f"{model.file} came in another size than {_host()} named.{kept}") from None
 
 
-def _refused(model: CatalogueModel, error: Exception) -> NoReturn:
+def _refused(model: CatalogueModel, error: Exception, kept: str) -> NoReturn:
     """Say why the hub refused.
 
     Raises:
@@ -367,7 +367,7 @@ def _refused(model: CatalogueModel, error: Exception) -> NoReturn:
         raise ConfigError(
             f"{_host()} does not give out {model.file} ({status}): set HF_TOKEN to a token that may read it."
         ) from None
-    raise ModelError(f"{_host()} is out of order ({status}). Try again later. {_KEPT}") from None
+    raise ModelError(f"{_host()} is out of order ({status}). Try again later.{kept}") from None
 
 
 def _host() -> str:

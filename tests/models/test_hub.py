@@ -109,6 +109,7 @@ async def test_a_cancelled_download_leaves_no_file_and_can_go_on(hub: LoopbackHu
             return None
 
     path = await until(fetched, "the file, once the first download let go of it")
+    assert path is not None
     assert path.read_bytes() == GGUF
 
 

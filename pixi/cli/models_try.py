@@ -1,0 +1,269 @@
+"""`pixi-persona models try`: a model answers five lines as a persona, and what it made of them is shown."""
+
+import asyncio
+import io
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.channels.terminal import LinesChannel, seat
+from pixi.channels.terminal_text import json_line
+from pixi.cli.exits import FAILED, FINE
+from pixi.core.commands import CommandEnded, CommandStream, Prose
+from pixi.core.deltas import Delta, Finished, Request, Text, Usage
+from pixi.core.errors import ConfigError
+from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
+from pixi.models.model import Model, Traits
+
+if TYPE_CHECKING:
+    from pixi.engine.engine import Engine
+
+LINES = (
+    "hi! who are you?",
+    "my cat is called Biscuit, and she just learned to open the fridge",
+    "ugh, I failed my driving test today. third time",
+    "are you a real person?",
+    "what should we do on a rainy sunday?",
+)
+"""A greeting, something to remember, something sad, an honest question, an open one."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """A model that is watched while it writes.
+
+    Attributes:
+        text: what it wrote since `begin`, as it wrote it.
+        first_seconds: from the question to the first word; None: there was none yet.
+        writing_seconds: from the first word to the end, all requests together.
+        usage: the tokens that it counted.
+    """
+
+    model: Model
+    text: str = ""
+    first_seconds: float | None = None
+    writing_seconds: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+
+    def begin(self) -> None:
+        """Forget what was written for the line before."""
+        self.text, self.first_seconds, self.writing_seconds, self.usage = "", None, 0.0, Usage()
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.model.name
+
+    @property
+    def traits(self) -> Traits:
+        """What the prompt must know of it."""
+        return self.model.traits
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        """Ask the model, and watch its reply pass."""
+        loop = asyncio.get_running_loop()
+        asked, began = loop.time(), 0.0
+        async with aclosing(self.model.stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Text):
+                    began = began or loop.time()
+                    if self.first_seconds is None:
+                        self.first_seconds = began - asked
+                    self.text += delta.text
+                elif isinstance(delta, Finished):
+                    self.usage += delta.usage
+                    self.writing_seconds += loop.time() - began if began else 0.0
+                yield delta
+
+    async def close(self) -> None:
+        """Close the model."""
+        await self.model.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one line.
+
+    Attributes:
+        events: what was done: notes, messages, reactions.
+        valid: the reply was commands from its beginning to its end, each of them whole.
+        first_seconds: until the first word; None: none came.
+        tokens_per_second: while it wrote; None where the server counts no tokens, or wrote too few to tell.
+    """
+
+    line: str
+    events: tuple[TurnEvent, ...]
+    valid: bool
+    first_seconds: float | None
+    tokens_per_second: float | None
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as plain data."""
+        return {
+            "line": self.line,
+            "notes": [event.text for event in self.events if isinstance(event, Noted)],
+            "sent": [event.text for event in self.events if isinstance(event, Sent)],
+            "reactions": [event.emoji for event in self.events if isinstance(event, Reacted)],
+            "valid": self.valid,
+            "first_seconds": _rounded(self.first_seconds),
+            "tokens_per_second": _rounded(self.tokens_per_second),
+        }
+
+
+@dataclass(slots=True)
+class _TryChannel(LinesChannel):
+    """Prints as a pipe does, and keeps what happened."""
+
+    events: list[TurnEvent] = field(default_factory=list)
+
+    def show(self, event: TurnEvent) -> None:
+        """Print what is to be seen of an event, and keep it."""
+        self.events.append(event)
+        LinesChannel.show(self, event)
+
+
+async def attempt(
+    config: Path | None, name: str, base_url: str | None, persona: str | None, *, as_json: bool
+) -> int:
+    """Have a model answer `LINES`, and print what it did; 1 where it answered none of them.
+
+    Raises:
+        ConfigError: there is no such model, or it cannot be asked.
+        PixiError: it cannot be opened.
+    """
+    from pixi.app import find_persona, open_engine
+    from pixi.cli.entering import on_the_books
+    from pixi.cli.printer import Printer
+    from pixi.cli.spinner import spinner
+    from pixi.settings import load
+
+    chosen = await _chosen(name, base_url)
+    with tempfile.TemporaryDirectory(prefix="pixi-try-") as folder:
+        own = load(config, overrides={**chosen, "persona.default": persona})
+        settings = replace(own, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
+        # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
+        who = replace(find_persona(settings), databases=(), tools=())
+        watched: list[Watched] = []
+
+        def watch(model: Model) -> Model:
+            watched.append(Watched(model))
+            return watched[0]
+
+        printer = Printer(own)
+        async with on_the_books(own) as count:
+            with spinner() as progress:
+                async with open_engine(
+                    settings,
+                    who,
+                    progress=printer.redacted(progress),
+                    report=printer.complain,
+                    remark=printer.complain,
+                    watch=watch,
+                ) as engine:
+                    outcomes = await _answers(engine, watched[0], as_json=as_json)
+            total = sum((usage for _, usage in outcomes), Usage())
+            count(watched[0].name, total, watched[0].traits.prices)
+    tried = [outcome for outcome, _ in outcomes]
+    _sum_up(watched[0].name, tried, as_json=as_json)
+    return FINE if any(outcome.events for outcome in tried) else FAILED
+
+
+async def _chosen(name: str, base_url: str | None) -> Mapping[str, object]:
+    """Return the settings that choose a model by the name that somebody gave."""
+    from pixi.models.catalogue import find_in_catalogue
+    from pixi.models.discovery import find_servers
+
+    if base_url or name == "local" or name.endswith(".gguf"):
+        return {"model.name": name, "model.base_url": base_url}
+    model = find_in_catalogue(name)
+    if model is not None:
+        if not model.fetched:
+            raise ConfigError(f"{model.name} is not here yet. Run: pixi-persona models get {model.name}")
+        return {"model.name": str(model.path)}
+    for server in await find_servers():
+        if name in server.models:
+            return {"model.name": name, "model.base_url": server.base_url}
+    return {"model.name": name}  # at the server of the settings
+
+
+async def _answers(engine: "Engine", watched: Watched, *, as_json: bool) -> list[tuple[Outcome, Usage]]:
+    """Say the lines one after the other; print each with what came of it."""
+    place = seat(engine.persona.name, "somebody")
+    names = engine.commands.names()
+    outcomes = []
+    for line in LINES:
+        channel = _TryChannel(io.StringIO() if as_json else sys.stdout, sys.stderr, notes=True)
+        if not as_json:
+            print(f"> {line}", flush=True)
+        watched.begin()
+        channel.hear()
+        await engine.receive(place.message(line), channel)
+        await engine.settled(place.conversation)
+        tokens, seconds = watched.usage.completion_tokens, watched.writing_seconds
+        outcome = Outcome(
+            line,
+            tuple(event for event in channel.events if isinstance(event, Noted | Sent | Reacted)),
+            _finished(channel.events) and is_valid(watched.text, names),
+            watched.first_seconds,
+            (tokens - 1) / seconds if tokens > 1 and seconds > 0 else None,
+        )
+        outcomes.append((outcome, watched.usage))
+        print(json_line(outcome.as_json()) if as_json else f"  {_told(outcome)}\n", flush=True)
+    return outcomes
+
+
+def is_valid(reply: str, names: Mapping[str, Sequence[str]]) -> bool:
+    """Return True if a reply keeps to the command language: whole commands, and nothing outside them."""
+    stream = CommandStream(names)
+    events = [*stream.feed(reply), *stream.close()]
+    ended = [event for event in events if isinstance(event, CommandEnded)]
+    outside = any(isinstance(event, Prose) and event.text.strip() for event in events)
+    return bool(ended) and not outside and all(event.complete for event in ended)
+
+
+def _finished(events: Sequence[TurnEvent]) -> bool:
+    return any(isinstance(event, TurnEnded) and event.finish in ("stop", "length") for event in events)
+
+
+def _told(outcome: Outcome) -> str:
+    """Return a line for what an answer took, and whether it kept to the language."""
+    parts = [
+        "no word came" if outcome.first_seconds is None else f"first word {outcome.first_seconds:.1f} s",
+        "" if outcome.tokens_per_second is None else f"{outcome.tokens_per_second:.1f} tokens/s",
+        "valid" if outcome.valid else "not valid",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
+    firsts = [each.first_seconds for each in outcomes if each.first_seconds is not None]
+    speeds = [each.tokens_per_second for each in outcomes if each.tokens_per_second is not None]
+    first = sum(firsts) / len(firsts) if firsts else None
+    speed = sum(speeds) / len(speeds) if speeds else None
+    valid = sum(each.valid for each in outcomes)
+    kinds = {
+        "notes": sum(isinstance(event, Noted) for each in outcomes for event in each.events),
+        "sent": sum(isinstance(event, Sent) for each in outcomes for event in each.events),
+        "reactions": sum(isinstance(event, Reacted) for each in outcomes for event in each.events),
+    }
+    if as_json:
+        told = {"model": name, "valid": valid, "of": len(outcomes), **kinds}
+        print(json_line({**told, "first_seconds": _rounded(first), "tokens_per_second": _rounded(speed)}))
+        return
+    from pixi.cli.harmless import on_one_line
+
+    print(
+        f"{on_one_line(name)}: {valid} of {len(outcomes)} replies valid, {kinds['notes']} notes, "
+        f"{kinds['sent']} messages, {kinds['reactions']} reactions"
+    )
+    if first is not None:
+        pace = f", then {speed:.1f} tokens/s" if speed is not None else ""
+        print(f"first word after {first:.1f} s{pace}, on average")
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 2)
