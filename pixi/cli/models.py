@@ -226,11 +226,12 @@ def _speed(size: int, here: _Here) -> str:
 def _told_speed(made: "Trial | None") -> str:
     if made is None:
         return (
-            "How fast they would be is not known: the bundled model,\nby which that is measured, is not here."
+            "How fast they would be is not known: that is\nmeasured by the bundled model, which is not here."
         )
     return (
-        f"Speeds are estimates: the bundled model wrote\n{made.tokens_per_second:.0f} tokens/s here, and the "
-        "others are scaled by their\nsize. --speed measures again. People read 5 to 10."
+        f"Estimates: the bundled model wrote {made.tokens_per_second:.0f} tokens/s,\n"
+        "and the others are scaled by their size.\n"
+        "--speed measures again."
     )
 
 

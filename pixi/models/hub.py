@@ -213,6 +213,8 @@ def _download(model: CatalogueModel, file: HubFile, meter: _Meter) -> Path:
             _asking(model, lambda: _receive(model, file, part, meter), kept=_KEPT)
             _check(model, file, part, meter)
             os.replace(part, model.path)
+        with suppress(OSError):  # somebody else holds it for a moment, and finds the file
+            os.unlink(f"{model.path}.lock")
     except Timeout:
         raise ConfigError(
             f"{model.name} is being fetched already, by another program or the last one that was stopped: "
