@@ -4,7 +4,7 @@ import asyncio
 import io
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from pixi.core.commands import CommandEnded, CommandStream, Prose
 from pixi.core.deltas import Delta, Finished, Request, Text, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Noted, Reacted, Sent, TurnEnded, TurnEvent
+from pixi.core.spending import Count
 from pixi.models.model import Model, Traits
 
 if TYPE_CHECKING:
@@ -41,16 +42,19 @@ class Watched:
         first_seconds: from the question to the first word; None: there was none yet.
         writing_seconds: from the first word to the end, all requests together.
         usage: the tokens that it counted.
+        progress: told what somebody waits for, and "" from the first word on.
     """
 
     model: Model
+    progress: Callable[[str], None]
     text: str = ""
     first_seconds: float | None = None
     writing_seconds: float = 0.0
     usage: Usage = field(default_factory=Usage)
 
     def begin(self) -> None:
-        """Forget what was written for the line before."""
+        """Forget what was written for the line before, and wait for the first word."""
+        self.progress("waiting for the first word")
         self.text, self.first_seconds, self.writing_seconds, self.usage = "", None, 0.0, Usage()
 
     @property
@@ -73,6 +77,7 @@ class Watched:
                     began = began or loop.time()
                     if self.first_seconds is None:
                         self.first_seconds = began - asked
+                        self.progress("")
                     self.text += delta.text
                 elif isinstance(delta, Finished):
                     self.usage += delta.usage
@@ -129,7 +134,7 @@ class _TryChannel(LinesChannel):
 async def attempt(
     config: Path | None, name: str, base_url: str | None, persona: str | None, *, as_json: bool
 ) -> int:
-    """Have a model answer `LINES`, and print what it did; 1 where it answered none of them.
+    """Have a model answer `LINES`, and print what it did; 1 where it did not answer all of them.
 
     Raises:
         ConfigError: there is no such model, or it cannot be asked.
@@ -143,19 +148,25 @@ async def attempt(
 
     chosen = await _chosen(name, base_url)
     with tempfile.TemporaryDirectory(prefix="pixi-try-") as folder:
-        own = load(config, overrides={**chosen, "persona.default": persona})
-        settings = replace(own, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
+        own = load(config, overrides={**chosen.overrides, "persona.default": persona})
+        model = replace(own.model, fallback=())  # no other answers in its place
+        if (
+            chosen.found
+        ):  # any program may listen on a known port, and this one listed its models without a key
+            model = replace(model, api_key=None)
+        settings = replace(own, model=model, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
         # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
         who = replace(find_persona(settings), databases=(), tools=())
         watched: list[Watched] = []
 
-        def watch(model: Model) -> Model:
-            watched.append(Watched(model))
-            return watched[0]
-
         printer = Printer(own)
         async with on_the_books(own) as count:
             with spinner() as progress:
+
+                def watch(model: Model) -> Model:
+                    watched.append(Watched(model, progress))
+                    return watched[0]
+
                 async with open_engine(
                     settings,
                     who,
@@ -164,34 +175,43 @@ async def attempt(
                     remark=printer.complain,
                     watch=watch,
                 ) as engine:
-                    outcomes = await _answers(engine, watched[0], as_json=as_json)
-            total = sum((usage for _, usage in outcomes), Usage())
-            count(watched[0].name, total, watched[0].traits.prices)
-    tried = [outcome for outcome, _ in outcomes]
-    _sum_up(watched[0].name, tried, as_json=as_json)
-    return FINE if any(outcome.events for outcome in tried) else FAILED
+                    outcomes = await _answers(engine, watched[0], count, as_json=as_json)
+    _sum_up(watched[0].name, outcomes, as_json=as_json)
+    return FINE if all(outcome.first_seconds is not None for outcome in outcomes) else FAILED
 
 
-async def _chosen(name: str, base_url: str | None) -> Mapping[str, object]:
-    """Return the settings that choose a model by the name that somebody gave."""
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The settings that choose a model. `found`: its server was found on this machine, named by nobody."""
+
+    overrides: Mapping[str, object]
+    found: bool = False
+
+
+async def _chosen(name: str, base_url: str | None) -> _Chosen:
+    """Choose a model by the name that somebody gave.
+
+    Raises:
+        ConfigError: it is of the catalogue, and not here yet.
+    """
     from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import find_servers
 
     if base_url or name == "local" or name.endswith(".gguf"):
-        return {"model.name": name, "model.base_url": base_url}
+        return _Chosen({"model.name": name, "model.base_url": base_url})
     model = find_in_catalogue(name)
     if model is not None:
         if not model.fetched:
             raise ConfigError(f"{model.name} is not here yet. Run: pixi-persona models get {model.name}")
-        return {"model.name": str(model.path)}
+        return _Chosen({"model.name": str(model.path)})
     for server in await find_servers():
         if name in server.models:
-            return {"model.name": name, "model.base_url": server.base_url}
-    return {"model.name": name}  # at the server of the settings
+            return _Chosen({"model.name": name, "model.base_url": server.base_url}, found=True)
+    return _Chosen({"model.name": name})  # at the server of the settings
 
 
-async def _answers(engine: "Engine", watched: Watched, *, as_json: bool) -> list[tuple[Outcome, Usage]]:
-    """Say the lines one after the other; print each with what came of it."""
+async def _answers(engine: "Engine", watched: Watched, count: Count, *, as_json: bool) -> list[Outcome]:
+    """Say the lines one after the other; print each with what came of it. `count`: told what each used."""
     place = seat(engine.persona.name, "somebody")
     names = engine.commands.names()
     outcomes = []
@@ -203,16 +223,21 @@ async def _answers(engine: "Engine", watched: Watched, *, as_json: bool) -> list
         channel.hear()
         await engine.receive(place.message(line), channel)
         await engine.settled(place.conversation)
+        watched.progress("")
+        wrote = watched.first_seconds is not None  # else what was said is the persona's excuse
         tokens, seconds = watched.usage.completion_tokens, watched.writing_seconds
         outcome = Outcome(
             line,
-            tuple(event for event in channel.events if isinstance(event, Noted | Sent | Reacted)),
+            tuple(event for event in channel.events if isinstance(event, Noted | Sent | Reacted) and wrote),
             _finished(channel.events) and is_valid(watched.text, names),
             watched.first_seconds,
             (tokens - 1) / seconds if tokens > 1 and seconds > 0 else None,
         )
-        outcomes.append((outcome, watched.usage))
+        outcomes.append(outcome)
+        count(watched.name, watched.usage, watched.traits.prices)
         print(json_line(outcome.as_json()) if as_json else f"  {_told(outcome)}\n", flush=True)
+        if not wrote:
+            break  # it would fail four times more
     return outcomes
 
 
@@ -251,13 +276,13 @@ def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         "reactions": sum(isinstance(event, Reacted) for each in outcomes for event in each.events),
     }
     if as_json:
-        told = {"model": name, "valid": valid, "of": len(outcomes), **kinds}
+        told = {"model": name, "valid": valid, "of": len(LINES), **kinds}
         print(json_line({**told, "first_seconds": _rounded(first), "tokens_per_second": _rounded(speed)}))
         return
     from pixi.cli.harmless import on_one_line
 
     print(
-        f"{on_one_line(name)}: {valid} of {len(outcomes)} replies valid, {kinds['notes']} notes, "
+        f"{on_one_line(name)}: {valid} of {len(LINES)} replies valid, {kinds['notes']} notes, "
         f"{kinds['sent']} messages, {kinds['reactions']} reactions"
     )
     if first is not None:

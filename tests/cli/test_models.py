@@ -21,7 +21,7 @@ from pixi.models.machine import Trial
 from pixi.models.weights import cache_folder
 from tests.cli.conftest import Program
 from tests.servers.loopback_hub import LoopbackHub, loopback_hub
-from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.servers.scripted_openai import ScriptedOpenAI, error, finish, stream
 
 GGUF = b"GGUF" + bytes(range(256)) * 1000
 GOOD = CatalogueModel(
@@ -195,6 +195,31 @@ async def test_try_shows_what_a_model_made_of_five_lines(
     assert not any(body.get("tools") for body in asked)
     assert "hello there" in str(asked[1])  # it is one talk
     assert not list(home.glob("*.db*")) or "Biscuit" not in (home / "pixi.db").read_text("latin-1")
+
+
+async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with ScriptedOpenAI(error(400, "no")) as server, ScriptedOpenAI(stream("[SEND: hi]")) as other:
+
+        async def found() -> tuple[FoundServer, ...]:
+            return (FoundServer("Ollama", server.base_url, ("here:1b",)),)
+
+        monkeypatch.setattr(discovery, "find_servers", found)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
+        (home / "pixi.toml").write_text(
+            f'[[model.fallback]]\nname = "other"\nbase_url = "{other.base_url}"\n', encoding="utf-8"
+        )
+        assert await attempt(None, "here:1b", None, None, as_json=True) == 1
+        assert "sk-of-somebody" not in str([request.headers for request in server.requests])
+        assert len(server.requests) == 1  # it would fail four times more
+        assert other.requests == []
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (rows[0]["first_seconds"], rows[0]["sent"]) == (
+        None,
+        [],
+    )  # the persona's excuse is not the model's
+    assert (rows[-1]["valid"], rows[-1]["of"]) == (0, 5)
 
 
 async def test_try_for_people_and_a_model_that_cannot_be_asked(
