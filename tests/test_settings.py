@@ -510,3 +510,19 @@ def test_importing_brings_in_nothing_heavy() -> None:
     heavy = ["pydantic", "openai", "aiohttp", "rapidfuzz", "dotenv", "asyncio", "rich"]
     done = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("toml", "env", "is_set"),
+    [
+        ("", {}, False),
+        ("[model]\ntemperature = 0.5\n", {"OPENAI_API_KEY": "sk", "OPENAI_BASE_URL": "http://x/v1"}, False),
+        ("[model]\nname = 'local'\n", {}, True),
+        ("[model]\nbase_url = 'http://x/v1'\n", {}, True),
+        ("", {"PIXI_MODEL__NAME": "local"}, True),
+    ],
+)
+def test_a_model_is_set_by_a_name_or_an_address_and_not_by_a_key(
+    tmp_path: Path, toml: str, env: dict[str, str], is_set: bool
+) -> None:
+    assert loaded(tmp_path, toml, **env).model_is_set is is_set

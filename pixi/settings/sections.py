@@ -323,3 +323,8 @@ class Settings:
     addons: tuple[Path, ...] = ()
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model_is_set(self) -> bool:
+        """Return True if somebody chose a model, be it the bundled one. A key alone chooses none."""
+        return "model.name" in self.sources or self.model.name != ModelSettings().name
