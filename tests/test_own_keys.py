@@ -36,9 +36,18 @@ def test_a_host_has_its_own_key_in_any_api() -> None:
     for host, variable in [
         ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
         ("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+        ("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
         ("https://models.example/v1", "OPENAI_API_KEY"),
     ]:
         assert key_name(ModelSettings(base_url=host)) == variable
+
+
+def test_a_provider_without_a_key_of_its_own_takes_the_usual_one(tmp_path: Path) -> None:
+    given = {"PIXI_MODEL__BASE_URL": "https://api.groq.com/openai/v1", "OPENAI_API_KEY": "usual"}
+    for more, sent in [({}, "usual"), ({"GROQ_API_KEY": "its-own"}, "its-own")]:
+        key = load(environ=given | more, folder=tmp_path).model.api_key
+        assert key is not None
+        assert key.reveal() == sent
 
 
 OPENAIS = ("https://api.openai.com/v1", "https://api.openai.com/v1/", "https://api.openai.com", "")

@@ -2,6 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+_USUAL = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,8 @@ PROVIDERS = (
 def providers_with_key(variables: Mapping[str, str]) -> tuple[Provider, ...]:
     """Return the providers whose variable is set and not blank. `variables`: of the environment."""
     return tuple(each for each in PROVIDERS if variables.get(each.key_name, "").strip())
+
+
+def key_name_of(host: str) -> str:
+    """Return the variable of the key for a server: its provider's, or OpenAI's, which many others take."""
+    return next((each.key_name for each in PROVIDERS if urlsplit(each.base_url).hostname == host), _USUAL)

@@ -26,6 +26,7 @@ from pixi.models.deadlines import Deadlines, Overdue
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
 from pixi.models.model import Traits
+from pixi.models.providers import key_name_of
 from pixi.models.quirks import quirk_in
 from pixi.models.render import GrammarField, Quirk, Style, ToolMode
 from pixi.models.reply import Assembler, Reply
@@ -97,7 +98,9 @@ class ServerModel(ABC):
         self._traits = replace(traits, searches=bool(self._style.search))
         self._deadlines = deadlines or Deadlines()
         place = f"{base.host}:{base.port}"
-        self._server = Server(place, str(base), name, checked_key(api_key), serves=self.serves)
+        key_name = key_name_of(base.host or "")
+        key = checked_key(api_key, key_name=key_name)
+        self._server = Server(place, str(base), name, key, serves=self.serves, key_name=key_name)
         breaker = (breakers or Breakers()).of(place)
         self._attempts = Attempts(self._server, breaker, self._deadlines, retries or Retries())
         self._url = base.joinpath(*self.path.split("/"))

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from pixi.models.providers import key_name_of
 from pixi.settings.given import Variable
 from pixi.settings.secret import Secret
 from pixi.settings.sections import ModelSettings, Settings
 
-_HOSTS: Mapping[str, str] = {
-    "api.anthropic.com": "ANTHROPIC_API_KEY",
-    "generativelanguage.googleapis.com": "GEMINI_API_KEY",
-}
 _OPENAI = "OPENAI_API_KEY"
 _OPENAIS_HOST = "api.openai.com"
 _APIS: Mapping[str, str] = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
@@ -29,7 +26,7 @@ def server_of(base_url: str, api: str) -> str:
 
 def key_name(model: ModelSettings) -> str:
     """The variable that is for the key of a model's server."""
-    return _APIS.get(model.api) or _HOSTS.get(urlsplit(model.base_url).hostname or "") or _OPENAI
+    return _APIS.get(model.api) or key_name_of(urlsplit(model.base_url).hostname or "")
 
 
 def with_own_keys(
