@@ -67,7 +67,7 @@ def api_of(chosen: ModelSettings, *, native: bool) -> Api:
     if chosen.api != "auto":
         return chosen.api
     api = _SEARCHING.get(_host(chosen), "chat") if native else "chat"
-    return api if _is_installed(api) else "chat"
+    return api if is_installed(api) else "chat"
 
 
 def searches(chosen: ModelSettings, *, native: bool = True) -> bool:
@@ -79,7 +79,7 @@ def modules_of(chosen: ModelSettings, *, native: bool) -> tuple[str, ...]:
     """Where the door to a model stands, and the package that it needs, if any: their import takes a while."""
     api = api_of(chosen, native=native)
     package = _PACKAGES.get(api)
-    return (_MODULES[api], package) if package and _is_installed(api) else (_MODULES[api],)
+    return (_MODULES[api], package) if package and is_installed(api) else (_MODULES[api],)
 
 
 def door_to(
@@ -167,7 +167,7 @@ def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:
 def tell_of_missing(chosen: ModelSettings) -> None:
     """Say where a package is all that a provider's own search lacks."""
     own = _SEARCHING.get(_host(chosen))
-    if chosen.api == "auto" and own and not _is_installed(own):
+    if chosen.api == "auto" and own and not is_installed(own):
         _log.warning(
             '%s would search the web by itself with: pip install "pixi-persona[%s]"', chosen.name, own
         )
@@ -182,7 +182,8 @@ def _host(chosen: ModelSettings) -> str:
     return urlsplit(chosen.base_url).hostname or ""
 
 
-def _is_installed(api: Api) -> bool:
+def is_installed(api: Api) -> bool:
+    """Return True if the package that an API needs is there, or if it needs none."""
     try:
         return api not in _PACKAGES or importlib.util.find_spec(_PACKAGES[api]) is not None
     except ModuleNotFoundError:  # nor what it is a part of

@@ -1,7 +1,6 @@
 """`pixi-persona chat`: talk in the terminal, or with a program that writes lines and reads replies."""
 
 import argparse
-import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -28,9 +27,15 @@ examples:
   pixi-persona chat
   pixi-persona chat --persona my-friend.md
   pixi-persona chat --model gpt-5-mini        (with OPENAI_API_KEY set)
-  pixi-persona chat --model qwen3 --base-url http://localhost:11434/v1
+  pixi-persona chat --model qwen3:8b          (at Ollama or another server of this machine)
+  pixi-persona chat --model qwen3 --base-url http://192.168.0.7:11434/v1
   printf 'hi\\nwho are you?\\n' | pixi-persona chat --json
 """
+
+
+_NO_MODEL = (
+    "no model is set, so the tiny one that came along answers: `pixi-persona doctor` shows better ones"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--persona", metavar="NAME-or-FILE", help="who answers: one of `pixi-persona personas`, or a file"
     )
     parser.add_argument(
-        "--model", metavar="NAME", help="`local` (the bundled one), a .gguf file, or a model at the base URL"
+        "--model",
+        metavar="NAME",
+        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
     )
     parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
     parser.add_argument("--user", metavar="NAME", help="your name, for the persona (default: your login)")
@@ -56,22 +63,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends or the person leaves."""
     from pixi.app import find_persona, open_engine
     from pixi.channels.terminal import seat
+    from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.cli.printer import Printer
     from pixi.cli.running import run_async
     from pixi.settings import load
 
-    settings = load(
-        Path(arguments.config) if arguments.config else None,
-        overrides={
-            "model.name": arguments.model,
-            "model.base_url": arguments.base_url,
-            "persona.default": arguments.persona,
-        },
-    )
+    config = Path(arguments.config) if arguments.config else None
+    overrides = {
+        "model.name": arguments.model,
+        "model.base_url": arguments.base_url,
+        "persona.default": arguments.persona,
+    }
+    settings = load(config, overrides=overrides)
     persona = find_persona(settings)
     place = seat(persona.name, arguments.user or login())
-    live = _somebody_sits_here(arguments)
+    live = at_terminal() and not arguments.json
+    settings = load(config, overrides={**overrides, **chosen_model(settings, asks=live)})
     printer = Printer(settings)
+    if not settings.model_is_set:
+        printer.complain(_NO_MODEL)
 
     def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
         return open_engine(
@@ -129,14 +139,6 @@ async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
     async for line in lines:
         yield line
         print("> ", end="", file=sys.stderr, flush=True)
-
-
-def _somebody_sits_here(arguments: argparse.Namespace) -> bool:
-    """Whether there is a person, at a terminal that can move its cursor."""
-    streams = (sys.stdin, sys.stdout)
-    at_terminal = all(stream is not None and stream.isatty() for stream in streams)
-    able = os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
-    return at_terminal and able and not arguments.json
 
 
 def _model(settings: "Settings") -> str:

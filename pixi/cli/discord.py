@@ -26,6 +26,14 @@ examples:
   pixi-persona discord --shards 0-3/8
 """
 
+_NO_TOKEN = """\
+There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.
+A bot's token is shown at https://discord.com/developers/applications, on its page Bot."""
+
+_NO_MODEL = """\
+No model is set: name one under [model] in pixi.toml, or by --model; `pixi-persona doctor` shows some.
+The tiny one that came along is no company for many people: it answers only if name = "local" says so."""
+
 _log = logging.getLogger("pixi.bot")
 
 
@@ -37,7 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--persona", metavar="NAME-or-FILE", help="who answers where nobody chose another in the chat"
     )
     parser.add_argument(
-        "--model", metavar="NAME", help="`local` (the bundled one), a .gguf file, or a model at the base URL"
+        "--model",
+        metavar="NAME",
+        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
     )
     parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
     parser.add_argument(
@@ -53,32 +63,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Stay on Discord until a signal ends it, which is a good end."""
+    from pixi.cli.choosing_model import at_terminal, chosen_model
     from pixi.cli.logs import set_up
     from pixi.cli.running import run_async
     from pixi.settings import load
     from pixi.settings.hidden import secrets_in
 
+    config = Path(arguments.config) if arguments.config else None
+    overrides: dict[str, object] = {
+        "model.name": arguments.model,
+        "model.base_url": arguments.base_url,
+        "persona.default": arguments.persona,
+    }
+
     def read() -> "Settings":
-        settings = load(
-            Path(arguments.config) if arguments.config else None,
-            overrides={
-                "model.name": arguments.model,
-                "model.base_url": arguments.base_url,
-                "persona.default": arguments.persona,
-            },
-        )
+        settings = load(config, overrides=overrides)
         if mask is not None:
             mask.learn(secrets_in(settings))
+        if not settings.model_is_set:
+            raise ConfigError(_NO_MODEL)
         return settings
 
     mask = None
-    settings = read()
-    token = settings.discord.token
+    settings = load(config, overrides=overrides)
+    token, asks = settings.discord.token, at_terminal()
     if token is None:
-        raise ConfigError(
-            "There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.\n"
-            "A bot's token is shown at https://discord.com/developers/applications, on its page Bot."
-        )
+        raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [_NO_MODEL]))
+    overrides |= chosen_model(settings, asks=asks)
+    settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
     mask.learn(secrets_in(settings))

@@ -94,6 +94,16 @@ async def check_model(settings: "Settings") -> AsyncIterator[Finding]:
         yield finding
 
 
+async def check_found_models(settings: "Settings") -> AsyncIterator[Finding]:
+    """Tell which models are there to be chosen: at servers of this machine, and for keys that are set."""
+    from pixi.cli.doctor_models import look_for_models
+
+    for line in await look_for_models():
+        yield Finding(True, "found", line)
+    if not settings.model_is_set:
+        yield Finding(True, "found", "no model is set: `pixi-persona chat` on a terminal asks for one, once")
+
+
 async def check_other_models(settings: "Settings") -> AsyncIterator[Finding]:
     """The same of the models that have a section of their own: that of the reader, and those by name."""
     others = {"helper_model": settings.helper_model} | {
@@ -347,6 +357,7 @@ CHECKS: tuple[Check, ...] = (
     check_settings,
     check_key,
     check_model,
+    check_found_models,
     check_other_models,
     check_embedding_model,
     check_personas,

@@ -14,6 +14,28 @@ LISTING_SECONDS = 10.0
 """How long a server may take to list its models."""
 
 
+async def look_for_models() -> "list[str]":
+    """Return a line for each server of this machine that may have models, and one for the keys that are set.
+
+    Only servers of this machine are asked, and for a listing alone.
+    """
+    from pixi.cli.choosing_model import some, trouble_of, variables_in
+    from pixi.models.discovery import KNOWN_SERVERS, find_servers
+    from pixi.models.providers import providers_with_key
+
+    lines = []
+    for server in await find_servers():
+        told = trouble_of(server) or f"has {some(server.models)}: to use it set model.base_url and model.name"
+        lines.append(f"{server.kind} at {server.base_url} {told}")
+    if not lines:
+        looked = ", ".join(f"{each.kind} ({each.port})" for each in KNOWN_SERVERS)
+        lines.append(f"no model server on this machine; looked for {looked}")
+    keys = [f"{each.title} ({each.key_name})" for each in providers_with_key(variables_in(Path()))]
+    if keys:
+        lines.append(f"keys of {', '.join(keys)}: set model.base_url and model.name to use one")
+    return lines
+
+
 async def look_at_model(model: "ModelSettings") -> tuple[bool, str]:
     """Whether it is fine, and what it is or what to mend."""
     from pixi.app import runs_here
@@ -60,11 +82,12 @@ async def _found_at_server(model: "ModelSettings") -> str:
 def _not_listed(name: str, listed: list[str], host: str) -> str:
     from rapidfuzz import fuzz, process
 
-    some = ", ".join(listed[:5]) + (", …" if len(listed) > 5 else "")
+    from pixi.cli.choosing_model import some
+
     if not listed:
         return f"{host} lists no model: load one there, or set model.base_url to another server."
     if not name:
-        return f"{host} has several models: set model.name to one of {some}."
+        return f"{host} has several models: set model.name to one of {some(listed)}."
     nearest = process.extractOne(name, listed, scorer=fuzz.ratio, score_cutoff=60)
-    mend = f"do you mean {nearest[0]}?" if nearest else f"set model.name to one of {some}."
+    mend = f"do you mean {nearest[0]}?" if nearest else f"set model.name to one of {some(listed)}."
     return f"{host} does not list {name}: {mend}"

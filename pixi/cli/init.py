@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         made = _make(folder / name, text)
         print(f"made  {folder / name}" if made else f"kept  {folder / name}, which was there already")
     print()
+    _choose_model(folder)
     print(
         "Talk to the example persona:"
         if folder == Path()
@@ -50,6 +51,20 @@ def run(arguments: argparse.Namespace) -> int:
         "personas can look up. `pixi-persona doctor` checks it all."
     )
     return 0
+
+
+def _choose_model(folder: Path) -> None:
+    """Ask which model shall answer, if there is somebody to ask and the settings name none."""
+    from pixi.cli.choosing_model import at_terminal, chosen_model
+    from pixi.settings import load
+
+    if not at_terminal():
+        return
+    try:
+        settings = load((folder / "pixi.toml").absolute(), folder=folder)
+    except ConfigError:  # of a file that was there already: `doctor` tells
+        return
+    chosen_model(settings, asks=True, folder=folder)
 
 
 def _check_folder(folder: Path) -> None:

@@ -64,7 +64,7 @@ class FoundServer:
 
 
 async def find_servers(
-    known: Sequence[KnownServer] | None = None, *, seconds: float = SECONDS
+    known: Sequence[KnownServer] | None = None, *, seconds: float | None = None
 ) -> tuple[FoundServer, ...]:
     """Ask all known servers on this machine for their models, side by side; return those that are there.
 
@@ -72,7 +72,7 @@ async def find_servers(
 
     Args:
         known: in the order of the answer; None: `KNOWN_SERVERS`.
-        seconds: how long it may take in all.
+        seconds: how long it may take in all; None: `SECONDS`.
     """
     # Imported here, and before the time runs: it takes a third of a second.
     import aiohttp
@@ -94,7 +94,7 @@ async def find_servers(
     ) as session:
         asked = [asyncio.create_task(_ask(session, server)) for server in known]
         try:
-            await asyncio.wait(asked, timeout=seconds)
+            await asyncio.wait(asked, timeout=SECONDS if seconds is None else seconds)
         finally:
             for task in asked:
                 task.cancel()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli import frame
+from pixi.models import discovery
 
 Program = Callable[..., tuple[int, str, str]]
 
@@ -28,10 +29,11 @@ def as_it_was() -> Iterator[None]:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, with no settings in the environment."""
+    """An empty working directory, with no settings and keys in the environment, and no model server."""
     for name in [*os.environ]:
-        if name.startswith(("PIXI_", "OPENAI_", "DISCORD_")):
+        if name.startswith(("PIXI_", "OPENAI_", "DISCORD_")) or name.endswith("_API_KEY"):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(discovery, "KNOWN_SERVERS", ())
     folder = tmp_path / "home"
     folder.mkdir()
     monkeypatch.chdir(folder)

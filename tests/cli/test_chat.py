@@ -1,6 +1,5 @@
 """`chat`: what its flags and its surroundings make of it."""
 
-import argparse
 import io
 import sys
 from pathlib import Path
@@ -18,35 +17,6 @@ class Screen(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-def arguments(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    chat.configure(parser)
-    return parser.parse_args(words)
-
-
-@pytest.mark.parametrize(
-    ("terminals", "term", "words", "live"),
-    [
-        ((True, True), "xterm", (), True),
-        ((True, True), "xterm", ("--json",), False),
-        ((True, True), "dumb", (), False),
-        ((False, True), "xterm", (), False),
-        ((True, False), "xterm", (), False),
-    ],
-)
-def test_somebody_sits_here_where_both_ends_are_terminals(
-    monkeypatch: pytest.MonkeyPatch,
-    terminals: tuple[bool, bool],
-    term: str,
-    words: tuple[str, ...],
-    live: bool,
-) -> None:
-    monkeypatch.setattr(sys, "stdin", Screen() if terminals[0] else io.StringIO())
-    monkeypatch.setattr(sys, "stdout", Screen() if terminals[1] else io.StringIO())
-    monkeypatch.setenv("TERM", term)
-    assert chat._somebody_sits_here(arguments(*words)) is live
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,11 @@ SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78]|\r"
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """What the program finds: nothing of the settings of whoever runs the tests, Python's own included."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(OWN_SETTINGS) and not name.endswith("_API_KEY")
+    }
     own = {
         "HOME": str(home),
         "XDG_STATE_HOME": str(home / "state"),
