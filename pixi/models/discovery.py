@@ -6,6 +6,7 @@ length and number, without control characters. No key is sent, no redirect is fo
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -93,12 +94,9 @@ async def find_servers(
         timeout=aiohttp.ClientTimeout(),
     ) as session:
         asked = [asyncio.create_task(_ask(session, server)) for server in known]
-        try:
-            await asyncio.wait(asked, timeout=SECONDS if seconds is None else seconds)
-        finally:
-            for task in asked:
-                task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SECONDS if seconds is None else seconds):
+                await asyncio.gather(*asked)  # cancels them when the time is up
     found = []
     for server, task in zip(known, asked, strict=True):
         if not task.cancelled():

@@ -16,7 +16,7 @@ import pytest
 from pixi.app.reach.gifs import BASES
 from pixi.cli import doctor, doctor_models
 from pixi.cli.doctor import Finding
-from pixi.models import weights
+from pixi.models import discovery, providers, weights
 from pixi.settings import Settings, load
 from pixi.store.opening import open_store
 from pixi.store.sqlite import SqliteStore
@@ -380,6 +380,8 @@ def test_the_report_ends_with_1_if_anything_failed(
     (tmp_path / "databases" / "notes").mkdir(parents=True)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "DISCORD_TOKEN", "PIXI_CONFIG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(discovery, "KNOWN_SERVERS", ())
+    monkeypatch.setattr(providers, "PROVIDERS", ())
     url = serve(200, models("small"))
     model = f'persona.default = "edda"\ndatabases.names = ["notes"]\nmodel.base_url = "{url}"\n'
     Path("pixi.toml").write_text(f'{model}model.name = "small"\n')
@@ -391,6 +393,7 @@ def test_the_report_ends_with_1_if_anything_failed(
             "settings",
             "key",
             "model",
+            "found",
             "personas",
             "databases",
             "readers",
