@@ -525,4 +525,5 @@ def test_importing_brings_in_nothing_heavy() -> None:
 def test_a_model_is_set_by_a_name_or_an_address_and_not_by_a_key(
     tmp_path: Path, toml: str, env: dict[str, str], is_set: bool
 ) -> None:
-    assert loaded(tmp_path, toml, **env).model_is_set is is_set
+    (tmp_path / "pixi.toml").write_text(toml)
+    assert load(environ=env, folder=tmp_path).model_is_set is is_set

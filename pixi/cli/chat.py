@@ -145,13 +145,15 @@ def _model(settings: "Settings") -> str:
     """The model as a greeting names it; no file's folder and no key is in it."""
     from urllib.parse import urlsplit
 
+    from pixi.settings.own_keys import server_of
+
     name = settings.model.name
     if name == "local":
         return "the bundled model"
     if name.endswith(".gguf"):
         return Path(name).name
-    parts = urlsplit(settings.model.base_url)
-    host = parts.netloc.rpartition("@")[2] or settings.model.base_url  # with its port, without a password
+    place = server_of(settings.model.base_url, settings.model.api)
+    host = urlsplit(place).netloc.rpartition("@")[2] or place  # with its port, without a password
     return f"{name} at {host}" if name else host
 
 

@@ -177,21 +177,25 @@ def _here() -> Iterator[Option]:
     fetched = [model for model in catalogue() if model.fetched]
     for model in fetched:
         yield Option(model.name, "downloaded before", {"name": str(model.path)})
-    if not fetched:
-        smallest = catalogue()[0]
-        time = duration(smallest.bytes / (_USUAL_MEGABITS * _MEGABIT_BYTES))
-        size = f"{smallest.bytes / 1e9:.1f} GB, some {time} at {_USUAL_MEGABITS} Mbit/s"
-        yield Option(f"Download {smallest.name}", size, {}, smallest)
+    smallest = catalogue()[0]
+    time = duration(smallest.bytes / (_USUAL_MEGABITS * _MEGABIT_BYTES))
+    size = f"{smallest.bytes / 1e9:.1f} GB, some {time} at {_USUAL_MEGABITS} Mbit/s"
+    title, can_download = f"Download {smallest.name}", find_spec("huggingface_hub") is not None
+    if can_download and not fetched:
+        yield Option(title, size, {}, smallest)
     has_weights = weights.installed() or weights.cached()
     first = "" if has_weights else f"; {weights.SMOLLM2.megabytes} MB are fetched"
     yield Option("The tiny one that came along", f"English small talk, no more{first}", {"name": "local"})
+    if not can_download and not fetched:
+        yield Option(title, f'{size}; needs pip install "pixi-persona[hub]"', {}, smallest)
 
 
 def said_of(found: "Sequence[FoundServer]") -> list[str]:
     """Return what a person should know of the servers: paragraphs."""
     names = ", ".join(server.kind for server in found if server.models)
-    there = f"Found on this machine: {names}." if names else "No model server runs on this machine."
-    said = [f"No model is set yet. {there}"]
+    there = f" Found on this machine: {names}." if names else ""
+    there = there if found else " No model server runs on this machine."
+    said = [f"No model is set yet.{there}"]
     troubles = [(server, trouble) for server in found if (trouble := trouble_of(server))]
     said += [f"{server.kind} at {urlsplit(server.base_url).netloc} {trouble}" for server, trouble in troubles]
     return said
@@ -271,7 +275,9 @@ def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping
     except ConfigError as error:
         printer.complain(str(error))
         return {f"model.{key}": value for key, value in values.items()}
-    printer.say("\n  ".join([f"Written to {path}; change it there:", "[model]", *lines_of(values)]) + "\n")
+    printer.say(
+        "\n" + "\n  ".join([f"Written to {path}; change it there:", "[model]", *lines_of(values)]) + "\n"
+    )
     return {}
 
 
@@ -331,7 +337,7 @@ def _nearest(name: str, names: Sequence[str]) -> str:
     from rapidfuzz import fuzz, process
 
     near = process.extract(name, names, scorer=fuzz.ratio, score_cutoff=60, limit=3)
-    return f"Do you mean {' or '.join(dict.fromkeys(each[0] for each in near))}? If not: " if near else ""
+    return f"Do you mean {' or '.join(dict.fromkeys(each[0] for each in near))}? " if near else ""
 
 
 def some(names: Sequence[str], most: int = 5) -> str:

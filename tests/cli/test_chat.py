@@ -25,6 +25,7 @@ class Screen(io.StringIO):
         ({}, "the bundled model"),
         ({"model.name": "/home/mo/secret/tiny.gguf"}, "tiny.gguf"),
         ({"model.name": "gpt-5-mini"}, "gpt-5-mini at api.openai.com"),
+        ({"model.name": "claude-sonnet-5", "model.api": "anthropic"}, "claude-sonnet-5 at anthropic"),
         ({"model.name": "x", "model.base_url": "http://mo:pass@here:1/v1"}, "x at here:1"),
         ({"model.base_url": "http://[::1]:8080/v1"}, "[::1]:8080"),
     ],

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,6 +25,14 @@ from tests.waiting import LIMIT
 
 OLLAMA = FoundServer("Ollama", "http://127.0.0.1:11434/v1", ("nomic-embed-text", "big:cloud", "qwen3:8b"))
 LLAMA_CPP = FoundServer("llama.cpp", "http://127.0.0.1:8080/v1", ("/home/mo/tiny-7b.gguf",))
+
+
+@pytest.fixture(autouse=True)
+def hub_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the test environment have what downloads need, or not."""
+    monkeypatch.setattr(
+        choosing_model, "find_spec", lambda name: object() if name == "huggingface_hub" else find_spec(name)
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +90,17 @@ def test_the_key_of_another_address_is_not_offered_for_openai() -> None:
     providers = providers_with_key({"OPENAI_API_KEY": "sk"})
     offered = options_of([], providers, "https://models.example/v1")
     assert titles([*offered]) == ["Download qwen2.5-1.5b", "The tiny one that came along"]
+
+
+def test_what_cannot_be_downloaded_here_is_offered_last_with_the_mend(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        choosing_model, "find_spec", lambda name: None if name == "huggingface_hub" else find_spec(name)
+    )
+    tiny, download = options_of([], ())
+    assert tiny.values == {"name": "local"}
+    assert download.note.endswith('needs pip install "pixi-persona[hub]"')
 
 
 def test_of_many_models_some_are_offered() -> None:
