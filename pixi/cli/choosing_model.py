@@ -249,9 +249,9 @@ def _label(option: Option, width: int) -> "AnyFormattedText":
     from wcwidth import wcswidth
 
     room = width - 8  # the list's mark and number
-    title = (
-        textwrap.shorten(option.title, room, placeholder="…") if len(option.title) > room else option.title
-    )
+    title, half = option.title, room // 2
+    if len(title) > room:  # a name's end tells as much as its beginning
+        title = f"{title[: half - 1]}…{title[-half:]}"
     fits = wcswidth(f"{title} · {option.note}") <= room
     notes = [f" · {option.note}"] if fits else [f"\n     {line}" for line in textwrap.wrap(option.note, room)]
     return [("", title), ("class:note", "".join(notes))]

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.formatted_text import fragment_list_to_text, to_formatted_text
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from pixi.cli import chat, choosing_model, discord, frame
-from pixi.cli.choosing_model import Option, chosen_model, options_of, said_of
+from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models import catalogue, discovery, hub
 from pixi.models.catalogue import CatalogueModel
@@ -115,6 +116,12 @@ def test_a_model_that_was_downloaded_is_offered_before_the_tiny_one() -> None:
     offered = [*options_of([], ())]
     assert titles(offered) == [model.name, "The tiny one that came along"]
     assert offered[0].values == {"name": str(model.path)}
+
+
+def test_a_long_name_shows_its_beginning_and_its_end() -> None:
+    name = "hf.co/bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q4_K_M"
+    label = fragment_list_to_text(to_formatted_text(_label(Option(name, "Ollama here", {}), 48)))
+    assert label.split() == ["hf.co/bartowski/Met…Instruct-GGUF:Q4_K_M", "Ollama", "here"]
 
 
 def test_what_is_wrong_with_a_server_is_said_with_its_mend() -> None:
