@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, tell_of_unnamed, with_addon
 from pixi.app.doors import modules_of, wants_native
+from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
 from pixi.app.upkeep import upkeep
 from pixi.core.errors import ModelError
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from pixi.store.store import Store
 
 Tell = Callable[[str], None]
+
+_ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
 
 
 def _nothing(_: str) -> None: ...
@@ -89,6 +92,8 @@ async def open_engine(
         native, seconds = wants_native(settings), settings.limits.seconds
         model = await open_model(settings.model, seconds, progress, breakers, remark, native=native)
         stack.push_async_callback(model.close)
+        talk = warm_for.conversation if warm_for else ""
+        kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
         library = Library(settings, model, follow=True, progress=progress, breakers=breakers)
         library.check(persona)
         if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
@@ -107,7 +112,7 @@ async def open_engine(
         stack.push_async_callback(reach.close)
         await reach.go_by(settings, tools=not model.traits.small)
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days))
+        await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
@@ -151,6 +156,9 @@ async def open_household(
         models = ModelPool(chosen_models(settings), seconds, progress, breakers, native=native)
         stack.push_async_callback(models.close)
         await models.open_default()
+        kept = await stack.enter_async_context(
+            kept_slot(settings.store.url, store, lambda: models.default, _ALL_TALKS)
+        )
 
         def role(conversation: str) -> Role:
             return house.role(conversation)
@@ -183,7 +191,9 @@ async def open_household(
         for each in brought:
             tell_of_unnamed(each, house.cast.personas.values(), engine, report)
         await stack.enter_async_context(engine)
-        await stack.enter_async_context(upkeep(engine, store, lambda: house.settings.store.keep_days))
+        await stack.enter_async_context(
+            upkeep(engine, store, lambda: house.settings.store.keep_days, kept.follow)
+        )
         progress("")
         gc.freeze()
         stack.enter_context(telling_of_standstills())
@@ -261,14 +271,10 @@ async def _load_memory(store: "Store", engine: "Engine") -> None:
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:
-    from pixi.models.fallback import FallbackModel
-    from pixi.models.llama import LocalModel
-
-    model = model.first if isinstance(model, FallbackModel) else model
-    if isinstance(model, LocalModel):
+    if local := local_model(model):
         # Whatever is wrong with the model is told with the first message.
         with suppress(ModelError):
-            await model.warm(lines)
+            await local.warm(lines)
         progress("")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,10 @@ _BETWEEN_PORTIONS = 0.02  # in which others have the database
 
 @asynccontextmanager
 async def upkeep(
-    engine: "Engine", store: "Store", keep_days: Callable[[], int | None]
+    engine: "Engine",
+    store: "Store",
+    keep_days: Callable[[], int | None],
+    follow: Callable[[int], Awaitable[None]],
 ) -> AsyncGenerator[None, None]:
     """Do it until the block is left.
 
@@ -33,9 +36,10 @@ async def upkeep(
         engine: what it holds in memory follows the store.
         store: open.
         keep_days: gives how old words may become; None: as old as they like. Asked anew each time.
+        follow: told the store's revision again and again: it grows when words are taken out of the store.
     """
     tasks = [
-        asyncio.create_task(_let_go(engine)),
+        asyncio.create_task(_let_go(engine, follow)),
         asyncio.create_task(_forget_daily(store, keep_days)),
     ]
     try:
@@ -58,10 +62,10 @@ async def forget_old(store: "Store", days: int) -> None:
         await asyncio.sleep(_BETWEEN_PORTIONS)
 
 
-async def _let_go(engine: "Engine") -> None:
+async def _let_go(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> None:
     while True:
         with suppress(StoreError):  # whoever writes there is told of it
-            await engine.let_go()
+            await follow(await engine.let_go())
         await asyncio.sleep(LOOK_SECONDS)
 
 

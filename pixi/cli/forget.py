@@ -84,13 +84,16 @@ def _asked() -> bool:
 
 
 def _forget_beside(settings: "Settings", person: str) -> None:
-    """What does not stand in the store: lines typed at this terminal, and files that were set aside."""
+    """Forget what does not stand in the store: what models here have read, typed lines, files set aside."""
+    from pixi.app.kept_slot import slots_of
     from pixi.channels.terminal import sits_at_terminal
     from pixi.cli.printer import Printer
     from pixi.cli.state import forget_typed
     from pixi.store.opening import file_of, is_postgres
     from pixi.store.sqlite.damage import set_aside_before
 
+    if slots := slots_of(settings.store.url):
+        slots.drop()
     if sits_at_terminal(person):
         forget_typed()
     path = None if is_postgres(settings.store.url) else file_of(settings.store.url)

@@ -263,8 +263,8 @@ class Engine:
                 await live.outdated()
         return len(changed)
 
-    async def let_go(self) -> None:
-        """Let go of words that were taken out of the store, be it by another process.
+    async def let_go(self) -> int:
+        """Let go of words that were taken out of the store, be it by another process; gives its revision.
 
         No turn begins with them in any case. Asked now and then, they do not stay in memory either, and a
         reply to somebody who was forgotten ends.
@@ -278,6 +278,7 @@ class Engine:
             for live in conversations.known(name):
                 await live.let_go(found.turns)
         self._revision = found.revision
+        return self._revision
 
     async def export(self, person: str) -> dict[str, Any]:
         """All that is kept of a person, by the id of the author, as plain data.

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import logging
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -19,8 +20,11 @@ from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Traits
+from pixi.models.saved_slots import SavedSlots, discard, slots_folder
 from pixi.models.template_words import words_of_file
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
+
+_log = logging.getLogger("pixi.models")
 
 # Chosen on the bundled model in talks of ten turns, 30 to 90 turns for each setting. Turns in which a message
 # repeats one of before: half without a penalty, a third at 1.05, 3 % at 1.1. llama.cpp's DRY sampler keeps
@@ -41,6 +45,7 @@ _LARGE_MAX_TOKENS = 2048
 _TOO_LARGE = "Perhaps it is too large for the memory of this machine: try a smaller file or context."
 # A large prompt on a slow machine is evaluated for minutes before the first word.
 _DEADLINES = Deadlines(first=120.0, gap=60.0, turn=600.0)
+_SLOT_SECONDS = 15.0  # to write or read the state of a slot, at most 1 GB
 
 
 class LocalModel:
@@ -68,6 +73,10 @@ class LocalModel:
         self._session: aiohttp.ClientSession | None = None
         self._may_restart = True
         self._closed = False
+        # How often words were forgotten, and how often they had been when the prompt that the slot holds was
+        # written. None: no prompt was read since the start, or one is being read.
+        self._forgotten = 0
+        self._slot_as_of: int | None = None
 
     @classmethod
     async def open(
@@ -100,7 +109,7 @@ class LocalModel:
         style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature
-        settings = ServerSettings(str(weights), context, threads or _threads())
+        settings = ServerSettings(str(weights), context, threads or _threads(), slots=str(slots_folder()))
         words = await asyncio.to_thread(words_of_file, weights)
         model = cls(settings, Traits(context, small=small, prices=FREE), style, progress, words)
         try:
@@ -129,8 +138,10 @@ class LocalModel:
         # Chat templates want somebody to have spoken; what stands before that is what will be met again.
         request = Request((*lines, UserLine("hi")))
         async with ticking(self._progress, "reading the persona"):
-            async for _ in self._ask(request, dict(self._style) | {"max_tokens": 1}):
-                pass
+            async for delta in self._ask(request, dict(self._style) | {"max_tokens": 1}):
+                if isinstance(delta, Finished):
+                    used = delta.usage
+                    _log.info("read %d tokens, %d of them before", used.prompt_tokens, used.cached_tokens)
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Ask, and yield the reply as it is written; the last delta is `Finished`.
@@ -141,6 +152,43 @@ class LocalModel:
         async with aclosing(self._ask(request, self._style)) as deltas:
             async for delta in deltas:
                 yield delta
+
+    async def restore_slot(self, slots: SavedSlots, talk: str) -> None:
+        """Take up what was read of a talk when it was saved, so that it is not read again.
+
+        Where nothing was saved, or that is broken, nothing happens. To be called before the first request.
+        """
+        path = await asyncio.to_thread(slots.find, self._slot_key(talk))
+        if path is None or self._process is None or self._session is None:
+            return
+        try:
+            async with asyncio.timeout(_SLOT_SECONDS):
+                await self._process.restore_slot(self._session, path.name)
+        except (ModelError, TimeoutError) as error:
+            _log.warning("what was read of the last talk is read again: %s", str(error) or "it took too long")
+            await asyncio.to_thread(discard, path)
+
+    async def save_slot(self, slots: SavedSlots, talk: str) -> None:
+        """Save what was read of a talk, for the next run.
+
+        Nothing is saved where nothing new was read, where the last request was broken off before its first
+        word, or where words were forgotten since that was asked. Where it cannot be saved the log says why.
+        """
+        process, session = self._process, self._session
+        if self._slot_as_of != self._forgotten or process is None or not process.alive or session is None:
+            return
+        try:
+            async with asyncio.timeout(_SLOT_SECONDS):
+                with slots.writing(self._slot_key(talk)) as path:
+                    await process.save_slot(session, path.name)
+        except (ModelError, OSError) as error:
+            _log.warning(
+                "what was read of this talk is not kept for the next: %s", error or "it took too long"
+            )
+
+    def forget_slot(self) -> None:
+        """Save nothing of what was read until now: words of it were forgotten."""
+        self._forgotten += 1
 
     async def close(self) -> None:
         """End the process. Calling it twice does no harm."""
@@ -168,9 +216,11 @@ class LocalModel:
             retries=Retries(attempts=1),
             session=self._session,
         )
+        as_of, self._slot_as_of = self._forgotten, None
         try:
             async with aclosing(chat.stream(request)) as deltas:
                 async for delta in deltas:
+                    self._slot_as_of = as_of
                     if isinstance(delta, Finished):
                         self._may_restart = True
                     yield delta
@@ -180,6 +230,14 @@ class LocalModel:
                 raise
             mend = "It is started again for the next message." if self._may_restart else _TOO_LARGE
             raise ModelError(f"The local model {self.name} died: {process.last_words}. {mend}") from error
+
+    def _slot_key(self, talk: str) -> str:
+        """What must be the same for a saved state to fit: the weights, the context, llama.cpp, the talk."""
+        from importlib.metadata import version
+
+        weights = os.stat(self._settings.path)
+        parts = (self._settings.path, weights.st_size, weights.st_mtime_ns, self._settings.context_tokens)
+        return "\n".join(map(str, (*parts, version("xllamacpp"), talk)))
 
     async def _again(self) -> LlamaProcess:
         """The process, started again if it died.

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, ModelError
 
 _SCRIPT = Path(__file__).with_name("llama_server.py")
 _START_SECONDS = 300.0
@@ -29,12 +29,14 @@ class ServerSettings:
         context_tokens: prompt and reply together.
         threads: on which it computes.
         cache_mib: memory for the evaluated prompts of other conversations.
+        slots: the folder for the saved state of its slot; "": it is not saved.
     """
 
     path: str
     context_tokens: int
     threads: int
     cache_mib: int = 512
+    slots: str = ""
 
 
 class _Meta(msgspec.Struct):
@@ -131,6 +133,32 @@ class LlamaProcess:
         metas = [served.meta for served in listing.data if served.meta is not None]
         return metas[0].n_ctx_train or None if metas else None
 
+    async def save_slot(self, session: aiohttp.ClientSession, name: str) -> None:
+        """Write what its slot holds, the tokens that it has read last and their KV cache, to a file.
+
+        Args:
+            session: to ask it with.
+            name: of the file in the folder of the settings.
+
+        Raises:
+            ModelError: it could not be written.
+        """
+        await self._slot(session, "save", name)
+
+    async def restore_slot(self, session: aiohttp.ClientSession, name: str) -> None:
+        """Have its slot hold what was saved in a file: a prompt that begins so is not read again.
+
+        A file that is not whole may end the process.
+
+        Args:
+            session: to ask it with.
+            name: of the file in the folder of the settings.
+
+        Raises:
+            ModelError: it could not be read.
+        """
+        await self._slot(session, "restore", name)
+
     async def close(self) -> None:
         """End it, kindly for a second and then by force. Calling it twice does no harm."""
         if self._process.stdin is not None:
@@ -139,6 +167,18 @@ class LlamaProcess:
             self._process.kill()
             await self._process.wait()
         await self._listening
+
+    async def _slot(self, session: aiohttp.ClientSession, action: str, name: str) -> None:
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        url = f"{self.address}/slots/0?action={action}"
+        try:
+            async with session.post(url, json={"filename": name}, headers=headers) as response:
+                if response.status != 200:
+                    said = " ".join((await response.text(errors="replace")).split())[:300]
+                    raise ModelError(f"llama.cpp cannot {action} the state of its slot: {said}")
+                await response.read()
+        except aiohttp.ClientError as error:
+            raise ModelError(f"llama.cpp cannot {action} the state of its slot: {error}") from error
 
     async def _told_address(self, settings: dict[str, object]) -> str:
         """Tell it the settings; gives the address, or "" where it ended instead."""

@@ -35,6 +35,7 @@ def serve() -> None:
     # llama.cpp may write what it likes to standard output; the parent reads nothing there but the answer.
     answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    os.umask(0o077)  # the state of a slot holds the words of a talk
 
     import xllamacpp
 
@@ -47,6 +48,7 @@ def serve() -> None:
     params.api_keys = [settings["api_key"]]
     params.n_parallel = 1
     params.cache_ram_mib = settings["cache_mib"]  # where the prompts of other conversations wait
+    params.slot_save_path = os.path.join(settings["slots"], "") if settings["slots"] else ""
     params.verbosity = 1  # errors alone
     params.fit_params = False  # it would read the file twice, to change settings that are set here
     params.ui = False

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,25 @@ async def test_it_answers_and_remembers(tmp_path: Path) -> None:
     usage = turns[-1]["usage"]
     # The second request is the first and its reply plus a tail: all of that was in the cache.
     assert usage["prompt_tokens"] - usage["cached_tokens"] < 60
+
+
+@pytest.mark.nightly
+async def test_the_next_run_reads_only_what_is_new(tmp_path: Path) -> None:
+    room = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "LOCALAPPDATA": str(tmp_path)}
+    read: list[tuple[int, int]] = []
+    for said in ("hi!", "what do you like?"):
+        async with piped(tmp_path, "--debug", "chat", "--user", "Mo", environ=room) as program:
+            await program.say(said)
+            ended = await program.end()
+        assert ended.code == 0
+        (counts,) = re.findall(r"read (\d+) tokens, (\d+) of them before", ended.err)
+        read.append((int(counts[0]), int(counts[1])))
+    (first, before), (second, kept) = read
+    assert before == 0
+    assert second > first  # it begins with the talk of the first run
+    assert kept > first - 20  # all of the first run, but for the words that its warm-up made up
+    assert second - kept < 60
+    assert list(tmp_path.rglob("*.slot"))
+    async with piped(tmp_path, "forget", "Mo", "--yes", environ=room) as program:
+        assert (await program.end()).code == 0
+    assert not list(tmp_path.rglob("*.slot"))
