@@ -22,6 +22,7 @@ HELP = "talk in the terminal"
 EPILOG = """\
 On a terminal: type and press enter; /help shows the keys. Otherwise: one message per line of
 standard input, each answered before the next is read; the replies alone go to standard output.
+The model is loaded once there is a line.
 
 examples:
   pixi-persona chat
@@ -124,13 +125,32 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, c
     if sys.stdin is None:
         return FINE
     channel = LinesChannel(sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes)
-    with spinner() as progress:
-        async with (
-            opened(progress, complain, complain) as answering,
-            aclosing(read_lines(sys.stdin.fileno())) as lines,
-        ):
-            await talk(_prompted(lines) if sys.stdin.isatty() else lines, place, answering, channel)
+    async with aclosing(read_lines(sys.stdin.fileno())) as lines:
+        if sys.stdin.isatty():
+            said = _prompted(lines)
+        elif (first := await _first_said(lines)) is not None:
+            said = _with_first(first, lines)
+        else:
+            return FINE  # nothing is said: no model is loaded for that
+        with spinner() as progress:
+            async with opened(progress, complain, complain) as answering:
+                await talk(said, place, answering, channel)
     return FAILED if channel.failed else FINE
+
+
+async def _first_said(lines: AsyncIterable[str]) -> str | None:
+    """Return the first line that is not blank; None where there is none."""
+    async for line in lines:
+        if line.strip():
+            return line
+    return None
+
+
+async def _with_first(first: str, lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
+    """Yield the line that was read already, and then the others."""
+    yield first
+    async for line in lines:
+        yield line
 
 
 async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:

@@ -48,6 +48,12 @@ async def test_the_replies_alone_are_printed_each_line_answered_before_the_next(
         assert "who are you?" in said(server, 1)
 
 
+@pytest.mark.parametrize("nothing", ["", "\n  \n"])
+async def test_where_nothing_is_said_no_model_is_loaded(tmp_path: Path, nothing: str) -> None:
+    assert await chat(tmp_path, nothing, "--model", "missing.gguf") == Ended(0, "", "")
+    assert (await chat(tmp_path, f"{nothing}hi\n", "--model", "missing.gguf")).code == 2
+
+
 async def test_json_is_every_event(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO) as server:
         ended = await ask(server, tmp_path, "hi", "--json")
