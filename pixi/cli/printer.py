@@ -3,13 +3,17 @@
 What personas say, and what a command was asked to give as data (`--json`, `export`), is printed as it is.
 """
 
+import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from pixi.cli.harmless import on_own_lines
 from pixi.core.masking import Mask
 
 Tell = Callable[[str], None]
+
+_EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1")
 
 
 class Printer:
@@ -33,7 +37,7 @@ class Printer:
 
     def redact(self, text: str) -> str:
         """Return the text with secrets masked and control characters escaped. Line breaks stay."""
-        return on_own_lines(self._mask.redact(text))
+        return on_own_lines(self._mask.redact(_with_make(text)))
 
     def say(self, line: str) -> None:
         """Print a line to standard output: it was asked for."""
@@ -46,3 +50,12 @@ class Printer:
     def redacted(self, tell: Tell) -> Tell:
         """Return a `tell` whose lines are redacted first, for what another prints."""
         return lambda line: tell(self.redact(line))
+
+
+def _with_make(text: str) -> str:
+    """Add to `pip install "pixi-persona[NAME]"` how `make` does it, where that made this environment."""
+    if "pixi-persona[" not in text:
+        return text
+    root = Path(sys.prefix).parent
+    made = (root / "Makefile").is_file() and Path(__file__).parents[2] == root
+    return _EXTRA.sub(r"\g<0> (here: make extra-\2)", text) if made else text

@@ -287,7 +287,7 @@ def readers_tag() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     told = []
-    for package in ("pixi-persona", "pypdf", "python-docx", "selectolax", "zstandard"):
+    for package in ("pixi-persona", "pypdf", "python-docx", "selectolax", "backports.zstd"):
         try:
             told.append(f"{package} {version(package)}")
         except PackageNotFoundError:

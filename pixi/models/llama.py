@@ -183,7 +183,7 @@ class LocalModel:
                     await process.save_slot(session, path.name)
         except (ModelError, OSError) as error:
             _log.warning(
-                "what was read of this talk is not kept for the next: %s", error or "it took too long"
+                "what was read of this talk is not kept for the next: %s", str(error) or "it took too long"
             )
 
     def forget_slot(self) -> None:

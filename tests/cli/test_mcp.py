@@ -19,7 +19,7 @@ from pixi.app.serving import server as mcp_server
 from pixi.cli import mcp as mcp_command
 from tests.cli.conftest import Program
 from tests.cli.test_secrets import LEAKY_ADDON
-from tests.end_to_end.program import environment, piped
+from tests.end_to_end.program import ROOT, environment, piped
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 from tests.waiting import until, within
 
@@ -193,9 +193,11 @@ def test_a_port_that_is_taken_is_told_in_a_line(program: Program) -> None:
 
 def test_without_the_extra_it_says_what_to_install(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_server, "find_spec", lambda _: None)
-    code, _, err = program("mcp")
-    assert code == 2
-    assert err == 'pixi-persona: `pixi-persona mcp` needs the MCP SDK: pip install "pixi-persona[mcp]"\n'
+    said = 'pixi-persona: `pixi-persona mcp` needs the MCP SDK: pip install "pixi-persona[mcp]"'
+    for prefix, more in (("/usr", ""), (str(ROOT / ".venv"), " (here: make extra-mcp)")):
+        monkeypatch.setattr("sys.prefix", prefix)
+        code, _, err = program("mcp")
+        assert (code, err) == (2, f"{said}{more}\n")
 
 
 def test_a_folder_that_is_not_there_is_told(program: Program, home: Path) -> None:

@@ -1,5 +1,6 @@
 """JSON and JSON Lines, compressed with Zstandard."""
 
+import sys
 from collections.abc import Iterable
 
 from pixi.knowledge.entry import Document
@@ -11,10 +12,7 @@ from pixi.knowledge.reading.outcome import SetAside
 from pixi.knowledge.reading.suffixes import JSON_LINES, ZST
 
 _LINES = tuple(suffix for suffix in ZST if suffix.removesuffix(".zst") in JSON_LINES)
-_WINDOW = (
-    128 * 1024 * 1024
-)  # bytes that the one who packed it may have looked back by: what `zstd --long` does
-_HEADER = 18  # bytes that hold the size of what is inside, where that is told
+_WINDOW_LOG = 27  # who packed it may have looked back by 128 MiB, as `zstd --long` does
 _BLOCK = 1024 * 1024
 
 
@@ -28,21 +26,25 @@ def read(original: Original, tell: Tell) -> Iterable[Document]:
 
 def _unpacked(original: Original, limits: Limits) -> bytes:
     try:
-        import zstandard
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
     except ImportError:
         raise SetAside("needs a library to unpack it; install pixi-persona[docs]") from None
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
     data = bytearray()
+    if not original.size:
+        return b""
     try:
-        declared = zstandard.frame_content_size(original.file.read(_HEADER)) if original.size else 0
-        original.file.seek(0)
-        with unpacker.stream_reader(original.file, read_across_frames=True, closefd=False) as unpacked:
+        with zstd.ZstdFile(
+            original.file, options={zstd.DecompressionParameter.window_log_max: _WINDOW_LOG}
+        ) as unpacked:
             while block := unpacked.read(_BLOCK):
                 data += block
                 if len(data) > limits.unpacked_bytes:
                     raise SetAside(f"unpacks to more than {mib(limits.unpacked_bytes)}; split it")
-    except zstandard.ZstdError:
+    except EOFError:
+        raise SetAside("is cut off; pack it anew") from None
+    except zstd.ZstdError:
         raise SetAside("is broken, or not packed with Zstandard; pack it anew") from None
-    if len(data) < declared:
-        raise SetAside("is cut off; pack it anew")
     return bytes(data)
