@@ -13,7 +13,7 @@ from pixi.core.masking import Mask
 
 Tell = Callable[[str], None]
 
-_EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1")
+_EXTRA = re.compile(r"pip install ([\"'])pixi-persona\[([a-z]+)\]\1`?")
 
 
 class Printer:

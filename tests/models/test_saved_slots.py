@@ -19,6 +19,7 @@ with_model = pytest.mark.skipif(
     reason="needs the extra `local` and the weights",
 )
 TALK: tuple[Line, ...] = (SystemLine("You are Bo, who paints boats. " * 8),)
+HI = UserLine("hi")
 POSIX = os.name == "posix"
 
 
@@ -38,9 +39,9 @@ def write(slots: SavedSlots, key: str, content: bytes) -> Path:
     return found
 
 
-async def evaluated(model: LocalModel, said: str) -> int:
-    """How many tokens llama.cpp read anew for a request that goes on with the talk."""
-    async for delta in model.stream(Request((*TALK, UserLine(said)))):
+async def evaluated(model: LocalModel, *lines: Line) -> int:
+    """How many tokens llama.cpp read anew for a request."""
+    async for delta in model.stream(Request(lines)):
         if isinstance(delta, Finished):
             return delta.usage.prompt_tokens - delta.usage.cached_tokens
     raise AssertionError("no end")
@@ -56,7 +57,7 @@ async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path)
     model = await opened()
     try:
         await model.restore_slot(slots, "a talk")  # there is nothing yet
-        assert await evaluated(model, "hi") > 50
+        assert await evaluated(model, *TALK, HI) > 50
         await model.save_slot(slots, "a talk")
     finally:
         await model.close()
@@ -67,14 +68,15 @@ async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path)
     model = await opened()
     try:
         await model.restore_slot(slots, "a talk")
-        assert await evaluated(model, "hi") < 10
+        assert await evaluated(model, *TALK, HI) < 10
         model.forget_slot()
         await model.save_slot(slots, "a talk")
         assert list(folder.iterdir()) == [file]  # what was read holds what was forgotten
-        await evaluated(model, "something else")
+        size = file.stat().st_size
+        await evaluated(model, HI)
         await model.save_slot(slots, "a talk")
         (other,) = folder.iterdir()
-        assert other != file
+        assert other.stat().st_size < size / 2  # it holds the new prompt, and nothing of the other
     finally:
         await model.close()
 
@@ -93,7 +95,7 @@ async def test_a_broken_file_is_thrown_away_and_never_given_to_llama_cpp(folder:
     slots = SavedSlots("a store")
     model = await opened()
     try:
-        await evaluated(model, "hi")
+        await evaluated(model, *TALK, HI)
         await model.save_slot(slots, "a talk")
         (file,) = folder.iterdir()
         whole = file.read_bytes()
@@ -104,7 +106,7 @@ async def test_a_broken_file_is_thrown_away_and_never_given_to_llama_cpp(folder:
         write(slots, model._slot_key("a talk"), b"whole, and no state of any slot")
         await model.restore_slot(slots, "a talk")
         assert not list(folder.iterdir())
-        await evaluated(model, "hi")  # it lives
+        await evaluated(model, *TALK, HI)  # it lives
     finally:
         await model.close()
 
