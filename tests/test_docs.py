@@ -5,6 +5,7 @@ import contextlib
 import io
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,10 @@ from pixi.cli.frame import SUBCOMMANDS, load
 from tests.pages import PAGES, ROOT, anchors, code, links, read_page
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-TARGETS = set(re.findall(r"^([a-z]+):.*##", MAKEFILE, re.MULTILINE))
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
+TARGETS = set(re.findall(r"^([a-z]+):.*##", MAKEFILE, re.MULTILINE)) | {f"extra-{name}" for name in EXTRAS}
 # Up to where the next program, a comment or the text goes on.
 PROGRAM = re.compile(r"\bpixi-persona +([^&|#;)]*)")
 FLAGS_OF_CHAT = re.compile(r'\bmake chat [^#]*?\bARGS=("[^"]*"|\S+)')
@@ -67,7 +71,11 @@ def test_every_command_is_taken_as_it_stands(path: Path) -> None:
 
 @every_page
 def test_every_target_of_make_is_there(path: Path) -> None:
-    named = {match for line in code(read_page(path)) for match in re.findall(r"\bmake ([a-z]+)\b", line)}
+    named = {
+        match
+        for line in code(read_page(path))
+        for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
+    }
     assert named <= TARGETS
 
 
@@ -84,5 +92,5 @@ def test_the_commands_of_the_readme_are_found() -> None:
     page = read_page(ROOT / "README.md")
     assert {words[0] for words in commands(page)} >= {"chat", "init", "parse", "doctor"}
     assert {"chat", "test", "check", "bench", "fuzz"} <= {
-        match for line in code(page) for match in re.findall(r"\bmake ([a-z]+)\b", line)
+        match for line in code(page) for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
     }
