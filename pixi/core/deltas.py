@@ -82,7 +82,25 @@ class Cited:
     title: str = ""
 
 
-Delta = Text | Thought | ToolCall | Cited | Finished
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The server reads the prompt: a sign that it works, and nothing that a reply consists of.
+
+    It comes before the first piece of a reply, never after it; a reply whose reading was told of may still be
+    asked for again.
+
+    Attributes:
+        done: tokens that were read, with those that the server had in its cache.
+        total: tokens of the whole prompt; estimated where the server does not count them.
+        seconds: that the rest takes at the speed measured so far; None: nothing was measured yet.
+    """
+
+    done: int
+    total: int
+    seconds: float | None = None
+
+
+Delta = Text | Thought | ToolCall | Cited | Reading | Finished
 
 
 @dataclass(frozen=True, slots=True)

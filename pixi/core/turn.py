@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
+from pixi.core import deltas
 from pixi.core.citing import Sources
 from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Delta, Finished, Request, Text, ToolSchema, Usage
@@ -163,8 +164,8 @@ class Turn:
             case Cited():
                 cited = self._sources.take(delta)
                 self._rounds[-1].cited += [cited] if cited else []
-            case Text() | Thought():
-                pass  # reasoning is nobody's business
+            case Text() | Thought() | deltas.Reading():
+                pass  # reasoning is nobody's business, and what was read of the prompt is no part of a reply
             case _:
                 assert_never(delta)
         return []
