@@ -4,12 +4,13 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
 from pixi.channels.channel import Channel, Question, Verdict
 from pixi.channels.terminal_card import card_lines
+from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
@@ -100,6 +101,8 @@ class LinesChannel:
     As text: the delivered messages alone; with `notes`, the notes and reactions too, marked. What went
     wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received.
 
+    While a long prompt is read, `progress` is told so ("" when it is over).
+
     Attributes:
         failed: a turn ended in an error.
         broken: set when `out` cannot be written any more; `fault` says why.
@@ -109,11 +112,14 @@ class LinesChannel:
     err: TextIO
     as_json: bool = False
     notes: bool = False
+    progress: Callable[[str], None] = lambda _: None
     failed: bool = False
     broken: asyncio.Event = field(default_factory=asyncio.Event)
     fault: OSError | None = None
     _received: float = field(default_factory=time.monotonic)
     _printed: str = ""  # the nonce of the last message
+    _reading: ReadingSign = field(default_factory=ReadingSign)
+    _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
 
     @property
     def growing(self) -> bool:
@@ -204,6 +210,9 @@ class LinesChannel:
 
     def show(self, event: TurnEvent) -> None:
         """Print what is to be seen of an event."""
+        self._reading.happened(event)
+        if self._reading.reads != (self._told is not None):
+            self._tell_of_reading()
         if isinstance(event, TurnEnded) and event.finish == "error":
             self.failed = True
         if self.as_json:
@@ -224,6 +233,14 @@ class LinesChannel:
                     self._write(f"(source: {one_line(f'{each.title} {each.url}'.strip())})")
             case _:
                 pass
+
+    def _tell_of_reading(self) -> None:
+        """Tell how far the prompt is read, each second until it is."""
+        if self._told is not None:
+            self._told.cancel()
+        self.progress(self._reading.words)
+        reads, loop = self._reading.reads, asyncio.get_running_loop()
+        self._told = loop.call_later(1.0, self._tell_of_reading) if reads else None
 
     def _tell(self, line: str) -> None:
         print(f"pixi-persona: {line}", file=self.err, flush=True)

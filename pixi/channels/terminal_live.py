@@ -15,6 +15,7 @@ from pixi.channels.terminal_asking import Asking
 from pixi.channels.terminal_card import card_of
 from pixi.channels.terminal_own import ASK_FORGET, LAST_TURNS, exported, forgotten, last_said
 from pixi.channels.terminal_picture import drawn
+from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
@@ -41,6 +42,7 @@ UNPRICED = "? stands for what no price is known of: tell the model's under [pric
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_SECONDS = 0.1
+_LONG_SECONDS = 10  # after which it is told how long one has waited
 
 _MESSAGE_OPENED = Opened("send")
 
@@ -72,6 +74,8 @@ class LiveTerminal:
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._busy = False
+        self._busy_since = 0.0
+        self._reading = ReadingSign()
         self._writing = False
         self._leaving = False
         self._loading = ""
@@ -179,6 +183,7 @@ class LiveTerminal:
     def show(self, event: TurnEvent) -> None:
         """Show what happened."""
         self._writing |= event == _MESSAGE_OPENED
+        self._reading.happened(event)
         self._transcript.happened(event)
         self._screen.changed()
 
@@ -275,7 +280,8 @@ class LiveTerminal:
         else:
             message = self._seat.message(text.removeprefix("/"))
             self._transcript.say(message.id, self._seat.author.name, message.text)
-            self._busy = True
+            if not self._busy:
+                self._busy, self._busy_since = True, time.monotonic()
             self._inbox.put_nowait(message)
         self._screen.changed()
 
@@ -356,6 +362,12 @@ class LiveTerminal:
         if self._loading:
             return f"{turn} {self._loading}"
         if self._busy:
-            doing = "is writing" if self._writing else "is thinking"
-            return f"{turn} {self._transcript.persona} {doing} (Ctrl-C stops)"
+            if self._writing:
+                doing = f"{self._transcript.persona} is writing"
+            elif not (doing := self._reading.words):
+                waited = int(time.monotonic() - self._busy_since)
+                doing = f"{self._transcript.persona} is thinking"
+                doing += f" · {waited} s" if waited >= _LONG_SECONDS else ""
+            status, stops = f"{turn} {doing}", " (Ctrl-C stops)"
+            return status + stops if len(status + stops) < self._screen.columns else status
         return ""

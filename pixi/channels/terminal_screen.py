@@ -164,7 +164,7 @@ class Screen:
 
     def changed(self) -> None:
         """Print what is settled, and draw the rest anew."""
-        self.print(self._transcript.take(self._columns, self._room if self._sitter.busy else 0))
+        self.print(self._transcript.take(self.columns, self._room if self._sitter.busy else 0))
         self.redraw()
 
     def redraw(self) -> None:
@@ -179,7 +179,7 @@ class Screen:
 
     def print_rest(self) -> None:
         """Print all that is left in the transcript."""
-        self.print(self._transcript.take(self._columns))
+        self.print(self._transcript.take(self.columns))
 
     @property
     def line(self) -> str:
@@ -281,10 +281,11 @@ class Screen:
         return False
 
     def _live(self) -> FormattedText:
-        return _joined(tail(self._transcript.lines(self._columns), self._columns, self._room))
+        return _joined(tail(self._transcript.lines(self.columns), self.columns, self._room))
 
     @property
-    def _columns(self) -> int:
+    def columns(self) -> int:
+        """Columns of the terminal."""
         return self._app.output.get_size().columns
 
     @property

@@ -11,6 +11,7 @@ from pixi.channels.terminal_frame import framed
 from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
 from pixi.channels.terminal_text import one_line, printable
 from pixi.core.card import Card
+from pixi.core.deltas import Reading
 from pixi.core.events import (
     Failed,
     Grew,
@@ -147,7 +148,9 @@ class Transcript:
                 self._perform("note", Note(text), text)
             case Reacted(emoji):  # `react` knows which message it is on
                 self._perform("react", None, printable(emoji).strip())
-            case Shown() | Pictured():  # `put` knows what its picture looks like
+            case (
+                Shown() | Pictured() | Reading()
+            ):  # `put` knows its picture; the status line tells of reading
                 pass
             case Performed(name, argument):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")

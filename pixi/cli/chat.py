@@ -124,7 +124,6 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, c
 
     if sys.stdin is None:
         return FINE
-    channel = LinesChannel(sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes)
     async with aclosing(read_lines(sys.stdin.fileno())) as lines:
         if sys.stdin.isatty():
             said = _prompted(lines)
@@ -133,6 +132,9 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, c
         else:
             return FINE  # nothing is said: no model is loaded for that
         with spinner() as progress:
+            channel = LinesChannel(
+                sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes, progress=progress
+            )
             async with opened(progress, complain, complain) as answering:
                 await talk(said, place, answering, channel)
     return FAILED if channel.failed else FINE

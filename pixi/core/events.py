@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
 from pixi.core.card import Card
-from pixi.core.deltas import Cited, Usage
+from pixi.core.deltas import Cited, Reading, Usage
 from pixi.core.picture import Picture
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
@@ -111,7 +111,8 @@ class TurnEnded:
 
 
 TurnEvent = (
-    Opened
+    Reading
+    | Opened
     | Grew
     | Noted
     | Sent
@@ -130,6 +131,9 @@ TurnEvent = (
 def to_json(event: TurnEvent) -> dict[str, Any]:
     """The one JSON form of an event, without its time."""
     match event:
+        case Reading(done, total, seconds):
+            left = None if seconds is None else round(seconds, 1)
+            return {"event": "reading", "done": done, "total": total, "seconds": left}
         case Opened(name):
             return {"event": "started", "name": name}
         case Grew(name, text):

@@ -25,7 +25,8 @@ from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked
 
 _MOST_PARTS = 10  # of one message
-_COMMAND, _MESSAGE, _TOOLS = "a command", "a message", "tools"  # reasons to show that something is written
+# Reasons to show that something is written.
+_COMMAND, _MESSAGE, _TOOLS, _READING = "a command", "a message", "tools", "the prompt"
 
 
 class NotDone(PixiError):
@@ -277,6 +278,13 @@ class Acts:
             self._typing.begin(_TOOLS)
         else:
             self._typing.end(_TOOLS)
+
+    def model_reads(self, reading: bool) -> None:
+        """The model has not said a word for long, or has begun to."""
+        if reading and not self._dropped:
+            self._typing.begin(_READING)
+        else:
+            self._typing.end(_READING)
 
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""

@@ -1,11 +1,12 @@
 """Writes one reply: the loop that joins the model, the turn, the performer and the tools."""
 
 import asyncio
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from enum import Enum, auto
 
-from pixi.core.deltas import Delta, Request, Text
+from pixi.core.deltas import Delta, Reading, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Finish, Sourced
 from pixi.core.limits import Limits
@@ -14,6 +15,7 @@ from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
 from pixi.engine.performer import Performer
 from pixi.engine.tool_rounds import ToolRounds
+from pixi.models.deadlines import LONGEST_READING
 from pixi.models.model import Model
 from pixi.toolbox.commands import CommandRegistry
 
@@ -21,6 +23,9 @@ _CHARACTERS_PER_TOKEN = 3
 _MOST_AT_ONCE = 1_024  # characters of a reply that are read before others come in between
 _ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
 _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
+# After this long without a word people see that there is something to come, though it may turn out to be
+# nothing: whoever waits for a slow model would think that it is dead.
+_SLOW_SECONDS = 5.0
 
 
 class Halt(Enum):
@@ -59,6 +64,7 @@ class Reply:
         "_model",
         "_over",
         "_performer",
+        "_reading_ends",
         "_refusal",
         "_room",
         "_running_tools",
@@ -111,6 +117,9 @@ class Reply:
             held=self._held,
         )
         self._deadline: asyncio.Timeout | None = None
+        self._reading_ends = (
+            0.0  # the loop's time after which no reading of prompts counts as a reason to wait
+        )
         self._woken = False  # the deadline was moved to now
         self._running_tools = False
         self._asking = False  # a person is, whether a tool may do something
@@ -139,6 +148,7 @@ class Reply:
             StoreError: an act could not be recorded, and was not done.
         """
         deadline = asyncio.timeout(self._limits.seconds)
+        self._reading_ends = asyncio.get_running_loop().time() + LONGEST_READING
         try:
             async with deadline:
                 self._deadline = deadline
@@ -297,9 +307,25 @@ class Reply:
     async def _listen(self, request: Request) -> None:
         feed, put = self._turn.feed, self._performer.put
         failed = False
+        told: Reading | None = None
+        first_word = _FirstWord(self._acts, self._deadline, self._reading_ends)
+        if self._model.traits.reads_long:
+            first_word.read_on()
         try:
             async with aclosing(self._model.stream(request)) as stream:
                 async for delta in stream:
+                    if type(delta) is Reading:
+                        told = delta
+                        first_word.read_on()
+                        self._performer.show(delta)
+                        continue
+                    first_word.came()
+                    if told is not None:
+                        if (
+                            told.done < told.total
+                        ):  # people are told that it is over, as the word itself shows
+                            self._performer.show(Reading(told.total, told.total, 0.0))
+                        told = None
                     for part in _parts(delta):
                         events = feed(part)
                         if events:
@@ -312,6 +338,7 @@ class Reply:
             failed = True
             raise
         finally:
+            first_word.came()
             self._acts.account.asked(self._turn.used(request, failed=failed))
 
     async def _read_to_the_end(self) -> None:
@@ -383,6 +410,50 @@ class Reply:
         """A word in character, where nothing was said yet."""
         if self.halted is None and not self._acts.visible and self._when_broken:
             self._performer.put(self._turn.say(self._when_broken))
+
+
+class _FirstWord:
+    """The wait for the first word of a model's answer; made when it is asked.
+
+    While it reads its prompt the time is not the turn's, and after a while people see that there is something
+    to come.
+
+    Args:
+        acts: to show that.
+        deadline: of the turn, which is moved.
+        latest: the loop's time to which it is moved at most.
+    """
+
+    def __init__(self, acts: Acts, deadline: asyncio.Timeout | None, latest: float) -> None:
+        loop = asyncio.get_running_loop()
+        ends = deadline.when() if deadline else None
+        self._acts = acts
+        self._deadline = deadline
+        self._latest = latest
+        self._left = math.inf if ends is None else ends - loop.time()
+        self._moved_to: float | None = None
+        self._came = False
+        self._slow = loop.call_later(_SLOW_SECONDS, acts.model_reads, True)
+
+    def read_on(self) -> None:
+        """The model reads: the turn waits for it."""
+        if not self._came and self._moved_to is None:
+            self._move(max(self._latest, asyncio.get_running_loop().time() + self._left))
+
+    def came(self) -> None:
+        """The first word came, or none will; from now on the time is the turn's, all that is left of it."""
+        if self._came:
+            return
+        self._came = True
+        self._slow.cancel()
+        self._acts.model_reads(False)
+        if self._deadline is not None and self._deadline.when() == self._moved_to:
+            self._move(asyncio.get_running_loop().time() + self._left)
+
+    def _move(self, when: float) -> None:
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(when)
+            self._moved_to = when
 
 
 def _parts(delta: Delta) -> Sequence[Delta]:

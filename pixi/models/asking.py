@@ -18,6 +18,8 @@ from pixi.models.faults import Refusal, Server, refusal, retry_after
 _LONGEST_ERROR = 64 * 1024
 _CONNECT_SECONDS = 10.0
 _HEAD_OF_REPLY = re.compile(rb"HTTP/1\.[01] 200\b.*?\r\n\r\n", re.DOTALL)
+# What names of private networks end in: RFC 6762, RFC 8375, ICANN's .internal, what routers and VPNs give.
+_NEAR_NAMES = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".ts.net")
 _DECLARED = re.compile(rb"(?<=\r\n)content-length:[ \t]*(\d{1,18})[ \t]*\r\n", re.IGNORECASE)
 
 
@@ -113,6 +115,14 @@ def proxy_for(url: yarl.URL) -> str | None:
     if proxy is not None and not proxy.startswith(("http://", "https://")):
         raise ConfigError(f"{url.scheme}_proxy names no http:// proxy: only such can be used.")
     return proxy
+
+
+def is_near(host: str) -> bool:
+    """Return True if a host is this machine or stands in a private network, as far as its name tells."""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:  # a name; one without a dot is of a network's own, such as a container's
+        return "." not in host or host.lower().rstrip(".").endswith(_NEAR_NAMES)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,14 +1,13 @@
 """Asks a server until it answers: under its breaker, as often as is worth it, while nothing was seen."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
-from pixi.core.deltas import Delta
+from pixi.core.deltas import Delta, Reading
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.breaker import Asking, Breaker
-from pixi.models.deadlines import Deadlines
+from pixi.models.deadlines import FirstWait
 from pixi.models.faults import Retries, Server
 
 
@@ -38,41 +37,49 @@ class Attempts:
     Args:
         server: which, and for which model.
         breaker: of that server.
-        deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
     """
 
-    def __init__(self, server: Server, breaker: Breaker, deadlines: Deadlines, retries: Retries) -> None:
+    def __init__(self, server: Server, breaker: Breaker, retries: Retries) -> None:
         self._server = server
         self._breaker = breaker
-        self._deadlines = deadlines
         self._retries = retries
 
     async def stream(
-        self, ask: Callable[[float], Awaitable[Answer]], learn: Callable[[ModelError], bool]
+        self,
+        ask: Callable[[FirstWait], Awaitable[Answer]],
+        learn: Callable[[ModelError], bool],
+        wait: FirstWait,
     ) -> AsyncGenerator[Delta, None]:
         """Ask, and yield the reply as it is written; the last delta is `Finished`.
 
+        Signs that the prompt is read are yielded too, and are none of the reply: it may be asked for again
+        after them.
+
         Args:
-            ask: makes one request; it is given the loop's time at which the first was wanted.
-            learn: told of a request in vain; true: the next one is another, and no attempt is lost.
+            ask: makes one request.
+            learn: called with each error; returns True to ask again at once with a changed request, without
+                using up an attempt.
+            wait: for the first content, all attempts together; it began when the request was made.
 
         Raises:
             ModelError: the server could not be asked, refused, failed, or let a deadline pass.
         """
-        asked_at = asyncio.get_running_loop().time()
         attempt = 1
         with self._breaker.asking() as asking:
             while True:
-                await self._wait_as_asked(asked_at)
+                await self._wait_as_asked(wait)
                 answer: Answer | None = None
                 yielded = False
+                wait.begin()
                 try:
-                    answer = await ask(asked_at)
+                    answer = await ask(wait)
                     while deltas := await answer.read():
                         if not yielded:
-                            yielded = True
                             asking.answered()
+                            if type(deltas[-1]) is not Reading:  # it never follows content
+                                yielded = True
+                                wait.answered()
                         for delta in deltas:
                             yield delta
                     await answer.drain()
@@ -82,7 +89,9 @@ class Attempts:
                         raise
                     if learn(fault):
                         continue
-                    pause = self._pause_after(fault, attempt, asked_at, asking)
+                    if faults.is_overdue(fault) and asking.may_be_tried_again and wait.goes_on():
+                        continue
+                    pause = self._pause_after(fault, attempt, wait, asking)
                     if pause is None:
                         raise
                 finally:
@@ -91,7 +100,7 @@ class Attempts:
                 await self._retries.sleep(pause)
                 attempt += 1
 
-    async def _wait_as_asked(self, asked_at: float) -> None:
+    async def _wait_as_asked(self, wait: FirstWait) -> None:
         """Leave the server alone for as long as it asked for, whomever it told.
 
         Raises:
@@ -100,16 +109,16 @@ class Attempts:
         pause = self._breaker.seconds_to_wait(self._server.model)
         if not pause:
             return
-        if pause >= self._left(asked_at) or pause > self._retries.wait:
+        if pause >= wait.left or pause > self._retries.wait:
             raise faults.asked_to_wait(self._server, pause)
         await self._retries.sleep(pause)
 
-    def _pause_after(self, fault: ModelError, attempt: int, asked_at: float, asking: Asking) -> float | None:
+    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Asking) -> float | None:
         """Seconds to wait before the next attempt; None where there is to be none."""
         if fault.retry_after is not None:
             self._breaker.leave_alone(self._server.model, fault.retry_after)
         if asking.may_be_tried_again:
-            pause = self._retries.pause_after(fault, attempt, self._left(asked_at))
+            pause = self._retries.pause_after(fault, attempt, wait.left)
             if pause is not None:
                 return pause
         if faults.is_the_servers(fault):
@@ -117,7 +126,3 @@ class Attempts:
         else:
             asking.answered()
         return None
-
-    def _left(self, asked_at: float) -> float:
-        """Seconds until the first content is overdue."""
-        return asked_at + self._deadlines.first - asyncio.get_running_loop().time()

@@ -1,4 +1,12 @@
-"""Deadlines on the content of a stream, on the loop's monotonic clock, for the price of one timer."""
+"""Deadlines on the content of a stream, on the loop's monotonic clock, for the price of one timer.
+
+Before its first word a server reads the prompt, and on a slow machine that takes minutes. So the wait for
+the first content (`FirstWait`) goes by *progress* where a server tells of it: each sign that it read on
+begins the wait anew. A sign must tell of more tokens than all before it: a server that only says that it is
+there, or tells the same number again, is one that does not answer. Where nothing is told, a server near by is
+given long (`NEAR_SECONDS`), and longer for a long prompt once it was seen to be slow (`ReadingSpeed`). An
+hour after it was made (`LONGEST_READING`) a request without a word is given up, whatever its server shows.
+"""
 
 import asyncio
 import math
@@ -6,10 +14,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pixi.core.deltas import Reading
+
+FAR_SECONDS = 30.0
+"""How long a public server may be silent before its first word."""
+NEAR_SECONDS = 300.0
+"""The same for a server on this machine or in a private network, which may compute on a slow processor."""
+LONGEST_READING = 3_600.0
+"""Seconds in which a prompt has to be read, whatever progress its server tells of."""
+
 # After the reason of its end only the usage and the end mark can come; neither is worth a long wait.
 _LAST_WORDS_SECONDS = 1.0
 # A timer that goes off so late tells that nothing went on here: what the server sent was not read either.
 _STOOD_STILL_SECONDS = 0.25
+# How much longer than expected reading may take: something else may want the processor, too.
+_MARGIN = 2.0
+# A first answer that took longer tells how fast a silent server reads. A faster one tells nothing: it may
+# have had nearly all of its prompt in its cache.
+_LATE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +39,157 @@ class Deadlines:
     """How long to wait for content, in seconds. Keep-alive comments and empty pieces are no content.
 
     Attributes:
-        first: from asking to the first content, attempts and pauses between them included.
+        first: from asking, or from the last sign of progress, to the first content; attempts and pauses
+            between them included. None: what suits the server, see the head of this file.
         gap: between two pieces of content.
-        turn: from asking to the end of the reply.
+        turn: from the first content to the end of the reply.
     """
 
-    first: float = 30.0
+    first: float | None = None
     gap: float = 20.0
     turn: float = 180.0
+
+
+class ReadingSpeed:
+    """How fast a model at a server reads prompts, as far as was seen."""
+
+    __slots__ = ("_seconds_per_token",)
+
+    def __init__(self) -> None:
+        self._seconds_per_token = 0.0  # 0: nothing was measured yet
+
+    def seconds(self, tokens: int) -> float | None:
+        """Return how long so many tokens take; None: nothing was measured yet."""
+        return tokens * self._seconds_per_token if self._seconds_per_token else None
+
+    def measured(self, tokens: int, seconds: float) -> None:
+        """Note how long the server itself took for so many tokens."""
+        if tokens > 0 and seconds > 0:
+            self._seconds_per_token = seconds / tokens
+
+    def at_least(self, tokens: int, seconds: float) -> None:
+        """Note that a silent server took so long for a prompt, of which it may have had a part already."""
+        if tokens > 0:
+            self._seconds_per_token = max(self._seconds_per_token, seconds / tokens)
+
+
+class FirstWait:
+    """The wait of one request for its first content, over all its attempts.
+
+    Args:
+        deadlines: `first` holds as it is, where it is set.
+        speed: of the server; it is taught by what happens.
+        near: the server is on this machine or in a private network.
+        tokens: of the prompt, estimated.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_done",
+        "_grows",
+        "_left_at",
+        "_loop",
+        "_since",
+        "_speed",
+        "_tokens",
+        "asked_at",
+        "seconds",
+    )
+
+    asked_at: float
+    """The loop's time at which the request was made first."""
+    seconds: float
+    """How long the server may be silent now."""
+
+    def __init__(self, deadlines: Deadlines, speed: ReadingSpeed, *, near: bool, tokens: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._speed = speed
+        self._tokens = tokens
+        self._grows = near and deadlines.first is None
+        self.asked_at = self._since = self._loop.time()
+        self._done = -1  # tokens that are known to be read; -1: nothing was told
+        self._begun: tuple[float, int] | None = None  # the first sign of this attempt: when, and tokens
+        self._left_at = -1  # what was read when an attempt was broken off
+        self.seconds = deadlines.first or (NEAR_SECONDS if near else FAR_SECONDS)
+        self._grow(tokens)
+
+    @property
+    def ends_at(self) -> float:
+        """The loop's time at which it ends, unless there is progress before."""
+        return min(self._since + self.seconds, self.asked_at + LONGEST_READING)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the prompt was read for so long that no progress counts any more."""
+        return self._loop.time() >= self.asked_at + LONGEST_READING
+
+    @property
+    def left(self) -> float:
+        """Seconds until it ends."""
+        return self.ends_at - self._loop.time()
+
+    def overdue(self) -> "Overdue":
+        """Return the error of a wait that ended in vain."""
+        return Overdue("first", LONGEST_READING if self.is_too_long else self.seconds)
+
+    def begin(self) -> None:
+        """Make another attempt."""
+        self._begun = None
+
+    def hold(self) -> None:
+        """What came is handed on: until `resume` the time is not the server's."""
+        self._since = math.inf
+
+    def resume(self) -> None:
+        """Wait for the server from now on."""
+        self._since = self._loop.time()
+
+    def read_on(self, done: int, total: int) -> Reading | None:
+        """Take a sign of progress: the wait begins anew. None: it is no more than was known, and no sign."""
+        done = min(done, total)
+        if done <= self._done:
+            return None
+        self._done, self._tokens = done, total
+        now = self._since = self._loop.time()
+        if self._begun is None:
+            self._begun = (now, done)
+        else:
+            begun_at, had = self._begun
+            self._speed.measured(done - had, now - begun_at)
+        self._grow(total - done)
+        return Reading(done, total, self._speed.seconds(total - done))
+
+    def answered(self) -> None:
+        """The first content came. Where it came late, and nothing was told before, that teaches the speed."""
+        waited = self._loop.time() - self._since
+        if self._done < 0 and waited > _LATE_SECONDS:
+            self._speed.at_least(self._tokens, waited)
+
+    def goes_on(self) -> bool:
+        """Return True if a request that was broken off at the end of this wait is to be made again at once.
+
+        So it is where the server was seen to read on since the last time: it goes on where it was broken off.
+        """
+        now = self._loop.time()
+        if self._done < 0:
+            self._speed.at_least(self._tokens, now - self._since)
+        if self._done <= self._left_at or self.is_too_long:
+            return False
+        self._left_at, self._since = self._done, now
+        return True
+
+    def _grow(self, tokens: int) -> None:
+        """Wait as long as so many tokens may take, where that is longer."""
+        if self._grows:
+            self.seconds = max(NEAR_SECONDS, _MARGIN * (self._speed.seconds(tokens) or 0.0))
 
 
 class Overdue(Exception):
     """A deadline passed. `which` says the one; `seconds` is its length."""
 
-    def __init__(self, which: Literal["first", "gap", "turn"], seconds: float) -> None:
+    def __init__(self, which: Literal["first", "gap", "turn", "listing"], seconds: float) -> None:
         super().__init__(which)
-        self.which: Literal["first", "gap", "turn"] = which
+        self.which = which
         self.seconds = seconds
 
 
@@ -44,41 +201,53 @@ class Watchdog:
 
     Args:
         deadlines: what to watch for.
-        asked_at: the loop's time when the model was asked.
+        wait: for the first content.
         bark: called once, with the deadline that passed.
     """
 
-    def __init__(self, deadlines: Deadlines, asked_at: float, bark: Callable[[Overdue], None]) -> None:
+    def __init__(self, deadlines: Deadlines, wait: FirstWait, bark: Callable[[Overdue], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadlines = deadlines
-        self._turn_ends = asked_at + deadlines.turn
+        self._wait: FirstWait | None = wait  # None: the first content came
+        self._turn_ends = math.inf
         self._bark = bark
-        self._which: Literal["first", "gap"] = "first"
-        self._patience = deadlines.first
-        self._since = asked_at
+        self._patience = deadlines.gap
+        self._since = math.inf  # the last content; inf: it is still with the consumer
+        self._is_held = False  # a sign of progress is still with the consumer
         self._timer = self._loop.call_at(self._due(), self._look)
 
     def content(self) -> None:
         """Content came."""
         self._since = self._loop.time()
-        if self._which == "first":
-            self._which = "gap"
+        if self._wait is not None:
+            self._wait = None
+            self._turn_ends = self._since + self._deadlines.turn
             self._expect_within(self._deadlines.gap)
 
     def pause(self) -> None:
         """Content came and is handed on."""
-        if self._which == "first":
+        if self._wait is not None:
             self.content()
         self._since = math.inf
+
+    def progress(self) -> None:
+        """A sign of progress came and is handed on."""
+        self._is_held = True
+        if self._wait is not None:
+            self._wait.hold()
 
     def resume(self) -> None:
         """The next content is asked for."""
         if self._since == math.inf:
             self._since = self._loop.time()
+        if self._is_held:
+            self._is_held = False
+            if self._wait is not None:
+                self._wait.resume()
 
     def last_words(self) -> None:
         """The server said why its reply ended."""
-        self._since = self._loop.time()
+        self.content()
         if self._patience > _LAST_WORDS_SECONDS:
             self._expect_within(_LAST_WORDS_SECONDS)
 
@@ -93,6 +262,8 @@ class Watchdog:
         self._timer = self._loop.call_at(self._due(), self._look)
 
     def _due(self) -> float:
+        if self._wait is not None:
+            return self._wait.ends_at
         return min(self._since + self._patience, self._turn_ends)
 
     def _look(self) -> None:
@@ -102,8 +273,12 @@ class Watchdog:
             self._timer = self._loop.call_at(due, self._look)
         elif now >= self._turn_ends:
             self._bark(Overdue("turn", self._deadlines.turn))
-        elif now - due > _STOOD_STILL_SECONDS:
+        elif now - due > _STOOD_STILL_SECONDS and not (self._wait and self._wait.is_too_long):
             self._since = now
+            if self._wait is not None:
+                self._wait.resume()
             self._timer = self._loop.call_at(self._due(), self._look)
+        elif self._wait is not None:
+            self._bark(self._wait.overdue())
         else:
-            self._bark(Overdue(self._which, self._patience))
+            self._bark(Overdue("gap", self._patience))

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from pixi.core.deltas import Delta, Finished, Request
+from pixi.core.deltas import Delta, Finished, Reading, Request
 from pixi.core.errors import ModelError
 from pixi.models.breaker import Clock
 from pixi.models.faults import Refusal
@@ -55,7 +55,8 @@ class FallbackModel:
     Args:
         models: in the order in which they are asked; at least one.
         context_tokens: what a prompt may count on, prompt and reply together.
-        seconds: how long one request may take, however many are asked.
+        seconds: how long one request may take, however many are asked; the time in which one reads a long
+            prompt is not counted.
         clock: seconds, monotonic, for the rests of those that failed.
         told: who is told, beside the log, when another answers than before.
     """
@@ -106,10 +107,13 @@ class FallbackModel:
             waiting.remove(member)
             member.ask(self._clock())
             yielded = False
+            asked_at, reads = loop.time(), member.model.traits.reads_long
             try:
                 async with aclosing(self._ask(member.model, request, ends)) as deltas:
                     async for delta in deltas:
-                        if not yielded:
+                        if type(delta) is Reading:
+                            reads = True
+                        elif not yielded:
                             yielded = True
                             self._hear(member, faults)
                         yield delta
@@ -117,6 +121,8 @@ class FallbackModel:
             except ModelError as fault:
                 if yielded:
                     raise
+                if reads:
+                    ends += loop.time() - asked_at
                 if not (isinstance(fault, Refusal) and fault.is_about_request):
                     member.fail(self._clock())
                 faults.append(fault)
@@ -131,15 +137,22 @@ class FallbackModel:
         """What one of them answers, within the time that is left."""
         if model.traits.context_tokens < self._context_tokens:
             request = fitted(request, model.traits.context_tokens)
+        loop = asyncio.get_running_loop()
+        asked_at, reads = loop.time(), model.traits.reads_long
         async with aclosing(model.stream(request)) as deltas:
             while True:
                 try:
-                    async with asyncio.timeout_at(ends):
+                    async with asyncio.timeout_at(None if reads else ends):
                         delta = await anext(deltas, None)
                 except TimeoutError:
                     raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
                 if delta is None:
                     return
+                if type(delta) is Reading:
+                    reads = True
+                elif reads:
+                    reads = False
+                    ends += loop.time() - asked_at
                 if isinstance(delta, Finished) and model is not self.first:
                     delta = replace(
                         delta,

@@ -75,6 +75,7 @@ class Server:
         serves: what is asked of it.
         key_name: where its key comes from.
         ends_in: what its addresses usually end in; "" where they end in nothing of the kind.
+        is_near: it is on this machine or in a private network, and perhaps slow.
     """
 
     place: str
@@ -84,6 +85,7 @@ class Server:
     serves: str = "chat completions"
     key_name: str = "OPENAI_API_KEY"
     ends_in: str = "/v1"
+    is_near: bool = False
 
     @property
     def sent_key(self) -> str:
@@ -117,6 +119,18 @@ class Refusal(ModelError):
         super().__init__(text, permanent=permanent, retry_after=retry_after)
         self.complaint = complaint
         self.is_about_request = is_about_request
+
+
+class Overran(ModelError):
+    """A server that took the request let a deadline pass.
+
+    Attributes:
+        is_slow: it is near, so that it may be slow and well: its silence says nothing against it.
+    """
+
+    def __init__(self, text: str, *, is_slow: bool) -> None:
+        super().__init__(text)
+        self.is_slow = is_slow
 
 
 def refusal(server: Server, complaint: Complaint, retry_after: float | None = None) -> Refusal:
@@ -239,12 +253,18 @@ def asked_to_wait(server: Server, seconds: float) -> ModelError:
     return ModelError(text, retry_after=seconds)
 
 
+def is_overdue(fault: ModelError) -> bool:
+    """Return True if a deadline passed at a server that took the request."""
+    return isinstance(fault, Overran)
+
+
 def is_the_servers(fault: ModelError) -> bool:
     """Whether it speaks against the server: anybody else who asks it now will hardly fare better.
 
-    What is permanent does not: it is told at once each time, and holds until somebody mends it.
+    What is permanent does not: it is told at once each time, and holds until somebody mends it. Nor does the
+    slowness of a server near by: it took the request, so it runs.
     """
-    if fault.permanent:
+    if fault.permanent or (isinstance(fault, Overran) and fault.is_slow):
         return False
     return not (isinstance(fault, Refusal) and fault.complaint.status in _PASSING - {408})
 
@@ -297,11 +317,15 @@ def _reason(error: OSError) -> str:
     return " ".join((error.strerror or type(error).__name__).split())
 
 
-def overdue(server: Server, error: Overdue) -> ModelError:
+def overdue(server: Server, error: Overdue) -> Overran:
     """The error that a deadline which passed amounts to."""
     what = {
         "first": "sent no words for",
         "gap": "stopped in the middle of its reply for",
         "turn": "was still writing after",
+        "listing": "sent no words for",
     }[error.which]
-    return ModelError(f"{server.place} {what} {error.seconds:g} s.")
+    text = f"{server.place} {what} {error.seconds:g} s."
+    if server.is_near and error.which == "first":
+        text = f"{text[:-1]}, too slow for this prompt: raise first_seconds, or take a smaller model."
+    return Overran(text, is_slow=server.is_near)

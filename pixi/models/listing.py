@@ -37,7 +37,7 @@ async def listed_models(server: Server, seconds: float) -> list[str]:
         complaint = complaint_in(error.response.content, error.status_code)
         raise faults.refusal(server, complaint, faults.retry_after(error.response.headers)) from error
     except openai.APITimeoutError as error:
-        raise faults.overdue(server, Overdue("first", seconds)) from error
+        raise faults.overdue(server, Overdue("listing", seconds)) from error
     except openai.APIConnectionError as error:
         raise faults.nothing_answers(server, _innermost(error)) from error
     return ids_in(content, server)

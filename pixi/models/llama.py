@@ -16,7 +16,7 @@ from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import Line, UserLine
 from pixi.models.chat.door import OpenAIChat
-from pixi.models.deadlines import Deadlines
+from pixi.models.deadlines import Deadlines, ReadingSpeed
 from pixi.models.faults import Retries
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Traits
@@ -43,8 +43,8 @@ _BUNDLED_CONTEXT = 4096
 _OTHER_CONTEXT = 8192
 _LARGE_MAX_TOKENS = 2048
 _TOO_LARGE = "Perhaps it is too large for the memory of this machine: try a smaller file or context."
-# A large prompt on a slow machine is evaluated for minutes before the first word.
-_DEADLINES = Deadlines(first=120.0, gap=60.0, turn=600.0)
+# How long it may read before its first word goes by its progress, as at any server near by.
+_DEADLINES = Deadlines(gap=60.0, turn=600.0)
 _SLOT_SECONDS = 15.0  # to write or read the state of a slot, at most 1 GB
 
 
@@ -68,6 +68,7 @@ class LocalModel:
         self._style = style
         self._progress = progress
         self._control_words = control_words
+        self._speed = ReadingSpeed()
         self._starting = asyncio.Lock()
         self._process: LlamaProcess | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -111,7 +112,9 @@ class LocalModel:
             style["temperature"] = temperature
         settings = ServerSettings(str(weights), context, threads or _threads(), slots=str(slots_folder()))
         words = await asyncio.to_thread(words_of_file, weights)
-        model = cls(settings, Traits(context, small=small, prices=FREE), style, progress, words)
+        model = cls(
+            settings, Traits(context, small=small, prices=FREE, reads_long=True), style, progress, words
+        )
         try:
             await model._learn_context(await model._running())
         except BaseException:
@@ -215,6 +218,7 @@ class LocalModel:
             deadlines=_DEADLINES,
             retries=Retries(attempts=1),
             session=self._session,
+            speed=self._speed,
         )
         as_of, self._slot_as_of = self._forgotten, None
         try:

@@ -17,6 +17,8 @@ class Traits:
         vision: it can be shown pictures.
         prices: what it costs; None: not known.
         searches: its provider searches the web by itself where a request allows it.
+        reads_long: it may read a prompt for many minutes before its first word, and gives up by itself where
+            that takes too long: nobody else has to.
     """
 
     context_tokens: int = 8192
@@ -24,13 +26,15 @@ class Traits:
     vision: bool = False
     prices: Prices | None = None
     searches: bool = False
+    reads_long: bool = False
 
 
 class Model(Protocol):
     """A model that streams its reply.
 
     `stream` yields deltas; the last is `Finished`. It raises `ModelError` alone. Retries are its own
-    matter, and only before anything was yielded. Closing the generator early closes the connection.
+    matter, and only before anything but `Reading` was yielded. Closing the generator early closes the
+    connection.
     """
 
     @property

@@ -37,6 +37,8 @@ def quirk_in(fault: ModelError, request: Request, minded: Collection[Quirk] = ()
     words = f"{fault.complaint.code} {fault.complaint.message}"
     if "stream_options" in words or "include_usage" in words:
         return Quirk.NO_USAGE
+    if "return_progress" in words:
+        return Quirk.NO_PROGRESS
     if "max_completion_tokens" in words:
         return Quirk.COMPLETION_TOKENS
     if "alternate" in words and "role" in words:

@@ -30,6 +30,7 @@ class Quirk(enum.Enum):
     """What a server turned out not to take, or to want otherwise."""
 
     NO_USAGE = "it refuses stream_options"
+    NO_PROGRESS = "it refuses return_progress"
     NO_PARALLEL = "it refuses parallel_tool_calls"
     NO_TOOLS = "it refuses tools"
     NO_SEARCH = "it does not search the web"
@@ -54,6 +55,7 @@ class Style:
         vision: pictures are shown; otherwise it is said that there was one.
         extra_body: fields merged into the body last.
         search: the name of the tool by which the server searches the web itself; "" where it does not.
+        progress: the server is asked to tell how far it has read the prompt.
     """
 
     model: str
@@ -64,6 +66,7 @@ class Style:
     max_tokens: int | None = None
     extra_body: Mapping[str, object] = field(default_factory=dict)
     search: str = ""
+    progress: bool = False
 
 
 def tool_form(style: Style, quirks: Collection[Quirk]) -> Literal["native", "text", "off"]:

@@ -1,22 +1,25 @@
 """One reply, read from an open response: bytes to deltas, under the deadlines."""
 
 import asyncio
+import re
 from typing import Protocol
 
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Delta
+from pixi.core.deltas import Delta, Reading
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.complaint import Complaint
-from pixi.models.deadlines import Deadlines, Overdue, Watchdog
+from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog
 from pixi.models.faults import Server
 from pixi.models.sse import EventTooLong, SSEDecoder
 
 # A connection is worth this much waiting for the end of its last answer, so that the next needs none anew.
 _DRAIN_SECONDS = 0.05
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
+# `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
+_PROGRESS = re.compile(rb"\s*keepalive (\d{1,9})/(\d{1,9})\s*")
 
 
 class Assembler(Protocol):
@@ -68,7 +71,8 @@ class Reply:
         response: its body is read here, and nowhere else.
         assembler: makes deltas of it.
         server: whom errors are about.
-        deadlines: for the content; `asked_at` is the loop's time when the model was asked.
+        deadlines: for the content.
+        wait: for the first of it; it is told of the server's progress.
     """
 
     def __init__(
@@ -77,7 +81,7 @@ class Reply:
         assembler: Assembler,
         server: Server,
         deadlines: Deadlines,
-        asked_at: float,
+        wait: FirstWait,
     ) -> None:
         self._response = response
         self._content = response.content
@@ -89,7 +93,8 @@ class Reply:
         self._is_whole = False
         self._finished = False
         # The reader's own wait is broken off, and no task is cancelled: whoever asks next gets the error.
-        self._watchdog = Watchdog(deadlines, asked_at, self._content.set_exception)
+        self._watchdog = Watchdog(deadlines, wait, self._content.set_exception)
+        self._wait: FirstWait | None = wait  # None: the first content came
 
     async def read(self) -> list[Delta]:
         """Wait for the next deltas, at least one; none: the reply is over, and `Finished` was given.
@@ -108,10 +113,16 @@ class Reply:
             deltas = assembler.feed(self._payloads(data) if data else self._decoder.close())
             if assembler.finish_reason:
                 self._watchdog.last_words()
+            sign = self._sign(deltas)
+            if sign is not None:
+                self._watchdog.progress()
+                return [sign]
             if deltas:
+                self._wait = None
                 self._watchdog.pause()
                 return deltas
             if assembler.unseen != unseen:
+                self._wait = None
                 self._watchdog.content()
                 if assembler.held > _MOST_AT_ONCE:
                     raise faults.endless(self._server, _MOST_AT_ONCE)
@@ -131,6 +142,17 @@ class Reply:
         """Stop watching and, unless the response was read to its end, close the connection at once."""
         self._watchdog.close()
         self._response.close()
+
+    def _sign(self, deltas: list[Delta]) -> Reading | None:
+        """Take out of the deltas what tells how far the prompt was read; None: nothing new was told."""
+        comment, self._decoder.comment = self._decoder.comment, b""
+        told = deltas.pop() if deltas and type(deltas[-1]) is Reading else None
+        if self._wait is None or deltas:
+            return None
+        if isinstance(told, Reading):
+            return self._wait.read_on(told.done, told.total)
+        counts = _PROGRESS.fullmatch(comment)
+        return self._wait.read_on(int(counts[1]), int(counts[2])) if counts else None
 
     async def _read_some(self) -> bytes:
         """The next bytes of the body, b"" at its end; the whole of it where it is no stream."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from contextlib import aclosing
 from dataclasses import replace
 from typing import ClassVar
 
@@ -17,12 +18,13 @@ import aiohttp
 from pixi.core.control_words import breaking
 from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ModelError
+from pixi.core.tokens import estimate_all
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, open_session, proxy_for, refusal_in
+from pixi.models.asking import checked_address, checked_key, is_near, open_session, proxy_for, refusal_in
 from pixi.models.attempts import Attempts
 from pixi.models.breaker import Breakers
 from pixi.models.cleaning import Break, cleaned
-from pixi.models.deadlines import Deadlines, Overdue
+from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, ReadingSpeed
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
 from pixi.models.model import Traits
@@ -54,6 +56,7 @@ class ServerModel(ABC):
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.
         breakers: shared with all others that may ask the same servers; None: this door stands alone.
+        speed: at which the server reads prompts, as far as other doors to it have seen.
 
     Raises:
         ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
@@ -82,8 +85,10 @@ class ServerModel(ABC):
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
         breakers: Breakers | None = None,
+        speed: ReadingSpeed | None = None,
     ) -> None:
         base = checked_address(base_url)
+        near = is_near(base.host or "")
         traits = traits or Traits()
         self._style = Style(
             model=name,
@@ -94,15 +99,20 @@ class ServerModel(ABC):
             max_tokens=max_tokens,
             extra_body=extra_body or {},
             search=self._search_tool(base.host or "") if search else "",
+            progress=near or grammar == "llama.cpp",
         )
-        self._traits = replace(traits, searches=bool(self._style.search))
         self._deadlines = deadlines or Deadlines()
+        reads_long = near and self._deadlines.first is None
+        self._traits = replace(traits, searches=bool(self._style.search), reads_long=reads_long)
+        self._speed = speed or ReadingSpeed()
         place = f"{base.host}:{base.port}"
         key_name = key_name_of(base.host or "")
         key = checked_key(api_key, key_name=key_name)
-        self._server = Server(place, str(base), name, key, serves=self.serves, key_name=key_name)
+        self._server = Server(
+            place, str(base), name, key, serves=self.serves, key_name=key_name, is_near=near
+        )
         breaker = (breakers or Breakers()).of(place)
-        self._attempts = Attempts(self._server, breaker, self._deadlines, retries or Retries())
+        self._attempts = Attempts(self._server, breaker, retries or Retries())
         self._url = base.joinpath(*self.path.split("/"))
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
@@ -124,7 +134,7 @@ class ServerModel(ABC):
         """What the prompt must know of it, by what is known now: a server may refuse to search."""
         return self._traits
 
-    def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Ask, and yield the reply as it is written; the last delta is `Finished`.
 
         Raises:
@@ -134,9 +144,9 @@ class ServerModel(ABC):
             request = replace(request, search=False)
         quirks = self._quirks
 
-        async def ask(asked_at: float) -> Reply:
+        async def ask(wait: FirstWait) -> Reply:
             clean = cleaned(request, await self._breaking())
-            return await self._ask(self._body(clean, quirks), asked_at)
+            return await self._ask(self._body(clean, quirks), wait)
 
         def learn(fault: ModelError) -> bool:
             nonlocal quirks
@@ -144,7 +154,12 @@ class ServerModel(ABC):
             quirks |= {lesson} if lesson else set()
             return lesson is not None
 
-        return self._attempts.stream(ask, learn)
+        near = self._server.is_near
+        tokens = estimate_all(request.lines) if near else 0
+        wait = FirstWait(self._deadlines, self._speed, near=near, tokens=tokens)
+        async with aclosing(self._attempts.stream(ask, learn, wait)) as deltas:
+            async for delta in deltas:
+                yield delta
 
     async def models(self) -> list[str]:
         """The ids of the models that the server lists.
@@ -152,7 +167,7 @@ class ServerModel(ABC):
         Raises:
             ModelError: as for `stream`; there is one attempt.
         """
-        return await listed_models(self._server, self._deadlines.first)
+        return await listed_models(self._server, self._deadlines.first or FAR_SECONDS)
 
     async def close(self) -> None:
         """Close the session, if it is the door's own. Calling it twice does no harm."""
@@ -196,7 +211,7 @@ class ServerModel(ABC):
             self._session = open_session()
         return self._session
 
-    async def _ask(self, content: bytes, asked_at: float) -> Reply:
+    async def _ask(self, content: bytes, wait: FirstWait) -> Reply:
         """Make one request; gives the reply once its headers said yes."""
         headers = {
             "Authorization": f"Bearer {self._server.sent_key}",
@@ -206,18 +221,18 @@ class ServerModel(ABC):
             "Accept-Encoding": "identity",
         }
         try:
-            async with asyncio.timeout_at(asked_at + self._deadlines.first):
+            async with asyncio.timeout_at(wait.ends_at):
                 response = await self._opened().post(
                     self._url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
                 )
                 if response.status == 200 and response.content_type != "text/html":
-                    return Reply(response, self._assembler(), self._server, self._deadlines, asked_at)
+                    return Reply(response, self._assembler(), self._server, self._deadlines, wait)
                 async with response:
                     raise await refusal_in(response, self._server)
         except aiohttp.ConnectionTimeoutError as error:
             raise faults.unreachable(self._server, error) from error
         except TimeoutError:
-            raise faults.overdue(self._server, Overdue("first", self._deadlines.first)) from None
+            raise faults.overdue(self._server, wait.overdue()) from None
         except (aiohttp.ClientError, OSError) as error:
             raise faults.unreachable(self._server, error) from error
 

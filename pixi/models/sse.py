@@ -1,6 +1,7 @@
 """A sans-IO decoder of server-sent events: bytes in, in any pieces, the data of whole events out.
 
-Only the `data` field matters to a chat stream; comments (`: ping`), `event`, `id` and `retry` are dropped.
+Only the `data` field matters to a chat stream; `event`, `id` and `retry` are dropped. Of comments (`: ping`)
+the last is kept, since some servers tell in them how far they have read a prompt.
 """
 
 _BOM = b"\xef\xbb\xbf"
@@ -22,9 +23,13 @@ class SSEDecoder:
 
     Args:
         limit: bytes of one unfinished event, above which `feed` raises `EventTooLong`.
+
+    Attributes:
+        comment: the last that came; whoever reads it may empty it.
     """
 
     def __init__(self, limit: int = 16 * 1024 * 1024) -> None:
+        self.comment = b""
         self._limit = limit
         self._held = 0  # bytes in the two lists below
         self._unfinished: list[bytes] = []  # pieces of a line whose end has not come
@@ -87,6 +92,8 @@ class SSEDecoder:
         field, _, value = line.partition(b":")
         if field == b"data":
             self._hold(self._data, value.removeprefix(b" "))
+        elif not field:
+            self.comment = value
 
     def _dispatch(self, payloads: list[bytes]) -> None:
         self._at_first_line = False

@@ -40,7 +40,8 @@ class ModelSettings(Discreet):
         tools: how tools are offered: natively, in the text form, not at all, or what turns out to work.
         grammar: the dialect in which the server takes a grammar of the command language.
         vision: the model may be shown pictures.
-        first_seconds: how long to wait for the first piece of a reply.
+        first_seconds: how long to wait for the first piece of a reply, or for a sign that the prompt is
+            read on; None: what suits the server.
         gap_seconds: how long to wait between two pieces of it.
         prices: what it costs; None: not known.
         fallback: the models that are asked in its place, in turn, while it cannot answer.
@@ -57,7 +58,7 @@ class ModelSettings(Discreet):
     tools: ToolForm = "auto"
     grammar: GrammarForm = "auto"
     vision: bool = False
-    first_seconds: float = 30.0
+    first_seconds: float | None = None
     gap_seconds: float = 20.0
     prices: Prices | None = None
     fallback: tuple["ModelSettings", ...] = ()

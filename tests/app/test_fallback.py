@@ -314,7 +314,7 @@ async def test_the_bundled_model_steps_in_when_it_is_wanted() -> None:
     local = ModelSettings("local", context_tokens=512, max_tokens=8)
     async with ScriptedOpenAI(REMOVED) as server:
         model = await opened(ModelSettings("first", base_url=server.base_url), local, seconds=60)
-        assert model.traits == Traits()
+        assert model.traits == Traits(reads_long=True)
         *words, finished = [delta async for delta in model.stream(Request((UserLine("mo: hi"),)))]
         assert words
         assert isinstance(finished, Finished)

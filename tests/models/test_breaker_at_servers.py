@@ -135,7 +135,10 @@ async def test_embeddings_open_and_close_it_too(breakers: Breakers, clock: Clock
         await model.close()
 
 
-async def test_stalls_count_and_spare_the_others_their_wait(breakers: Breakers) -> None:
+async def test_stalls_count_and_spare_the_others_their_wait(
+    breakers: Breakers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pixi.models.server_model.is_near", lambda host: False)
     async with (
         ScriptedOpenAI(Reply((Stall(),))) as server,
         chat(server.base_url, breakers) as model,
@@ -144,6 +147,16 @@ async def test_stalls_count_and_spare_the_others_their_wait(breakers: Breakers) 
             assert "sent no words for" in str(await fault(said(model)))
         assert "Last time: " in str(await fault(said(model)))
         assert len(server.requests) == 2
+
+
+async def test_a_server_near_by_that_is_slow_is_none_that_is_dead(breakers: Breakers) -> None:
+    async with (
+        ScriptedOpenAI(*[Reply((Stall(),))] * 3, FINE) as server,
+        chat(server.base_url, breakers) as model,
+    ):
+        for _ in range(3):
+            assert "raise first_seconds, or take a smaller model" in str(await fault(said(model)))
+        assert await said(model) == "fine"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ async def test_what_is_asked(make: MakeModel) -> None:
         ],
         "stream": True,
         "stream_options": {"include_usage": True},
+        "return_progress": True,
         "temperature": 0.7,
         "max_tokens": 300,
         "seed": 7,

@@ -12,7 +12,7 @@ from pixi.models.anthropic.body import Kept, fields_of
 from pixi.models.anthropic.events import MessageAssembler
 from pixi.models.anthropic.reply import MessageReply, Part
 from pixi.models.attempts import Answer
-from pixi.models.deadlines import Deadlines
+from pixi.models.deadlines import Deadlines, FirstWait
 from pixi.models.faults import Server
 from pixi.models.listing import ids_in
 from pixi.models.packaged.model import PackagedModel, Provider
@@ -71,26 +71,26 @@ class AnthropicMessages(PackagedModel["AsyncAnthropic", Kept]):
         await client.close()
 
     async def _ask(
-        self, client: "AsyncAnthropic", request: Request, quirks: frozenset[Quirk], asked_at: float
+        self, client: "AsyncAnthropic", request: Request, quirks: frozenset[Quirk], wait: FirstWait
     ) -> Answer:
         fields = fields_of(request, self._style, quirks, self._kept.of, search=self._search)
 
-        async def ask(fields: JsonObject, asked_at: float, deadlines: Deadlines) -> Part:
-            return await self._part(client, fields, asked_at, deadlines)
+        async def ask(fields: JsonObject, wait: FirstWait, deadlines: Deadlines) -> Part:
+            return await self._part(client, fields, wait, deadlines)
 
-        first = await ask(fields, asked_at, self._deadlines)
+        first = await ask(fields, wait, self._deadlines)
         return MessageReply(
             ask,
             fields,
             first,
             server=self._server,
             deadlines=self._deadlines,
-            asked_at=asked_at,
+            asked_at=wait.asked_at,
             kept=self._kept,
         )
 
     async def _part(
-        self, client: "AsyncAnthropic", fields: JsonObject, asked_at: float, deadlines: Deadlines
+        self, client: "AsyncAnthropic", fields: JsonObject, wait: FirstWait, deadlines: Deadlines
     ) -> Part:
         import anthropic
 
@@ -116,7 +116,7 @@ class AnthropicMessages(PackagedModel["AsyncAnthropic", Kept]):
             responses[0],
             server=self._server,
             deadlines=deadlines,
-            asked_at=asked_at,
+            wait=wait,
         )
         return Part(stream, assembler)
 

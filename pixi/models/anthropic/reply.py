@@ -9,7 +9,7 @@ from pixi.core.lines import ToolCall
 from pixi.models import faults
 from pixi.models.anthropic.body import Kept, continued, tools_in
 from pixi.models.anthropic.events import MessageAssembler
-from pixi.models.deadlines import Deadlines, Overdue
+from pixi.models.deadlines import Deadlines, FirstWait, Overdue, ReadingSpeed
 from pixi.models.faults import Server
 from pixi.models.keepsakes import Keepsakes
 from pixi.models.packaged.watched import WatchedReply
@@ -26,8 +26,8 @@ class Part:
     assembler: MessageAssembler
 
 
-Ask = Callable[[JsonObject, float, Deadlines], Awaitable[Part]]
-"""Makes a request with these fields, asked for at that time of the loop, under these deadlines."""
+Ask = Callable[[JsonObject, FirstWait, Deadlines], Awaitable[Part]]
+"""Makes a request with these fields, with that wait for its first content, under these deadlines."""
 
 
 class MessageReply:
@@ -96,11 +96,12 @@ class MessageReply:
         self._part.stream.close()
         now = asyncio.get_running_loop().time()
         deadlines = replace(self._deadlines, turn=max(0.0, self._turn_ends - now))
+        wait = FirstWait(deadlines, ReadingSpeed(), near=self._server.is_near, tokens=0)
         try:
-            async with asyncio.timeout(min(deadlines.first, deadlines.turn)):
-                self._part = await self._ask(continued(self._fields, self._blocks), now, deadlines)
+            async with asyncio.timeout(min(wait.seconds, deadlines.turn)):
+                self._part = await self._ask(continued(self._fields, self._blocks), wait, deadlines)
         except TimeoutError:
-            raise faults.overdue(self._server, Overdue("gap", deadlines.first)) from None
+            raise faults.overdue(self._server, Overdue("gap", wait.seconds)) from None
 
     def _keep(self, call_ids: Iterable[str]) -> None:
         wanted = [block for block in self._blocks if block.get("type") not in ("text", "tool_use")]

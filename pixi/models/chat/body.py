@@ -35,6 +35,8 @@ def body(request: Request, style: Style, quirks: Collection[Quirk] = ()) -> byte
     }
     if Quirk.NO_USAGE not in quirks:
         fields["stream_options"] = {"include_usage": True}
+    if style.progress and Quirk.NO_PROGRESS not in quirks:
+        fields["return_progress"] = True  # llama.cpp's; others know no such field
     native_tools = form == "native" and bool(request.tools)
     if native_tools:
         fields["tools"] = [_native_tool(tool) for tool in request.tools]

@@ -6,7 +6,7 @@ everything behind the door then costs per read, not per token.
 
 import msgspec
 
-from pixi.core.deltas import Delta, Finished, Usage
+from pixi.core.deltas import Delta, Finished, Reading, Usage
 from pixi.models.calls import CallAssembler, CallPiece
 from pixi.models.complaint import Complaint, ErrorField, complaint_of
 from pixi.models.gathering import Gathering
@@ -63,6 +63,7 @@ class Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     usage: _UsageField | None = None
     timings: _Timings | None = None
+    prompt_progress: object = None
     error: ErrorField | str | None = None
     message: str | None = None
     code: str | int | None = None
@@ -93,6 +94,7 @@ class ReplyAssembler:
         self._usage: _UsageField | None = None
         self._timings: _Timings | None = None
         self._gathering = Gathering()
+        self._progress: Reading | None = None  # the last that was told of in this read
 
     @property
     def held(self) -> int:
@@ -113,6 +115,10 @@ class ReplyAssembler:
             else:
                 self._take(chunk, deltas)
         self._gathering.flush(deltas)
+        if self._progress is not None:
+            if not deltas and not self.unseen:
+                deltas.append(self._progress)
+            self._progress = None
         return deltas
 
     def close(self) -> list[Delta]:
@@ -122,7 +128,9 @@ class ReplyAssembler:
         return deltas
 
     def _take(self, chunk: Chunk, deltas: list[Delta]) -> None:
-        if chunk.choices is not None or chunk.usage is not None:
+        if chunk.prompt_progress is not None:  # no event of a reply: one that ends here is none
+            self._progress = _progress_in(chunk.prompt_progress)
+        elif chunk.choices is not None or chunk.usage is not None:
             self.understood += 1
         if chunk.choices:
             choice = chunk.choices[0]
@@ -184,3 +192,12 @@ class ReplyAssembler:
             cached_tokens=max(count or 0 for count in cached),
             completion_tokens=usage.completion_tokens or timings.predicted_n,
         )
+
+
+def _progress_in(told: object) -> Reading | None:
+    """What llama.cpp tells of a prompt that it reads: tokens in all, and those read or in its cache."""
+    match told:
+        case {"processed": int(done), "total": int(total)} if 0 <= done <= total:
+            return Reading(done, total)
+        case _:
+            return None

@@ -13,6 +13,7 @@ from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.attempts import Answer
+from pixi.models.deadlines import FirstWait
 from pixi.models.gemini.body import Kept, config_of, contents_of, talk_for
 from pixi.models.gemini.chunks import ChunkAssembler
 from pixi.models.keepsakes import Keepsakes
@@ -81,7 +82,7 @@ class Gemini(PackagedModel["genai.Client", Kept]):
         client.close()
 
     async def _ask(
-        self, client: "genai.Client", request: Request, quirks: frozenset[Quirk], asked_at: float
+        self, client: "genai.Client", request: Request, quirks: frozenset[Quirk], wait: FirstWait
     ) -> Answer:
         from pixi.models.packaged.carriage import noting
 
@@ -109,7 +110,7 @@ class Gemini(PackagedModel["genai.Client", Kept]):
             responses[0],
             server=self._server,
             deadlines=self._deadlines,
-            asked_at=asked_at,
+            wait=wait,
         )
         return _Reply(stream, assembler, self._kept)
 

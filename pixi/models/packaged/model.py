@@ -14,12 +14,13 @@ import aiohttp
 from pixi.core.control_words import broken
 from pixi.core.deltas import Delta, Request
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.tokens import estimate_all
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, open_session, proxy_for
+from pixi.models.asking import checked_address, checked_key, is_near, open_session, proxy_for
 from pixi.models.attempts import Answer, Attempts
 from pixi.models.breaker import Breakers
 from pixi.models.cleaning import cleaned
-from pixi.models.deadlines import Deadlines, Overdue
+from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
 from pixi.models.faults import Retries, Server
 from pixi.models.keepsakes import Keepsakes
 from pixi.models.model import Traits
@@ -103,7 +104,10 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
         key_name = provider.key_name
         base = checked_address(base_url or provider.base_url, key_name=key_name, example=provider.base_url)
         key = checked_key(api_key, key_name=key_name)
-        self._traits = replace(traits or Traits(), searches=search)
+        near = is_near(base.host or "")
+        self._deadlines = deadlines or Deadlines()
+        reads_long = near and self._deadlines.first is None
+        self._traits = replace(traits or Traits(), searches=search, reads_long=reads_long)
         self._style = Style(
             name,
             tools=tools,
@@ -113,11 +117,18 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
             extra_body=extra_body or {},
         )
         self._server = Server(
-            f"{base.host}:{base.port}", str(base), name, key, provider.asks, key_name, ends_in=""
+            f"{base.host}:{base.port}",
+            str(base),
+            name,
+            key,
+            provider.asks,
+            key_name,
+            ends_in="",
+            is_near=near,
         )
-        self._deadlines = deadlines or Deadlines()
+        self._speed = ReadingSpeed()
         breaker = (breakers or Breakers()).of(self._server.place)
-        self._attempts = Attempts(self._server, breaker, self._deadlines, retries or Retries())
+        self._attempts = Attempts(self._server, breaker, retries or Retries())
         self._proxy = proxy_for(base)
         self._search = search
         self._quirks: frozenset[Quirk] = frozenset()
@@ -148,14 +159,13 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
         client = await self._connected()
         request = cleaned(request, broken)
         quirks = self._quirks
-        first = self._deadlines.first
 
-        async def ask(asked_at: float) -> Answer:
+        async def ask(wait: FirstWait) -> Answer:
             try:
-                async with asyncio.timeout_at(asked_at + first):
-                    return await self._ask(client, request, quirks, asked_at)
+                async with asyncio.timeout_at(wait.ends_at):
+                    return await self._ask(client, request, quirks, wait)
             except TimeoutError:
-                raise faults.overdue(self._server, Overdue("first", first)) from None
+                raise faults.overdue(self._server, wait.overdue()) from None
 
         def learn(fault: ModelError) -> bool:
             nonlocal quirks
@@ -163,7 +173,10 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
             quirks |= {lesson} if lesson else frozenset()
             return lesson is not None
 
-        async with aclosing(self._attempts.stream(ask, learn)) as deltas:
+        near = self._server.is_near
+        tokens = estimate_all(request.lines) if near else 0
+        wait = FirstWait(self._deadlines, self._speed, near=near, tokens=tokens)
+        async with aclosing(self._attempts.stream(ask, learn, wait)) as deltas:
             async for delta in deltas:
                 yield delta
 
@@ -174,11 +187,12 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
             ModelError: as for `stream`.
         """
         client = await self._connected()
+        seconds = self._deadlines.first or FAR_SECONDS
         try:
-            async with asyncio.timeout(self._deadlines.first):
+            async with asyncio.timeout(seconds):
                 return await self._listed(client)
         except TimeoutError:
-            raise faults.overdue(self._server, Overdue("first", self._deadlines.first)) from None
+            raise faults.overdue(self._server, Overdue("listing", seconds)) from None
 
     async def close(self) -> None:
         """Close the connections. Calling it twice does no harm."""
@@ -225,7 +239,7 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
 
     @abstractmethod
     async def _ask(
-        self, client: _Client, request: Request, quirks: frozenset[Quirk], asked_at: float
+        self, client: _Client, request: Request, quirks: frozenset[Quirk], wait: FirstWait
     ) -> Answer:
         """Make one request; gives the reply once the server said yes.
 

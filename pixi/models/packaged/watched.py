@@ -9,7 +9,7 @@ import aiohttp
 from pixi.core.deltas import Delta
 from pixi.core.errors import ModelError
 from pixi.models import faults
-from pixi.models.deadlines import Deadlines, Overdue, Watchdog
+from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog
 from pixi.models.faults import Server
 
 # A connection is worth this much waiting for the end of its last answer, so that the next needs none anew.
@@ -69,7 +69,8 @@ class WatchedReply(Generic[_P]):
         assembler: what its pieces amount to.
         response: over which it comes.
         server: whom errors are about.
-        deadlines: for the content; `asked_at` is the loop's time when the model was asked.
+        deadlines: for the content.
+        wait: for the first of it.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class WatchedReply(Generic[_P]):
         *,
         server: Server,
         deadlines: Deadlines,
-        asked_at: float,
+        wait: FirstWait,
     ) -> None:
         self._pieces = pieces
         self._assembler = assembler
@@ -89,7 +90,7 @@ class WatchedReply(Generic[_P]):
         self._at_end = False
         self._finished = False
         # The carriage's own wait is broken off, and no task is cancelled: whoever asks next gets the error.
-        self._watchdog = Watchdog(deadlines, asked_at, response.content.set_exception)
+        self._watchdog = Watchdog(deadlines, wait, response.content.set_exception)
 
     async def read(self) -> list[Delta]:
         """Wait for the next deltas, at least one; none: the reply is over, and `Finished` was given.
