@@ -369,5 +369,5 @@ class LiveTerminal:
                 doing = f"{self._transcript.persona} is thinking"
                 doing += f" · {waited} s" if waited >= _LONG_SECONDS else ""
             status, stops = f"{turn} {doing}", " (Ctrl-C stops)"
-            return status + stops if len(status + stops) < self._screen.columns else status
+            return status + stops if len(status + stops) <= self._screen.columns else status
         return ""

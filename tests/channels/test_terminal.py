@@ -1,5 +1,6 @@
 """The terminal when nobody sits at it: what is printed, and where."""
 
+import asyncio
 import io
 import json
 import os
@@ -10,7 +11,7 @@ import pytest
 from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
 from pixi.core.card import Card, Field
-from pixi.core.deltas import Cited, Usage
+from pixi.core.deltas import Cited, Reading, Usage
 from pixi.core.errors import ChannelError
 from pixi.core.events import (
     Failed,
@@ -27,10 +28,12 @@ from pixi.core.events import (
 )
 from pixi.core.message import Image
 from pixi.core.venue import Rights, Venue
+from tests.held_clock import HeldClock
 
 CARD = Card("Lemon sugar", "Thin and hot.", (Field("Time", "20 minutes"),), None, "https://example.org/lemon")
 
 EVERYTHING: tuple[TurnEvent, ...] = (
+    Reading(9, 9),
     Noted("they sound\nsad"),
     Sent("hi"),
     Reacted("🥞"),
@@ -53,6 +56,26 @@ async def happen(channel: LinesChannel, *events: TurnEvent) -> None:
         if isinstance(event, Shown):
             await channel.card(event.card, nonce="n")
         channel.show(event)
+
+
+async def test_how_far_a_long_prompt_is_read_is_told_each_second(clock: HeldClock) -> None:
+    told: list[str] = []
+    out = io.StringIO()
+    channel = LinesChannel(out, io.StringIO(), progress=told.append)
+    await happen(channel, Reading(0, 1669))
+    await asyncio.sleep(1.5)
+    await happen(channel, Reading(669, 1669, 125.0))
+    await asyncio.sleep(7)
+    await happen(channel, Sent("hi"))
+    await asyncio.sleep(5)
+    assert told == [
+        "",
+        "reading 1,669 tokens",
+        *["reading 1,000 tokens · 3 min to go"] * 5,
+        *["reading 1,000 tokens · 2 min to go", "reading 1,000 tokens · 119 s to go"],
+        "",
+    ]
+    assert out.getvalue() == "hi\n"
 
 
 async def test_text_is_the_replies_alone() -> None:
@@ -91,6 +114,7 @@ async def test_json_is_every_event_with_its_time() -> None:
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert all(0 <= line.pop("t") < 5 for line in lines)
     assert lines == [
+        {"event": "reading", "done": 9, "total": 9, "seconds": None},
         {"event": "note", "text": "they sound\nsad"},
         {"event": "send", "text": "hi"},
         {"event": "react", "emoji": "🥞"},

@@ -21,8 +21,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.channels.terminal_own import history_in, last_said, told_time
-from pixi.core.deltas import Usage
+from pixi.core.deltas import Reading, Usage
 from pixi.core.errors import ConfigError
+from pixi.core.events import Opened
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
@@ -60,6 +61,19 @@ def drawn(typing: PipeInput) -> Iterator[Drawn]:
     output = Vt100_Output(there.screen, lambda: Size(rows=20, columns=there.columns), term="xterm")
     with create_app_session(input=typing, output=output):
         yield there
+
+
+@dataclass
+class Now:
+    seconds: float = 1_000.0
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> Now:
+    """The time, which stands."""
+    there = Now()
+    monkeypatch.setattr(time, "monotonic", lambda: there.seconds)
+    return there
 
 
 @pytest.fixture
@@ -114,6 +128,32 @@ async def test_what_is_typed_while_it_loads_is_answered_afterwards(
     assert f"{DIM}second answers instead of first" in screen.getvalue()
     typing.send_text("/quit\r")
     await talk
+
+
+@pytest.mark.parametrize(("columns", "stops"), [(80, True), (50, True), (40, False)])
+def test_how_much_is_left_of_a_prompt_grows_fewer(columns: int, stops: bool, drawn: Drawn, now: Now) -> None:
+    drawn.columns = columns
+    there = terminal()
+    there.entered("hello")
+    there.show(Reading(0, 1669))
+    assert "Pixi is thinking" in there.status(), "it may take no time"
+    now.seconds += 2
+    assert "reading 1,669 tokens" in there.status()
+    there.show(Reading(669, 1669, 40.0))
+    told = []
+    for _ in range(3):
+        told.append(there.status()[2:])
+        now.seconds += 20
+    end = " (Ctrl-C stops)" if stops else ""
+    assert told == [
+        f"reading 1,000 tokens · 40 s to go{end}",
+        f"reading 1,000 tokens · 20 s to go{end}",
+        f"reading 1,000 tokens{end or ' (Ctrl-C stops)'}",
+    ]
+    there.show(Reading(1669, 1669, 0.0))
+    assert "Pixi is thinking · 62 s" in there.status()
+    there.show(Opened("send"))
+    assert "Pixi is writing" in there.status()
 
 
 async def test_what_cannot_be_opened_ends_the_talk(typing: PipeInput, screen: io.StringIO) -> None:

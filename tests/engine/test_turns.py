@@ -6,19 +6,21 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished, Usage
+from pixi.core.deltas import Finished, Reading, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import PIXI, scene
+from tests.held_clock import HeldClock
 from tests.waiting import until
 
 
@@ -321,6 +323,45 @@ async def test_a_turn_that_takes_too_long_is_ended_and_told_in_character() -> No
         await here.talk("again")
         assert here.channel.sent[1:] == ["a"]
         assert here.channel.ended[1].finish == "limit"
+
+
+class Reader(ScriptedModel):
+    """A model that may read its prompt for long, without a sign."""
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(reads_long=True)
+
+
+async def test_the_time_in_which_a_model_reads_is_not_the_turns(clock: HeldClock) -> None:
+    read: list[Step] = [Reading(0, 1669), 400.0, Reading(1024, 1669, 99.0), 99.0]
+    model = ScriptedModel([*read, "[SEND: a]", 170.0, "[SEND: b]"], [*read, "[SEND: c]", 190.0, "[SEND: d]"])
+    async with scene(model, limits=Limits(seconds=180)) as here:
+        await here.talk("hello")
+        assert here.kinds() == ["Reading"] * 3 + ["Sent"] * 2 + ["TurnEnded"]
+        assert here.channel.events[2] == Reading(1669, 1669, 0.0)
+        await here.talk("again")
+        assert here.channel.sent == ["a", "b", "c"]
+        assert here.channel.ended[1].finish == "limit"
+
+
+async def test_a_model_that_reads_without_a_sign_is_waited_for_but_not_for_ever(clock: HeldClock) -> None:
+    async with scene(Reader([400.0, "[SEND: a]"], [9_999.0]), limits=Limits(seconds=180)) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["a"]
+        began = clock.time()
+        await here.talk("again")
+        assert here.channel.sent == ["a", "brb, ink spilled"]
+        assert 3_600 <= clock.time() - began < 3_601
+        assert here.channel.ended[1].finish == "error"
+
+
+async def test_who_writes_while_the_prompt_is_read_is_answered_along() -> None:
+    async with scene(ScriptedModel([Reading(0, 9), asyncio.Event()], "[SEND: both]")) as here:
+        await here.say("hello")
+        await until(lambda: "Reading" in here.kinds())
+        await here.talk("and hello")
+        assert here.channel.sent == ["both"]
 
 
 # Acts.

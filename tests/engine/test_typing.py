@@ -4,12 +4,15 @@ import asyncio
 
 import pytest
 
+from pixi.core.commands import Thought
+from pixi.core.deltas import Reading
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.engine.scene import scene
+from tests.held_clock import HeldClock
 from tests.waiting import until
 
 
@@ -50,6 +53,17 @@ async def test_it_is_shown_while_a_message_waits_for_its_pace(monkeypatch: pytes
         await here.engine.settled()
         assert here.channel.sent == ["a"]
         await still(here.channel)
+
+
+async def test_it_is_shown_while_a_long_prompt_is_read_and_not_a_short_one(clock: HeldClock) -> None:
+    model = ScriptedModel([4.0, "[NOTE: hm]"], [Reading(0, 9), 6.0, Thought("hm"), 60.0, "[NOTE: hm]"])
+    async with scene(model) as here:
+        await here.talk("hello")
+        assert here.channel.typed == 0
+        await here.say("hello?")
+        await until(lambda: here.channel.typed > 0)
+        await here.engine.settled()
+        assert here.channel.typed < 200, "not while it thinks, and not afterwards"
 
 
 async def test_it_is_shown_while_a_tool_runs() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.deltas import Finished, Request, Text
+from pixi.core.deltas import Finished, Reading, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
@@ -210,6 +211,22 @@ def pid_of(model: LocalModel) -> int:
 
 def grammar() -> str:
     return command_grammar((SEND, NOTE, REACT), silence=True, small=True)
+
+
+@pytest.mark.nightly
+async def test_a_prompt_that_nobody_waited_for_to_its_end_is_read_on(model: LocalModel) -> None:
+    long = " ".join(f"Ferry {number} leaves from the harbour at {number % 24}." for number in range(60))
+    request = Request((SystemLine(long), UserLine("hi")))
+    reached = 0
+    async with aclosing(model.stream(request)) as deltas:
+        async for delta in deltas:
+            assert isinstance(delta, Reading)
+            reached = delta.done
+            if reached:
+                break
+    assert 0 < reached < delta.total
+    told = [delta async for delta in model.stream(request) if isinstance(delta, Reading)]
+    assert told[0].done >= reached
 
 
 @pytest.mark.nightly
