@@ -359,12 +359,13 @@ class LiveTerminal:
             return self._asking.status()
         if self._leaving:
             return "Ctrl-C again, or Ctrl-D, leaves."
-        if self._loading:
+        reading = self._reading.words  # nearer to who waits for a reply than what is loaded beside
+        if self._loading and not reading:
             return f"{turn} {self._loading}"
         if self._busy:
             if self._writing:
                 doing = f"{self._transcript.persona} is writing"
-            elif not (doing := self._reading.words):
+            elif not (doing := reading):
                 waited = int(time.monotonic() - self._busy_since)
                 doing = f"{self._transcript.persona} is thinking"
                 doing += f" · {waited} s" if waited >= _LONG_SECONDS else ""
