@@ -201,7 +201,7 @@ from pixi.settings import load
 from pixi.testing import ScriptedModel
 
 async def open_model(*_, **__):
-    return ScriptedModel(traits=Traits(small=sys.argv[1] == "small"))
+    return ScriptedModel(traits=Traits(tools=sys.argv[1] == "large"))
 
 async def start():
     building.open_model = open_model

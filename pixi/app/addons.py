@@ -57,8 +57,8 @@ def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", rem
 
     its_tools = [tool for tool in engine.tools if tool.name in brought.tools]
     commands, tools = not_named(persona, brought.commands, its_tools)
-    if tools and engine.model.traits.small:
-        remark(f"{brought.addon} brings {', '.join(tools)}: this model is too small to call tools.")
+    if tools and not engine.model.traits.tools:
+        remark(f"{brought.addon} brings {', '.join(tools)}: this model is offered no tools.")
         tools = ()
     if commands or tools:
         them = "it" if len(commands) + len(tools) == 1 else "them"

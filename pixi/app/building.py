@@ -96,7 +96,7 @@ async def open_engine(
         kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
         library = Library(settings, model, follow=True, progress=progress, breakers=breakers)
         library.check(persona)
-        if model.traits.small:  # which calls no tools: nothing is opened, read and kept up for it in vain
+        if not model.traits.tools:  # nothing is opened, read and kept up for it in vain
             persona = dataclasses.replace(persona, databases=())
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library.helper)
         library.count = engine.count
@@ -110,7 +110,7 @@ async def open_engine(
         library.register(engine.addon)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
         stack.push_async_callback(reach.close)
-        await reach.go_by(settings, tools=not model.traits.small)
+        await reach.go_by(settings, tools=model.traits.tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
         progress("")

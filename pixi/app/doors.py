@@ -121,9 +121,16 @@ def door_to(
     match api:
         case "chat":
             from pixi.models.chat.door import OpenAIChat
+            from pixi.models.llama import SMALL_MAX_TOKENS, SMALL_SAMPLING
 
-            grammar = "off" if chosen.grammar == "auto" else chosen.grammar
-            return OpenAIChat(name, base_url=chosen.base_url, grammar=grammar, **common)
+            return OpenAIChat(
+                name,
+                base_url=chosen.base_url,
+                grammar=chosen.grammar,
+                tiny_style={**SMALL_SAMPLING, "max_tokens": SMALL_MAX_TOKENS},
+                learns=True,
+                **common,
+            )
         case "responses":
             from pixi.models.responses.door import Responses
 
@@ -161,7 +168,16 @@ def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:
         vision=chosen.vision,
         prices=chosen.prices,
         searches=searches(chosen, native=native),
+        parameters=chosen.parameters,
     )
+
+
+async def learn_of(door: Door) -> None:
+    """Have a server nearby asked what model it serves, so that already the first prompt is written for it."""
+    from pixi.models.server_model import ServerModel
+
+    if isinstance(door, ServerModel):
+        await door.learn()
 
 
 def tell_of_missing(chosen: ModelSettings) -> None:

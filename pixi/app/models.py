@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.app.doors import door_to, tell_of_missing, traits_of
+from pixi.app.doors import door_to, learn_of, tell_of_missing, traits_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings
@@ -103,9 +103,14 @@ class _Opening:
                 context_tokens=chosen.context_tokens,
                 temperature=chosen.temperature,
                 max_tokens=chosen.max_tokens,
+                parameters=chosen.parameters,
+                tools=chosen.tools,
+                grammar=chosen.grammar,
             )
         name = chosen.name or await _only_model(self._door(chosen, ""))
-        return self._door(chosen, name, wait)
+        door = self._door(chosen, name, wait)
+        await learn_of(door)
+        return door
 
     def _stand_in(self, chosen: ModelSettings, *, is_last: bool) -> "Model":
         wait = None if is_last else _LISTED_WAIT
@@ -144,7 +149,7 @@ class _Opening:
         if runs_here(chosen):
             from pixi.models.llama import expected_traits
 
-            return expected_traits(_file_of(chosen), chosen.context_tokens)
+            return expected_traits(_file_of(chosen), chosen.context_tokens, chosen.parameters, chosen.tools)
         return traits_of(chosen, native=self._native)
 
 

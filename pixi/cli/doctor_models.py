@@ -42,23 +42,25 @@ async def look_at_model(model: "ModelSettings") -> tuple[bool, str]:
 
     try:
         if runs_here(model):
-            return True, _found_on_this_machine(model.name)
+            return True, _found_on_this_machine(model)
         return True, await _found_at_server(model)
     except (ModelError, ConfigError) as error:
         return False, " ".join(str(error).split())
 
 
-def _found_on_this_machine(name: str) -> str:
+def _found_on_this_machine(model: "ModelSettings") -> str:
     from pixi.models import weights
+    from pixi.models.llama import file_traits
+    from pixi.models.size import describe
 
     if find_spec("xllamacpp") is None:
         raise ConfigError("the runtime of local models is missing: pip install 'pixi-persona[local]'")
-    if name != "local":
-        return str(weights.checked(Path(name)))
-    path = weights.installed() or weights.cached()
+    is_bundled = model.name == "local"
+    path = weights.installed() or weights.cached() if is_bundled else weights.checked(Path(model.name))
     if path is None:
         return f"the bundled one; its {weights.SMOLLM2.megabytes} MB are fetched at the first start"
-    return f"the bundled one, {path.name}"
+    size = describe(file_traits(path, parameters=model.parameters, tools=model.tools))
+    return f"the bundled one, {path.name} ({size})" if is_bundled else f"{path} ({size})"
 
 
 async def _found_at_server(model: "ModelSettings") -> str:
@@ -73,10 +75,23 @@ async def _found_at_server(model: "ModelSettings") -> str:
         await door.close()
     host = urlsplit(model.base_url).netloc.rpartition("@")[2]
     if model.name in listed:
-        return f"{model.name} at {host}"
+        return f"{model.name} at {host} ({await _size_at_server(model, model.name)})"
     if not model.name and len(listed) == 1:
-        return f"{listed[0]} at {host}, the only one there"
+        return f"{listed[0]} at {host}, the only one there ({await _size_at_server(model, listed[0])})"
     raise ConfigError(_not_listed(model.name, listed, host))
+
+
+async def _size_at_server(model: "ModelSettings", name: str) -> str:
+    from pixi.app.doors import door_to, learn_of
+    from pixi.models.deadlines import Deadlines
+    from pixi.models.size import describe
+
+    door = door_to(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
+    try:
+        await learn_of(door)
+        return describe(door.traits)
+    finally:
+        await door.close()
 
 
 def _not_listed(name: str, listed: list[str], host: str) -> str:

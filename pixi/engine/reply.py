@@ -373,12 +373,14 @@ class Reply:
         self._acts.tools_run(True)
         self._room //= 2  # each round may fill half of what the one before left
         try:
-            await self._tools.answer(
+            any_ran = await self._tools.answer(
                 self._turn.calls,
                 self._turn.answer,
                 room=self._room,
                 goes_on=lambda: self.halted is None,
             )
+            if not any_ran:
+                self._turn.end_tools()
         finally:
             self._running_tools = False
             self._acts.tools_run(False)

@@ -129,7 +129,7 @@ class Stage:
     shared: Shared
     abilities: Abilities = NO_ABILITIES
     _repertoire: Repertoire | None = None
-    _registered: tuple[int, int, bool] = (0, 0, False)
+    _registered: tuple[int, int, bool, bool] = (0, 0, False, False)
     _prefixes: dict[str, tuple[Line, ...]] = field(default_factory=dict)
     _offering: Offering | None = None
 
@@ -141,8 +141,10 @@ class Stage:
             ConfigError: the persona names one that is not registered.
         """
         commands, toolbox = self.shared.commands, self.shared.toolbox
-        traits = self.role.model.traits  # a provider may refuse to search: then the tool of ours is offered
-        registered = (len(commands), toolbox.version, traits.searches)
+        # By now: a provider may refuse to search, and then the tool of ours is offered; and a server that was
+        # away may tell later how large its model is.
+        traits = self.role.model.traits
+        registered = (len(commands), toolbox.version, traits.searches, traits.small)
         if self._repertoire is None or self._registered != registered:
             self._repertoire = repertoire_of(
                 self.role.persona,
@@ -158,6 +160,8 @@ class Stage:
 
     def offered(self, messages: Sequence[Message], history: Sequence[Line]) -> tuple[ToolSchema, ...]:
         """The tools that the model is offered for answering these messages: all, or those that matter."""
+        if not self.role.model.traits.tools:
+            return ()
         return self._offers.schemas(
             self.repertoire,
             self._room,
@@ -169,6 +173,8 @@ class Stage:
     @property
     def tool_tokens(self) -> int:
         """How much of a prompt the tools that are offered take, by estimate."""
+        if not self.role.model.traits.tools:
+            return 0
         return self._offers.tokens(self.repertoire, self._room)
 
     @property

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import aiohttp
 
@@ -18,10 +19,12 @@ from pixi.core.lines import Line, UserLine
 from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines, ReadingSpeed
 from pixi.models.faults import Retries
+from pixi.models.gguf import read_head
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Traits
+from pixi.models.render import GrammarField, ToolMode
 from pixi.models.saved_slots import SavedSlots, discard, slots_folder
-from pixi.models.template_words import words_of_file
+from pixi.models.size import size_in, sized, tools_for
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
 _log = logging.getLogger("pixi.models")
@@ -38,8 +41,8 @@ SMALL_SAMPLING: Mapping[str, object] = {
 }
 SMALL_MAX_TOKENS = 160  # two messages of two sentences each, in most scripts
 
-_SMALL_BYTES = 1_500_000_000
 _BUNDLED_CONTEXT = 4096
+_BUNDLED_PARAMETERS = 0.135
 _OTHER_CONTEXT = 8192
 _LARGE_MAX_TOKENS = 2048
 _TOO_LARGE = "Perhaps it is too large for the memory of this machine: try a smaller file or context."
@@ -62,6 +65,9 @@ class LocalModel:
         style: Mapping[str, object],
         progress: Progress,
         control_words: Sequence[str],
+        *,
+        tools: ToolMode,
+        grammar: GrammarField,
     ) -> None:
         self._settings = settings
         self._traits = traits
@@ -69,6 +75,8 @@ class LocalModel:
         self._progress = progress
         self._control_words = control_words
         self._speed = ReadingSpeed()
+        self._tools = tools
+        self._grammar = grammar
         self._starting = asyncio.Lock()
         self._process: LlamaProcess | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -89,6 +97,9 @@ class LocalModel:
         threads: int | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        parameters: float | None = None,
+        tools: ToolMode = "auto",
+        grammar: GrammarField | Literal["auto"] = "auto",
     ) -> "LocalModel":
         """Find the weights, start the process and wait until it is ready.
 
@@ -97,7 +108,10 @@ class LocalModel:
             progress: told each second what takes so long.
             context_tokens: prompt and reply together; never more than the model was trained for.
             threads: None: all processors but one.
-            temperature, max_tokens: None: what suits the model.
+            temperature, max_tokens: None: what suits the model's size.
+            parameters: how many it has, in billions; None: as many as its file tells, or its name.
+            tools: `auto`: in the text form, to a model that is large enough.
+            grammar: `auto`: for a tiny model alone.
 
         Raises:
             ConfigError: no weights, no runtime, or the file cannot be loaded.
@@ -105,16 +119,18 @@ class LocalModel:
         check_runtime(path)
         weights = await bundled_weights(progress) if path is None else checked(Path(path))
         context = expected_traits(path, context_tokens).context_tokens
-        small = weights.stat().st_size < _SMALL_BYTES
-        style: dict[str, object] = dict(SMALL_SAMPLING) if small else {}
-        style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if small else _LARGE_MAX_TOKENS)
+        head = await asyncio.to_thread(read_head, weights)
+        parameters = parameters or head.parameters or size_in(weights.stem)
+        tools = _tool_form(parameters, tools)
+        traits = sized(Traits(context, prices=FREE, reads_long=True), parameters, tools)
+        style: dict[str, object] = dict(SMALL_SAMPLING) if traits.small else {}
+        style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if traits.small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature
         settings = ServerSettings(str(weights), context, threads or _threads(), slots=str(slots_folder()))
-        words = await asyncio.to_thread(words_of_file, weights)
-        model = cls(
-            settings, Traits(context, small=small, prices=FREE, reads_long=True), style, progress, words
-        )
+        if grammar == "auto":
+            grammar = "llama.cpp" if traits.small else "off"
+        model = cls(settings, traits, style, progress, head.control_words, tools=tools, grammar=grammar)
         try:
             await model._learn_context(await model._running())
         except BaseException:
@@ -212,8 +228,8 @@ class LocalModel:
             api_key=process.api_key,
             traits=self._traits,
             extra_body=style,
-            tools="off" if self._traits.small else "auto",
-            grammar="llama.cpp",
+            tools=self._tools,
+            grammar=self._grammar,
             control_words=self._control_words,
             deadlines=_DEADLINES,
             retries=Retries(attempts=1),
@@ -293,10 +309,28 @@ def check_runtime(path: Path | str | None = None) -> None:
         checked(Path(path))
 
 
-def expected_traits(path: Path | str | None, context_tokens: int | None) -> Traits:
-    """What is known of a model before it is opened; see `LocalModel.open`."""
+def expected_traits(
+    path: Path | str | None,
+    context_tokens: int | None,
+    parameters: float | None = None,
+    tools: ToolMode = "auto",
+) -> Traits:
+    """What is known of a model before its file is opened; see `LocalModel.open`."""
     context = context_tokens or (_BUNDLED_CONTEXT if path is None else _OTHER_CONTEXT)
-    return Traits(context, small=path is None)
+    parameters = parameters or (_BUNDLED_PARAMETERS if path is None else size_in(Path(path).stem))
+    return sized(Traits(context), parameters, _tool_form(parameters, tools))
+
+
+def file_traits(path: Path, *, parameters: float | None = None, tools: ToolMode = "auto") -> Traits:
+    """What the head of a `.gguf` file tells of its model; see `LocalModel.open`."""
+    parameters = parameters or read_head(path).parameters or size_in(path.stem)
+    return sized(Traits(), parameters, _tool_form(parameters, tools))
+
+
+def _tool_form(parameters: float | None, wanted: ToolMode) -> ToolMode:
+    """Return how tools are offered: in the text form, which asks nothing of a model's template."""
+    form = tools_for(parameters, wanted)
+    return "text" if form == "auto" else form
 
 
 def _open_session() -> aiohttp.ClientSession:

@@ -13,7 +13,9 @@ class Traits:
 
     Attributes:
         context_tokens: how much the model can hold, prompt and reply together.
-        small: a model of few parameters: wants a short prompt and examples as turns, and the grammar.
+        parameters: how many the model has, in billions; None: nobody knows.
+        small: a tiny model: wants a short prompt and examples as turns, and the grammar.
+        tools: it is offered tools.
         vision: it can be shown pictures.
         prices: what it costs; None: not known.
         searches: its provider searches the web by itself where a request allows it.
@@ -27,6 +29,8 @@ class Traits:
     prices: Prices | None = None
     searches: bool = False
     reads_long: bool = False
+    parameters: float | None = None
+    tools: bool = True
 
 
 class Model(Protocol):

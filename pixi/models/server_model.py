@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import aiohttp
 
@@ -23,7 +23,7 @@ from pixi.models import faults
 from pixi.models.asking import checked_address, checked_key, is_near, open_session, proxy_for, refusal_in
 from pixi.models.attempts import Attempts
 from pixi.models.breaker import Breakers
-from pixi.models.cleaning import Break, cleaned
+from pixi.models.cleaning import cleaned
 from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, ReadingSpeed
 from pixi.models.faults import Retries, Server
 from pixi.models.listing import listed_models
@@ -32,7 +32,8 @@ from pixi.models.providers import key_name_of
 from pixi.models.quirks import quirk_in
 from pixi.models.render import GrammarField, Quirk, Style, ToolMode
 from pixi.models.reply import Assembler, Reply
-from pixi.models.template_words import words_at_server
+from pixi.models.served import ask_about_model
+from pixi.models.size import size_in, sized, tools_for
 
 _log = logging.getLogger("pixi.models")
 
@@ -44,14 +45,20 @@ class ServerModel(ABC):
         name: the model's id at the server.
         base_url: the address that the API's path follows, e.g. `https://api.openai.com/v1`.
         api_key: None where the server is one's own and wants none; then any key is sent.
-        traits: what the prompt must know of it.
+        traits: what the prompt must know of it. Where `parameters` are not told, its name may; where they are
+            known, `small` follows from them.
         temperature, max_tokens: left out where None.
         extra_body: fields merged into each request's body, last.
-        tools: `auto` offers them natively, and in the text form once the server refused them.
+        tools: `auto` offers them to a model that is large enough, natively, and in the text form once the
+            server refused them.
         grammar: the field in which the server takes `Request.grammar`; never sent while tools are offered.
+            `auto`: llama.cpp's, where that runs a tiny model.
+        tiny_style: fields of the body that suit a tiny model on a server nearby; what is set goes before.
         search: it searches the web by itself where a request allows it, if the API knows such a thing.
         control_words: of the model's own template, which no request may hold besides; None: the server is
-            asked for them before the first request, where `grammar` says that it is llama.cpp.
+            asked for them, where `grammar` says that it is llama.cpp.
+        learns: a server on this machine or a private network is asked before the first request for both the
+            control words and, unless `traits` tell, the size.
         deadlines: how long to wait for content.
         retries: how often to ask, while nothing was yielded.
         session: shared with others and closed by its owner; None: one is opened at the first request.
@@ -78,9 +85,11 @@ class ServerModel(ABC):
         max_tokens: int | None = None,
         extra_body: Mapping[str, object] | None = None,
         tools: ToolMode = "auto",
-        grammar: GrammarField = "off",
+        grammar: GrammarField | Literal["auto"] = "off",
+        tiny_style: Mapping[str, object] | None = None,
         search: bool = False,
         control_words: Iterable[str] | None = None,
+        learns: bool = False,
         deadlines: Deadlines | None = None,
         retries: Retries | None = None,
         session: aiohttp.ClientSession | None = None,
@@ -93,7 +102,7 @@ class ServerModel(ABC):
         self._style = Style(
             model=name,
             tools=tools,
-            grammar=grammar,
+            grammar="off" if grammar == "auto" else grammar,
             vision=traits.vision,
             temperature=temperature,
             max_tokens=max_tokens,
@@ -116,8 +125,13 @@ class ServerModel(ABC):
         self._url = base.joinpath(*self.path.split("/"))
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
-        self._asks_for_words = control_words is None and grammar == "llama.cpp"
+        self._wanted = self._style
+        self._tiny_style = tiny_style or {}
+        self._grammar_is_open = grammar == "auto"
+        self._asks = control_words is None and (grammar == "llama.cpp" or (learns and near))
+        self._asks_for_size = learns and near and traits.parameters is None
         self._broken = breaking(control_words or ())
+        self._go_by(traits.parameters or size_in(name), by_llama=False)
         self._session = session
         self._owns_session = session is None
 
@@ -145,8 +159,8 @@ class ServerModel(ABC):
         quirks = self._quirks
 
         async def ask(wait: FirstWait) -> Reply:
-            clean = cleaned(request, await self._breaking())
-            return await self._ask(self._body(clean, quirks), wait)
+            await self.learn()
+            return await self._ask(self._body(cleaned(request, self._broken), quirks), wait)
 
         def learn(fault: ModelError) -> bool:
             nonlocal quirks
@@ -160,6 +174,29 @@ class ServerModel(ABC):
         async with aclosing(self._attempts.stream(ask, learn, wait)) as deltas:
             async for delta in deltas:
                 yield delta
+
+    async def learn(self) -> None:
+        """Ask the server what model it serves, if it is to be asked and was not yet. Raises nothing.
+
+        Each request does so by itself; before that, `traits` are what the settings tell. A server that does
+        not answer in time is not asked again: each request would wait for that.
+        """
+        if not self._asks:
+            return
+        try:
+            served = await ask_about_model(
+                self._opened(), self._server, self._proxy, size=self._asks_for_size
+            )
+        except aiohttp.ClientError:
+            return  # the request that follows says what is wrong with the server
+        except TimeoutError:
+            self._asks = False
+            return
+        except OSError:
+            return
+        self._asks = False
+        self._broken = breaking(served.control_words)
+        self._go_by(served.parameters or self._traits.parameters, by_llama=served.by_llama)
 
     async def models(self) -> list[str]:
         """The ids of the models that the server lists.
@@ -187,24 +224,17 @@ class ServerModel(ABC):
         """The name under which a host searches the web by itself; "" where it does not."""
         return ""
 
-    async def _breaking(self) -> Break:
-        """Return what breaks the control words in a request.
-
-        A llama.cpp server is asked for its model's, once. One that does not answer in time is not asked
-        again: each request would wait for that.
-        """
-        if self._asks_for_words:
-            try:
-                words = await words_at_server(self._opened(), self._server, self._proxy)
-            except aiohttp.ClientError:
-                return self._broken  # the request that follows says what is wrong with the server
-            except TimeoutError:
-                words = ()
-            except OSError:
-                return self._broken
-            self._broken = breaking(words)
-            self._asks_for_words = False
-        return self._broken
+    def _go_by(self, parameters: float | None, *, by_llama: bool) -> None:
+        """Write requests for a model of so many billion parameters; None: for a large one."""
+        tools = tools_for(parameters, self._wanted.tools)
+        self._traits = sized(self._traits, parameters, tools)
+        self._style = replace(self._wanted, tools=tools)
+        if self._traits.small and self._server.is_near:
+            own = {"temperature": self._wanted.temperature, "max_tokens": self._wanted.max_tokens}
+            fitting = {key: value for key, value in self._tiny_style.items() if own.get(key) is None}
+            self._style = replace(self._style, extra_body={**fitting, **self._wanted.extra_body})
+        if self._traits.small and by_llama and self._grammar_is_open:
+            self._style = replace(self._style, grammar="llama.cpp")
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -8,6 +8,7 @@ _MODEL: Mapping[str, Bounds] = {
     "temperature": (0, 5),
     "max_tokens": (1, 1_000_000),
     "context_tokens": (512, 100_000_000),
+    "parameters": (0.001, 100_000),
     "first_seconds": (0.01, 3_600),
     "gap_seconds": (0.01, 3_600),
 }

@@ -36,8 +36,11 @@ class ModelSettings(Discreet):
         api_key: None: a server of one's own, to which any key may be sent.
         temperature, max_tokens: None: the model's own.
         context_tokens: prompt and reply together; None: what the model's door knows, or a safe guess.
+        parameters: how many it has, in billions: which prompt it is given, and whether tools, goes by that;
+            None: what its file, its server or its name tells.
         extra_body: fields added to the body of each request, as they are.
-        tools: how tools are offered: natively, in the text form, not at all, or what turns out to work.
+        tools: how tools are offered: natively, in the text form, not at all, or what suits its size and turns
+            out to work.
         grammar: the dialect in which the server takes a grammar of the command language.
         vision: the model may be shown pictures.
         first_seconds: how long to wait for the first piece of a reply, or for a sign that the prompt is
@@ -54,6 +57,7 @@ class ModelSettings(Discreet):
     temperature: float | None = None
     max_tokens: int | None = None
     context_tokens: int | None = None
+    parameters: float | None = None
     extra_body: Mapping[str, Any] = field(default_factory=dict)
     tools: ToolForm = "auto"
     grammar: GrammarForm = "auto"

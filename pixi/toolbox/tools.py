@@ -41,6 +41,8 @@ class Terms(TypedDict, total=False):
         source: where it comes from, e.g. `database:pancakes`: by this it is taken away again.
         personas: who has it without naming it in their file, by names; `EVERYBODY`: whoever there is.
         needs: what the place must have for it; where that is missing, the model is not told of the tool.
+        varies: each call may give another answer, as dice do, or a clock: it is carried out each time that it
+            is asked for in a turn. So is one that writes.
     """
 
     writes: bool
@@ -54,6 +56,7 @@ class Terms(TypedDict, total=False):
     source: str
     personas: tuple[str, ...]
     needs: Need | None
+    varies: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class Tool:
     source: str = ""
     personas: tuple[str, ...] = ()
     needs: Need | None = None
+    varies: bool = False
     instead: "Tool | None" = None
 
     def __post_init__(self) -> None:

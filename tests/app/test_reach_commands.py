@@ -37,7 +37,7 @@ async def test_a_model_without_tools_has_it_too(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "gifs" / "cat.gif").write_bytes(moving())
     given = {"gifs.engine": "folder", "web_pages.read": True, "store.url": f"sqlite:///{tmp_path}/pixi.db"}
     settings = load(environ={}, folder=tmp_path, overrides=given)
-    model = ScriptedModel("[GIF: cat]\n[SEND: Hi.]", traits=Traits(small=True))
+    model = ScriptedModel("[GIF: cat]\n[SEND: Hi.]", traits=Traits(small=True, tools=False))
 
     async def opened(*_: object, **__: object) -> ScriptedModel:
         return model

@@ -81,6 +81,11 @@ async def test_a_model_that_the_server_lists(tmp_path: Path, serve: Serve) -> No
     url = serve(200, models("small", "large"))
     found = await only(doctor.check_model, settings(tmp_path, model__name="small", model__base_url=url))
     assert str(found).startswith("ok   model — small at 127.0.0.1:")
+    assert str(found).endswith(" (size unknown: whole prompt, tools)")
+    given = {"model__name": "small", "model__base_url": url, "model__parameters": 1.5}
+    assert str(await only(doctor.check_model, settings(tmp_path, **given))).endswith(
+        "(1.5B: whole prompt, no tools)"
+    )
 
 
 async def test_the_models_beside_it_are_looked_for_too(tmp_path: Path, serve: Serve) -> None:
@@ -182,8 +187,10 @@ async def test_a_gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert str(missing).count("\n") == 0
     path.write_bytes(b"<html>")
     assert "is not a GGUF file" in (await only(doctor.check_model, mine)).text
+    path = path.rename(tmp_path / "mine-0.5b.gguf")
     path.write_bytes(b"GGUF....")
-    assert (await only(doctor.check_model, mine)).ok
+    mine = settings(tmp_path, model__name=str(path))
+    assert str(await only(doctor.check_model, mine)).endswith("mine-0.5b.gguf (500M: short prompt, no tools)")
 
 
 async def test_the_bundled_model_is_there_or_still_to_be_fetched(
@@ -196,7 +203,9 @@ async def test_the_bundled_model_is_there_or_still_to_be_fetched(
     assert absent.ok
     assert "are fetched at the first start" in absent.text
     monkeypatch.setattr(weights, "cached", lambda: tmp_path / "small.gguf")
-    assert (await only(doctor.check_model, settings(tmp_path))).text == "the bundled one, small.gguf"
+    assert (await only(doctor.check_model, settings(tmp_path))).text == (
+        "the bundled one, small.gguf (size unknown: whole prompt, tools)"
+    )
 
 
 async def test_keys(tmp_path: Path) -> None:

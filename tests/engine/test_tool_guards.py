@@ -313,7 +313,7 @@ async def test_where_nobody_can_be_asked_it_is_not_done(
 async def test_rates_count_people_and_guilds_by_themselves(play: Play) -> None:
     now = [0.0]
     play.rates = Rates(lambda: now[0])
-    tool = play.tool({"per_person": Rate(2, 60), "per_guild": Rate(3, 600)})
+    tool = play.tool({"per_person": Rate(2, 60), "per_guild": Rate(3, 600), "varies": True})
     play.channel.venue = Venue("discord:9", "all")
     assert await play.told(tool) == await play.told(tool) == ["banned"]
     assert "again in 60 seconds" in (await play.told(tool))[0]

@@ -189,7 +189,7 @@ async def test_an_endless_loop_ends_in_an_answer() -> None:
     def more(request: Any) -> list[Step]:
         if not request.tools:
             return ["[SEND: enough]"]
-        return [call("add", '{"a": 1}'), Finished("stop")]
+        return [call("add", f'{{"a": {len(request.lines)}}}'), Finished("stop")]
 
     model = ScriptedModel(*([more] * 20))
     async with scene(model, persona=HANDY, addons=[handy], limits=Limits(tool_steps=4)) as here:
@@ -256,10 +256,10 @@ async def test_a_stop_while_tools_run_leaves_each_call_an_answer() -> None:
 
 
 async def test_a_tool_that_says_too_much_ends_the_turn() -> None:
-    calls = [call("shout", '{"text": "hey"}', str(number)) for number in range(4)]
+    calls = [call("shout", f'{{"text": "hey {number}"}}', str(number)) for number in range(4)]
     model = ScriptedModel(list[Step](calls), "[SEND: ok]", "[SEND: next]")
     async with scene(model, persona=HANDY, addons=[handy], limits=Limits(messages=2)) as here:
         await here.talk("go")
-        assert here.channel.sent == ["HEY", "HEY"]
+        assert here.channel.sent == ["HEY 0", "HEY 1"]
         assert here.channel.ended[0].finish == "limit"
         assert len(model.requests) == 1

@@ -1,5 +1,6 @@
 """What a model's server can do to us: each fault over sockets, through the whole engine."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -177,17 +178,19 @@ async def test_calls_that_are_odd(tmp_path: Path, name: str) -> None:
         assert expected or "1 kg" not in str(told)
 
 
-async def test_an_endless_loop_of_calls(tmp_path: Path) -> None:
-    again = stream(call("weigh", FLOUR, index=0), finish("tool_calls"))
+@pytest.mark.parametrize(("others", "asked"), [(True, 4), (False, 3)])
+async def test_an_endless_loop_of_calls(tmp_path: Path, others: bool, asked: int) -> None:
     weighed: list[str] = []
 
     def reply(seen: Seen) -> Reply:
+        thing = f"flour {len(weighed)}" if others else "flour"
+        again = stream(call("weigh", json.dumps({"thing": thing}), index=0), finish("tool_calls"))
         return again if seen.json().get("tools") else ENOUGH
 
     limits = Limits(tool_steps=3)
     async with trouble(tmp_path, reply, addons=[scales(weighed)], tools=("weigh",), limits=limits) as scene:
-        await the_promise_is_kept(scene, said=["enough"], asked=4, remembered=["enough"])
-        assert weighed == ["flour"] * 3
+        await the_promise_is_kept(scene, said=["enough"], asked=asked, remembered=["enough"])
+        assert weighed == (["flour 0", "flour 1", "flour 2"] if others else ["flour"])
 
 
 async def test_a_server_that_takes_no_tools(tmp_path: Path) -> None:

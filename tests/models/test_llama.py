@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -20,10 +21,13 @@ from pixi.core.deltas import Finished, Reading, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
-from pixi.core.prompt import CommandHelp
+from pixi.core.persona import Persona
+from pixi.core.prompt import CommandHelp, prefix
+from pixi.engine.templates import template
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
+from pixi.models.size import describe
 from pixi.models.weights import cached, installed
 from tests.waiting import until
 
@@ -86,7 +90,7 @@ def commands_in(text: str, names: Sequence[str], finished: Finished) -> list[Com
 
 async def test_it_is_what_it_says(model: LocalModel) -> None:
     assert model.name.startswith("SmolLM2-135M")
-    assert model.traits.small
+    assert describe(model.traits) == "135M: short prompt, no tools"
     assert model.traits.context_tokens == 1024
 
 
@@ -129,6 +133,26 @@ async def test_the_large_grammar_is_taken_and_read_too(model: LocalModel, said: 
     if finished.reason == "stop":
         assert all(end.complete for end in ends)
         assert silence or any(end.name == "send" for end in ends)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("grammar", ["auto", "llama.cpp"])
+async def test_set_to_a_larger_size_it_takes_the_whole_prompt(grammar: Literal["auto", "llama.cpp"]) -> None:
+    commands = (SEND, NOTE, REACT)
+    persona = Persona("Pixi", "You are Pixi, an art student who loves pancakes.")
+    lines = prefix(template(small=False), persona, commands, person="Mo", small=False)
+    local = await LocalModel.open(parameters=1.5, context_tokens=2048, max_tokens=60, grammar=grammar)
+    try:
+        assert describe(local.traits) == "1.5B: whole prompt, no tools"
+        wanted = command_grammar(commands, silence=True, small=False)
+        text, finished = await whole(local, Request((*lines, UserLine("mo: hi")), grammar=wanted))
+        assert text
+        if grammar != "auto":
+            assert commands_in(text, ("note", "react", "send"), finished)
+        held, _ = await whole(local, Request((*lines, UserLine("mo: hi")), grammar='root ::= "x"'))
+        assert (held == "x") == (grammar != "auto")
+    finally:
+        await local.close()
 
 
 @pytest.mark.nightly

@@ -8,7 +8,8 @@
 A reply is a list of steps: bytes (each one write of its own), `Wait`, `Later`, `Until`, `Tell`, `Hang`,
 `Stall`, `Close`, `Reset`, `Flood`. The builders `stream`, `answer` and `page` make the usual ones. The
 replies are given in their order and the last one is given again and again; or a function chooses:
-`ScriptedOpenAI(choose=lambda request: ...)`. What servers do wrong stands in `model_faults`.
+`ScriptedOpenAI(choose=lambda request: ...)`. Questions about itself (`ABOUT`) are no requests for it: it
+knows no such paths, unless `about` answers them. What servers do wrong stands in `model_faults`.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ import json
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,9 @@ from typing import Any, Self
 from tests.waiting import put_forward
 
 Json = dict[str, Any]
+
+ABOUT = ("/props", "/api/show", "/v1/models")
+"""What servers of one's own are asked about their models. A list of models is asked for by others, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +229,12 @@ class ScriptedOpenAI:
     Args:
         replies: what is answered.
         choose: chooses the answer to each request instead.
+        about: answers the questions about itself, by their paths, each with its replies in turn.
         tls: with what it speaks TLS; None: it does not.
 
     Attributes:
         requests: those that came, in their order.
+        questions: those about itself.
         connections: how many were made.
         asked: set when the first request has come.
     """
@@ -237,9 +243,12 @@ class ScriptedOpenAI:
         self,
         *replies: Reply,
         choose: Callable[[Seen], Reply] | None = None,
+        about: Mapping[str, Sequence[Reply]] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.requests: list[Seen] = []
+        self.questions: list[Seen] = []
+        self._about = {path: list(replies) for path, replies in (about or {}).items()}
         self.connections = 0
         self.asked = asyncio.Event()
         self._replies = list(replies)
@@ -269,6 +278,16 @@ class ScriptedOpenAI:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
 
+    def _reply_to(self, seen: Seen) -> Reply:
+        path = seen.path.partition("?")[0]
+        if path not in ABOUT or (path == "/v1/models" and path not in self._about):
+            self.requests.append(seen)
+            self.asked.set()
+            return self._choose(seen)
+        self.questions.append(seen)
+        replies = self._about.get(path, [answer(404, {})])
+        return replies[0] if len(replies) == 1 else replies.pop(0)
+
     def _next(self, _: Seen) -> Reply:
         return self._replies[0] if len(self._replies) == 1 else self._replies.pop(0)
 
@@ -287,13 +306,13 @@ class ScriptedOpenAI:
         try:
             while True:
                 seen = await self._read_request(reader, number)
-                for step in self._choose(seen).steps:
+                for step in self._reply_to(seen).steps:
                     await self._do(step, seen, reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             # The client, or the script, broke the connection off.
             pass
         finally:
-            for request in self.requests:
+            for request in (*self.requests, *self.questions):
                 if request.connection == number:
                     request.gone.set()
             writer.close()
@@ -304,10 +323,7 @@ class ScriptedOpenAI:
         method, path, _ = first.split(" ", 2)
         headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in rest)}
         body = await reader.readexactly(int(headers.get("content-length", "0")))
-        seen = Seen(method, path, headers, body, asyncio.get_running_loop().time(), connection)
-        self.requests.append(seen)
-        self.asked.set()
-        return seen
+        return Seen(method, path, headers, body, asyncio.get_running_loop().time(), connection)
 
     async def _do(
         self, step: Step, seen: Seen, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -26,6 +26,7 @@ from pixi.models.keepsakes import Keepsakes
 from pixi.models.model import Traits
 from pixi.models.packaged.lessons import lesson_in
 from pixi.models.render import Quirk, Style, ToolMode
+from pixi.models.size import size_in, sized, tools_for
 
 _log = logging.getLogger("pixi.models")
 
@@ -66,7 +67,8 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
         name: the model's id.
         base_url: the address of the service; None: the provider's.
         api_key: None where a server of one's own wants none; then any key is sent.
-        traits: what the prompt must know of it. `searches` is what `search` says.
+        traits: what the prompt must know of it. `searches` is what `search` says; where `parameters` are not
+            told, its name may, and where they are known, `small` and `tools` follow from them.
         temperature: left out where None.
         max_tokens: of a reply.
         extra_body: fields merged into each request's body, last.
@@ -107,7 +109,10 @@ class PackagedModel(ABC, Generic[_Client, _Keepsake]):
         near = is_near(base.host or "")
         self._deadlines = deadlines or Deadlines()
         reads_long = near and self._deadlines.first is None
-        self._traits = replace(traits or Traits(), searches=search, reads_long=reads_long)
+        traits = replace(traits or Traits(), searches=search, reads_long=reads_long)
+        parameters = traits.parameters or size_in(name)
+        tools = tools_for(parameters, tools)
+        self._traits = sized(traits, parameters, tools)
         self._style = Style(
             name,
             tools=tools,
