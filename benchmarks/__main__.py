@@ -28,7 +28,7 @@ NAMES = (
     "web",
     "web_search",
 )
-LONG = ("flow",)
+LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""
 OUTPUT = ROOT / "BENCHMARKS.md"
 

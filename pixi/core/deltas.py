@@ -100,6 +100,9 @@ class Reading:
     seconds: float | None = None
 
 
+Repeats = Literal["free", "few", "none"]
+"""See `Request`."""
+
 Delta = Text | Thought | ToolCall | Cited | Reading | Finished
 
 
@@ -123,6 +126,10 @@ class Request:
     such a thing it is left out, so what comes is to be read as anything that a model may write.
 
     `search`: the provider may search the web by itself while it writes, where it can.
+
+    `repeats`: how much of what stands in the prompt the reply may say again, at a model whose sampling Pixi
+    chooses. `free`: all of it, for there may be something to be quoted. `few`: whole phrases rather not.
+    `none`: the reply before this one was a repeat, and was thrown away.
     """
 
     lines: tuple[Line, ...]
@@ -130,3 +137,4 @@ class Request:
     grammar: str | None = None
     schema: Mapping[str, object] | None = None
     search: bool = False
+    repeats: Repeats = "free"

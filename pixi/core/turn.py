@@ -6,7 +6,7 @@ from typing import Literal, assert_never
 from pixi.core import deltas
 from pixi.core.citing import Sources
 from pixi.core.commands import Thought
-from pixi.core.deltas import Cited, Delta, Finished, Request, Text, ToolSchema, Usage
+from pixi.core.deltas import Cited, Delta, Finished, Repeats, Request, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Image
@@ -32,6 +32,7 @@ class Turn:
         limits: how much it may do; over one the turn is `closed`.
         prose: what becomes of text outside commands.
         grammar: what the reply is held to, at a model that is not offered the tools.
+        repeats: what the first reply may say again of what was said before; later ones tell of results.
         key: makes the ids of calls in the text form unlike those of other turns.
     """
 
@@ -45,6 +46,7 @@ class Turn:
         "_people",
         "_policy",
         "_reading",
+        "_repeats",
         "_rounds",
         "_said",
         "_search",
@@ -81,6 +83,7 @@ class Turn:
         limits: Limits | None = None,
         prose: ProsePolicy = "auto",
         grammar: str | None = None,
+        repeats: Repeats = "free",
         key: str = "",
     ) -> None:
         self._before = (*prefix, *history)
@@ -93,6 +96,7 @@ class Turn:
         self._limits = limits or Limits()
         self._policy = prose
         self._grammar = grammar
+        self._repeats = repeats
         self._key = key
         self.finish = "stop"
         self.steps = 0
@@ -146,7 +150,9 @@ class Turn:
         self._reading = self._new_reading()
         self._rounds.append(Round(self._reading))
         tools = self._tools if self._takes_calls else ()
-        return Request(lines, tools, self._grammar, search=self._search and self._takes_calls)
+        repeats = self._repeats if len(self._rounds) == 1 else "free"
+        search = self._search and self._takes_calls
+        return Request(lines, tools, self._grammar, search=search, repeats=repeats)
 
     def feed(self, delta: Delta) -> list[CommandEvent]:
         """Take what the model yielded; gives the command events to show and to perform, in order."""
@@ -188,6 +194,18 @@ class Turn:
             events += self._reading.message("\n\n".join(prose), complete=self.finish == "stop")
             self._note_limit()
         return events
+
+    def ask_anew(self, request: Request) -> None:
+        """Throw a reply away that was a repeat, and of which nothing was performed: the same is asked again.
+
+        Its stream may have been left before the server counted: then what it used is estimated.
+        """
+        if self._counted.usage == Usage():
+            self.usage += self.used(request, failed=False).usage
+        self._rounds.pop()
+        self._repeats = "none"
+        self._state = "ask"
+        self.finish = "stop"
 
     def break_off(self) -> list[CommandEvent]:
         """The stream failed: nothing more is asked; gives the open command, as far as it got."""

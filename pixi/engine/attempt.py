@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
+from pixi.core.deltas import Repeats
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
+from pixi.core.repeats import last_messages, wants_repeat
 from pixi.core.stamps import Reminder
 from pixi.core.turn import Turn
 from pixi.engine.account import Account
@@ -66,7 +68,8 @@ def attempt_at(
     )
     said = stage.stamp(heard.messages, reminders, tokens=window.longest)
     window.make_room(said)  # before the history is taken: it may be cut
-    turn = _turn(stage, window, heard, said, key=f"{number:x}")
+    not_again = _not_to_be_repeated(stage, window, heard)
+    turn = _turn(stage, window, heard, said, repeats="few" if not_again else "free", key=f"{number:x}")
     sorry, tired = role.persona.when_broken, role.persona.when_tired
     reply = Reply(
         turn=turn,
@@ -79,6 +82,7 @@ def attempt_at(
         when_broken=sorry[number % len(sorry)] if sorry else "",
         when_tired=tired[number % len(tired)] if tired else "",
         refusal=refusal,
+        not_again=not_again,
     )
     return Attempt(number, answered, window.guess(said), turn, acts, reply)
 
@@ -96,13 +100,27 @@ def _bench(number: int, stage: Stage) -> Bench:
     )
 
 
+def _not_to_be_repeated(stage: Stage, window: Conversation, heard: Heard) -> list[str]:
+    """List the messages that the reply may not begin with: the last ones, unless people want them again.
+
+    Of a model at a server none: it seldom repeats itself, and to ask it anew costs money.
+    """
+    if not stage.role.model.traits.runs_here:
+        return []
+    said = last_messages(window.lines, stage.repertoire.names)
+    asked = (message.text for message in heard.messages if message.addressed)
+    return [] if any(wants_repeat(text, said) for text in asked) else said
+
+
 def _numbered(heard: Heard) -> dict[int, str]:
     """The messages that a persona is most likely to name."""
     quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 
 
-def _turn(stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, key: str) -> Turn:
+def _turn(
+    stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, repeats: Repeats, key: str
+) -> Turn:
     conduct = stage.shared.conduct
     return Turn(
         prefix=stage.prefix(heard.answered),
@@ -115,5 +133,6 @@ def _turn(stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, k
         limits=conduct.limits,
         prose=conduct.prose,
         grammar=stage.repertoire.grammar,
+        repeats=repeats,
         key=key,
     )

