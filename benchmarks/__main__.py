@@ -22,6 +22,7 @@ NAMES = (
     "discord",
     "store",
     "search_speed",
+    "sureness",
     "grounding",
     "retrieval_tokens",
     "mcp",

@@ -10,6 +10,7 @@ from pixi.core.spending import Count
 from pixi.core.strangers import clipped
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.knowledge.shelf import source_of
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 
@@ -69,11 +70,6 @@ def knowledge_of(
         addon.tool(source=source, timeout=_QUERY_SECONDS)(query)
 
     return setup
-
-
-def source_of(database: str) -> str:
-    """The source of a database's tools: a persona that names the database gets them all."""
-    return f"database:{database}"
 
 
 async def search_result(database: DirectoryDatabase, keyword: str, limit: int = RESULTS) -> dict[str, Any]:

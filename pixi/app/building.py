@@ -1,7 +1,6 @@
 """Builds what answers from the settings, and closes it again in reverse order."""
 
 import asyncio
-import dataclasses
 import gc
 import importlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pixi.engine.casting import Cast
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
-    from pixi.engine.summarizing import Helper
     from pixi.models.model import Model
     from pixi.store.store import Store
 
@@ -94,11 +92,10 @@ async def open_engine(
         stack.push_async_callback(model.close)
         talk = warm_for.conversation if warm_for else ""
         kept = await stack.enter_async_context(kept_slot(settings.store.url, store, lambda: model, talk))
-        library = Library(settings, model, follow=True, progress=progress, breakers=breakers)
+        tools = model.traits.tools  # without them it is shown passages, and nobody need read entries for it
+        library = Library(settings, model, follow=True, reads=tools, progress=progress, breakers=breakers)
         library.check(persona)
-        if not model.traits.tools:  # nothing is opened, read and kept up for it in vain
-            persona = dataclasses.replace(persona, databases=())
-        engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library.helper)
+        engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
         for brought in load_all(settings, addons, engine.commands, engine.tools, report):
             persona = with_addon(brought, persona, engine, remark)
@@ -107,10 +104,13 @@ async def open_engine(
         if persona.tools:
             await _load_memory(store, engine)
         await library.want(persona.databases)
-        library.register(engine.addon)
+        if tools:
+            library.register(engine.addon)
+        else:
+            library.announce(engine.tools)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
         stack.push_async_callback(reach.close)
-        await reach.go_by(settings, tools=model.traits.tools)
+        await reach.go_by(settings, tools=tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
         progress("")
@@ -171,7 +171,7 @@ async def open_household(
             settings,
             default,
             store,
-            library.helper,
+            library,
             cast=role,
             on_turn=log_turn,
             finish_seconds=finish_seconds,
@@ -234,7 +234,7 @@ def _engine(
     settings: Settings,
     default: "Role",
     store: "Store",
-    helper: "Helper",
+    library: "Library",
     *,
     cast: "Cast | None" = None,
     on_turn: "Callable[[TurnReport], None] | None" = None,
@@ -254,7 +254,8 @@ def _engine(
         finish_seconds=finish_seconds,
         cast=cast,
         on_turn=on_turn,
-        helper=helper,
+        helper=library.helper,
+        look_up=library.look_up,
     )
     engine.conduct.summarize = settings.history.summarize
     engine.conduct.summary_tokens = settings.history.summary_tokens

@@ -12,18 +12,22 @@ from pixi.app.model_pool import ModelPool
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.core.spending import Count
-from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database
+from pixi.core.stamps import Citation
+from pixi.knowledge.shelf import Shelved, database_folders, databases_in, find_database, source_of
 from pixi.models.breaker import Breakers
 from pixi.settings import EmbeddingSettings, Settings
 
 if TYPE_CHECKING:
     from pixi.knowledge.database import DirectoryDatabase
+    from pixi.knowledge.entry import Source
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.embeddings import OpenAIEmbeddings
     from pixi.models.model import Model
     from pixi.toolbox.addon import Addon
+    from pixi.toolbox.tools import Toolbox
 
 _HELPER = "helper"
+_MOST_CITED = 3  # passages of one database that are shown to a model unasked
 _ANSWER_SHARE = 0.85
 """Of the time that a tool has, for the agent: then what it knows by then, or the passages, still go back."""
 
@@ -146,6 +150,18 @@ class Library:
             if name not in self._registered:
                 knowledge_of(database, self.agent, self._shelved[name].tool)(addon)
                 self._registered.add(name)
+
+    def announce(self, toolbox: "Toolbox") -> None:
+        """Let personas name the databases that are open, without tools for them."""
+        for name in self._open:
+            toolbox.announce(source_of(name))
+
+    async def look_up(self, persona: Persona, text: str) -> tuple[Citation, ...]:
+        """What the databases of a persona say on a message, best first; nothing where that is not sure."""
+        wanted = [self._open[name] for name in persona.databases if name in self._open]
+        found = await asyncio.gather(*(database.sure_passages(text, _MOST_CITED) for database in wanted))
+        best = sorted((each for some in found for each in some), key=lambda excerpt: -excerpt.share)
+        return tuple(Citation(_told_place(each.source), each.text) for each in best)
 
     async def reader(self) -> "RetrievalAgent":
         """Who reads out what is too long for the model that answers; opened when it is first wanted.
@@ -314,6 +330,11 @@ def open_embedder(
         prices=chosen.prices,
         count=count,
     )
+
+
+def _told_place(source: "Source") -> str:
+    """Where something stands, for people: `ferry.pdf, p. 2`."""
+    return f"{source.path}, p. {source.page}" if source.page else source.path
 
 
 def _seconds(settings: Settings) -> float:

@@ -16,9 +16,11 @@ from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, Noted, Reacted, Sourced, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
+from pixi.core.persona import Persona
 from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
+from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
 _WORDS_ALONE = Abilities()
@@ -28,6 +30,16 @@ _SITS_HERE = "terminal:"
 
 class Answering(Protocol):
     """What a terminal talks to: the engine."""
+
+    @property
+    def model(self) -> Model:
+        """Who writes."""
+        ...
+
+    @property
+    def persona(self) -> Persona:
+        """Who they are."""
+        ...
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message."""

@@ -13,7 +13,14 @@ from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
 from pixi.channels.terminal_card import card_of
-from pixi.channels.terminal_own import ASK_FORGET, LAST_TURNS, exported, forgotten, last_said
+from pixi.channels.terminal_own import (
+    ASK_FORGET,
+    LAST_TURNS,
+    exported,
+    forgotten,
+    last_said,
+    told_model,
+)
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_rows import Line
@@ -26,6 +33,7 @@ from pixi.core.events import Opened, TurnEvent
 from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
+from pixi.core.shortcomings import shortcomings
 from pixi.core.venue import Rights, Venue
 
 HELP = """\
@@ -34,6 +42,7 @@ Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /notes   show or hide the private notes
 /reset   forget this conversation
 /usage   what was used today and this month
+/model   which model answers, what it does without, and how to choose another
 /forget me, /export me   forget all that was ever kept of you, or get it as a file
 /quit    leave
 //text   send a message that begins with a slash"""
@@ -61,12 +70,23 @@ class LiveTerminal:
         greeting: a line to begin with.
         history: what the arrow keys bring back.
         notes: whether notes are shown from the start.
+        first_words: what the persona says by itself before a talk begins; "" for nothing.
     """
 
-    def __init__(self, seat: Seat, persona: str, greeting: str, history: History, *, notes: bool) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        persona: str,
+        greeting: str,
+        history: History,
+        *,
+        notes: bool,
+        first_words: str = "",
+    ) -> None:
         self._seat = seat
         self._history = history
         self._greeting = one_line(greeting)
+        self._first_words = one_line(first_words)
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
@@ -192,6 +212,8 @@ class LiveTerminal:
     async def _serve(self, open_answering: OpenAnswering) -> None:
         async with open_answering(self._progress, self._report, self._remark) as answering:
             self._answering = answering
+            if without := shortcomings(answering.persona, small=answering.model.traits.small):
+                self._remark(f"On {without}. /model tells of better ones.\n")
             await self._recall(answering)
             await self._hand_over(answering)
 
@@ -204,6 +226,8 @@ class LiveTerminal:
             return
         now = datetime.now().astimezone()
         said = last_said(turns, self._seat.author.name, self._transcript.persona, now)
+        if not said and self._first_words:
+            said = f"{self._transcript.persona} › {self._first_words}"
         if said and self._inbox.empty():
             self._transcript.tell(f"{said}\n")
             self._screen.changed()
@@ -316,6 +340,8 @@ class LiveTerminal:
                 self._spawn(self._told(self._reset))
             case "usage":
                 self._spawn(self._told(self._bill))
+            case "model":
+                self._spawn(self._told(self._told_model))
             case "forget" if words == ("me", "yes"):
                 self._spawn(self._told(lambda it: forgotten(it, self._seat.author.id, self._history)))
             case "forget":
@@ -330,6 +356,9 @@ class LiveTerminal:
     async def _reset(self, answering: Answering) -> str:
         await answering.reset(self._seat.conversation)
         return "The conversation is forgotten."
+
+    async def _told_model(self, answering: Answering) -> str:
+        return told_model(answering.model, answering.persona)
 
     async def _bill(self, answering: Answering) -> str:
         bill = await answering.bill()

@@ -13,6 +13,9 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from pixi.channels.shortening import shortened
 from pixi.channels.terminal_text import one_line
 from pixi.core.lines import UserLine
+from pixi.core.persona import Persona
+from pixi.core.shortcomings import shortcomings
+from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
 ASK_FORGET = (
@@ -106,6 +109,21 @@ def told_time(then: datetime, now: datetime) -> str:
     days = (now.date() - then.date()).days
     day = {0: "today", 1: "yesterday"}.get(days, f"on {then:%A}" if 0 < days < 7 else f"on {then:%Y-%m-%d}")
     return f"{day}, {then:%H:%M}"
+
+
+def told_model(model: Model, persona: Persona) -> str:
+    """Tell which model answers, what it does without, and how to choose another."""
+    traits = model.traits
+    without = shortcomings(persona, small=traits.small)
+    if not without and not traits.tools:
+        quotes = f"; it is shown what {', '.join(persona.databases)} say" if persona.databases else ""
+        without = f"it is offered no tools{quotes}"
+    kind = without or "a model that is offered tools and told the whole persona"
+    return (
+        f"{one_line(model.name)}: {one_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
+        "`pixi-persona models` lists what else there is and fetches more; take one with\n"
+        "`pixi-persona chat --model NAME`, or for good with `name` in the section [model] of pixi.toml."
+    )
 
 
 async def forgotten(keeping: Keeping, person: str, history: History) -> str:

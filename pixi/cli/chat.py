@@ -98,12 +98,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     if live:
         model = printer.redact(_model(settings))
-        return run_async(_live(arguments, model, persona, place, opened))
+        return run_async(
+            _live(arguments, model, persona, place, opened, first_words=_first_words(settings, persona))
+        )
     return run_async(_lines(arguments, place, opened, printer.complain))
 
 
 async def _live(
-    arguments: argparse.Namespace, model: str, persona: "Persona", place: "Seat", opened: Opened
+    arguments: argparse.Namespace,
+    model: str,
+    persona: "Persona",
+    place: "Seat",
+    opened: Opened,
+    *,
+    first_words: str,
 ) -> int:
     from pixi.channels.terminal_live import LiveTerminal
     from pixi.channels.terminal_own import history_in
@@ -112,7 +120,9 @@ async def _live(
     about = f" · {persona.about}" if persona.about else ""
     greeting = f"{persona.name}{about} · on {model} · /help"
     history = history_in(state_folder())
-    terminal = LiveTerminal(place, persona.name, greeting, history, notes=arguments.notes)
+    terminal = LiveTerminal(
+        place, persona.name, greeting, history, notes=arguments.notes, first_words=first_words
+    )
     await terminal.run(opened)
     return FINE
 
@@ -161,6 +171,15 @@ async def _prompted(lines: AsyncIterable[str]) -> AsyncGenerator[str, None]:
     async for line in lines:
         yield line
         print("> ", end="", file=sys.stderr, flush=True)
+
+
+def _first_words(settings: "Settings", persona: "Persona") -> str:
+    """What the persona says where its model does not know its language; "" where it does, or nobody knows."""
+    from pixi.core.shortcomings import foreign_words, speaks_unknown
+    from pixi.models.weights import SMOLLM2
+
+    is_bundled = settings.model.name == "local"
+    return foreign_words(persona) if is_bundled and speaks_unknown(persona, SMOLLM2.languages) else ""
 
 
 def _model(settings: "Settings") -> str:

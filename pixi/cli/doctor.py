@@ -162,6 +162,8 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     Of those that come with Pixi only the default one must find all that it names.
     """
     from pixi.app.checking import find_missing
+    from pixi.core.shortcomings import on_bundled
+    from pixi.models.weights import SMOLLM2
     from pixi.personas.files import shown
     from pixi.personas.shelf import shipped_folder
 
@@ -179,7 +181,8 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
     if default is not None:
         names = ", ".join(each.persona.name for each in loaded)
         more = f"; {remarks} remarks, see `pixi-persona personas`" if remarks else ""
-        yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}")
+        tiny = f"; {on_bundled(default, SMOLLM2.languages)}" if settings.model.name == "local" else ""
+        yield Finding(True, "personas", f"{names}; {default.name} answers by default{more}{tiny}")
 
 
 def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], Persona | None, list[str]]":

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
+from pixi.core.shortcomings import on_bundled
+from pixi.models.weights import SMOLLM2
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
@@ -49,7 +51,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
         for each in found:
             print(json_line(_as_json(each)))
     else:
-        _print_table(found)
+        _print_table(found, bundled=settings.model.name == "local")
     amiss = any(isinstance(each, Broken) or each.remarks for each in found)
     return 1 if check and amiss else 0
 
@@ -90,8 +92,8 @@ def _as_json(found: Found) -> dict[str, object]:
     }
 
 
-def _print_table(found: Sequence[Found]) -> None:
-    """Aligned lines; coloured on a terminal alone."""
+def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
+    """Aligned lines; coloured on a terminal alone. `bundled`: they speak on the bundled model."""
     from rich.cells import cell_len, set_cell_size
     from rich.console import Console
     from rich.text import Text
@@ -107,7 +109,7 @@ def _print_table(found: Sequence[Found]) -> None:
         line.append(each.persona.about if isinstance(each, Loaded) else "broken", style="not bold")
         line.rstrip()
         console.print(line)
-        for used in _used(each):
+        for used in _used(each, bundled=bundled):
             console.print(Text("  " + used, style="dim"))
         for problem in _problems(each):
             console.print(Text("  " + problem, style="yellow" if fine else "red"))
@@ -118,14 +120,16 @@ def _place(path: Path) -> str:
     return f"{path.name} (comes with Pixi)" if path.parent == shipped_folder() else shown(path)
 
 
-def _used(found: Found) -> Iterator[str]:
-    """What it has besides commands, a line for each kind."""
+def _used(found: Found, *, bundled: bool) -> Iterator[str]:
+    """What it has besides commands, a line for each kind, and what its model takes from it."""
     if not isinstance(found, Loaded):
         return
     if found.persona.databases:
         yield on_one_line(f"looks things up in {', '.join(found.persona.databases)}")
     if found.persona.tools:
         yield on_one_line(f"has the tools {', '.join(found.persona.tools)}")
+    if bundled and (found.persona.databases or found.persona.tools):
+        yield on_one_line(on_bundled(found.persona, SMOLLM2.languages), 200)
 
 
 def _problems(found: Found) -> list[str]:

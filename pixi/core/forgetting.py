@@ -15,7 +15,7 @@ _HEAD = re.compile(
     rf"(?:#\d+)?(?: ?(?:overheard, )?(?P<who>{_WHO})(?:, a bot)?)?(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
     rf"(?P<answers>(?:^|, )replying to (?:#\d+|your message|(?P<whom>{_WHO})(?:, a bot)?))?:"
 )
-_REMINDER = re.compile(rf"you remember of (?P<who>{_WHO}):")
+_REMINDER = re.compile(rf"you remember of {_WHO}:|your documents say, in \"[^\"]*\":")
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
 _SHORTEST = 3  # characters of such a word
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
-from pixi.core.stamps import Reminder
+from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import TOKENS_PER_IMAGE, estimate, shortened, without_middle
 
 _LEAST = 200  # characters of a message, before the oldest of those that are answered together go
@@ -17,7 +17,7 @@ _GAP = 40  # characters: what a gap takes itself, so that there is no use in a s
 class Stamped(Protocol):
     """Makes the line of messages: see `pixi.core.stamps.stamp`."""
 
-    def __call__(self, messages: Sequence[Message], *, reminders: Sequence[Reminder]) -> UserLine:
+    def __call__(self, messages: Sequence[Message], *, reminders: Sequence[Reminder | Citation]) -> UserLine:
         """The line."""
         ...
 
@@ -28,19 +28,19 @@ class Gathered:
 
     Args:
         stamped: makes the line of messages.
-        reminders: of those who wrote them.
+        reminders: of those who wrote them, and what documents say.
         tokens: the most that a line may have, by estimate.
     """
 
     stamped: Stamped
-    reminders: Sequence[Reminder]
+    reminders: Sequence[Reminder | Citation]
     tokens: float
 
     def line(self, messages: Sequence[Message]) -> UserLine:
         """The line of these messages, at least one.
 
         Where they are too long, there goes as much as must, in this order: what was merely overheard, the
-        oldest first; what messages quote; what is remembered; pictures; the middle of the longest messages.
+        oldest first; what messages quote; what comes to mind; pictures; the middle of the longest messages.
         """
         line = self.stamped(messages, reminders=self.reminders)
         if estimate(line) <= self.tokens:
@@ -53,7 +53,7 @@ class Gathered:
         line = self.stamped(self._cut(self._with_fewer_pictures(bare)), reminders=())
         return line if estimate(line) <= self.tokens else shortened(line, self.tokens)
 
-    def _fits(self, messages: Sequence[Message], reminders: Sequence[Reminder] = ()) -> bool:
+    def _fits(self, messages: Sequence[Message], reminders: Sequence[Reminder | Citation] = ()) -> bool:
         return estimate(self.stamped(messages, reminders=reminders)) <= self.tokens
 
     def _with_less_overheard(self, messages: Sequence[Message]) -> list[Message]:

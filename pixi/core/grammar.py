@@ -4,9 +4,11 @@ llama.cpp and vLLM take such a grammar with a request. Every reply that it lets 
 `CommandStream` as complete commands, and is already the clean form which the history keeps.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pixi.core.prompt import CommandHelp
+from pixi.core.stamps import Citation
 
 # A small model that may choose any of a thousand emoji chooses odd ones.
 _FAMILIAR_EMOJI = (
@@ -94,6 +96,9 @@ _LARGE_TEXT = (
     r'fence ::= "\n```" [a-z]* "\n" ([^`\x00-\x09\x0B-\x1F]+ "\n")+ "```\n"',
 )
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[。！？])")
+_QUOTES = str.maketrans(dict.fromkeys('"“”„', "'"))
+
 # The number of an earlier message, for those commands of which the prompt says that they take one.
 _TARGET = 'target ::= (" #" [1-9] [0-9]{0,5})?'
 _TARGETED = frozenset({"send", "react"})
@@ -115,6 +120,34 @@ def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bo
     emoji = (f"emoji ::= {' | '.join(map(_literal, _FAMILIAR_EMOJI))}",) if small else _ANY_EMOJI
     shape = _small_shape(commands) if small else _large_shape(commands, silence)
     return "\n".join((*shape, r'nl ::= "\n"', *rules, *text, *emoji)) + "\n"
+
+
+def quoting_grammar(commands: Sequence[CommandHelp], citations: Sequence[Citation]) -> str:
+    """The grammar of a small model's reply to what documents answer: their first sentence, or the first two.
+
+    Word for word, in quotation marks and with the source. In its own words the bundled model said the right
+    thing in 3 of 16 answers, whatever it was told. "" where it can send nothing, or there is nothing to say.
+    """
+    send = next((command for command in commands if command.name == "send"), None)
+    quotes = [f'"{said}" ({_plain(cited.source)})' for cited in citations for said in _sayable(cited.text)]
+    if send is None or not quotes:
+        return ""
+    either = " | ".join(map(_literal, quotes))
+    return f"root ::= {_literal(f'[{send.shown}: ')} ({either}) {_literal(']')}\n"
+
+
+def _sayable(text: str) -> list[str]:
+    """The first sentence of what a document says, and the first two, as a message may hold them."""
+    said = [each for each in _SENTENCE_END.split(_plain(text)) if each]
+    return list(dict.fromkeys(" ".join(said[:count]) for count in (1, 2))) if said else []
+
+
+def _plain(text: str) -> str:
+    """Without marks of Markdown, and without what has a meaning in the command language."""
+    plain = re.sub(
+        rf"[*_#]+(?=\W|$)|(?<!\w)[*_#]+|[{_MEANING}]", lambda mark: " " if mark[0].isspace() else "", text
+    )
+    return " ".join(plain.translate(_QUOTES).split())
 
 
 def _small_shape(commands: Sequence[CommandHelp]) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Persona:
         silence: whether saying nothing is a legal answer.
         when_broken: what it says, in character, when its model fails.
         when_tired: what it says, in character, when it may answer no more that day.
+        when_foreign: what it says, in character, where its model does not know its language.
         examples: exchanges in the command language.
         avatar: its picture: the path of a file, or an https address; empty: none.
         origin: where it came from, for error texts and lists.
@@ -54,6 +55,7 @@ class Persona:
     silence: bool = True
     when_broken: tuple[str, ...] = ()
     when_tired: tuple[str, ...] = ()
+    when_foreign: tuple[str, ...] = ()
     examples: tuple[Example, ...] = ()
     avatar: str = ""
     origin: str = ""

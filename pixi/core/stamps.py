@@ -13,6 +13,7 @@ from pixi.core.message import Author, Message, Quoted
 from pixi.core.strangers import clipped, one_line, quoted
 
 _LONGEST_QUOTATION = 500
+_LONGEST_CITED = 400  # characters of what a document says
 _LONGEST_OWN = 100  # its history holds its own messages: it need only know which
 
 # Not from strftime: its names change with the process's locale, and the prompt with them.
@@ -31,26 +32,37 @@ class Reminder:
     facts: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """What a document says on what was asked: a stranger's words, and their place for people."""
+
+    source: str
+    text: str
+
+
 def stamp(
     messages: Sequence[Message],
     *,
     local_time: datetime,
     small: bool,
     group: bool,
-    reminders: Sequence[Reminder] = (),
+    reminders: Sequence[Reminder | Citation] = (),
 ) -> UserLine:
     """The new user line: what was written since the last reply, with who and when, and the pictures.
 
     Args:
         messages: in order, at least one.
         local_time: when the line is made, in the time zone to be told.
-        small: only the texts, of those messages that are meant for the persona where any is.
+        small: only the texts, of those messages that are meant for the persona where any is, below what
+            documents say.
         group: several people may talk here: each message gets its author's name and id.
-        reminders: of those who wrote the messages; left out where `small`.
+        reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
+            what documents say.
     """
     if small:
         messages = [m for m in messages if m.addressed] or messages
-        text = "\n".join(m.text.strip() for m in messages)
+        cited = (_cited_shortly(each) for each in reminders if isinstance(each, Citation))
+        text = "\n".join((*cited, *(m.text.strip() for m in messages)))
     else:
         reminded = _reminding(reminders)
         text = "\n".join((_told_time(local_time), *reminded, *_Stamp(messages, group=group).lines()))
@@ -123,12 +135,21 @@ class _Stamp:
         return f"#{last.number}" if self._is_known(last) else _whose(last.author)
 
 
-def _reminding(reminders: Sequence[Reminder]) -> Iterator[str]:
-    """The blocks of what is remembered, one for each person: `pixi.core.forgetting` reads them again."""
+def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
+    """The blocks of what comes to mind, one for each person and place: `pixi.core.forgetting` reads them."""
     for reminder in reminders:
-        person = reminder.person
-        yield f'you remember of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
-        yield from filter(None, (quoted(fact) for fact in reminder.facts))
+        match reminder:
+            case Reminder(person, facts):
+                yield f'you remember of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
+                yield from filter(None, (quoted(fact) for fact in facts))
+            case Citation(source, text):
+                yield f'your documents say, in "{one_line(source)}":'
+                yield quoted(one_line(text, longest=_LONGEST_CITED))
+
+
+def _cited_shortly(citation: Citation) -> str:
+    """The same on one line, for a small model. No quotation mark in it but those round the words."""
+    return f'{one_line(citation.source)} says: "{one_line(citation.text, longest=_LONGEST_CITED)}"'
 
 
 def told_id(person: str) -> str:

@@ -18,7 +18,7 @@ def clipped(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest].rstrip()}…"
 
 
-def one_line(name: str) -> str:
+def one_line(name: str, longest: int = _LONGEST_NAME) -> str:
     """A name without line breaks, invisible characters and quotation marks, cut where it is long."""
     visible = "".join(c if c.isprintable() else " " for c in name.translate(_QUOTATION_MARKS))
-    return " ".join(visible.split())[:_LONGEST_NAME].strip()
+    return " ".join(visible.split())[:longest].strip()

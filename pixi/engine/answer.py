@@ -11,12 +11,12 @@ from pixi.core.events import Finish, TurnEnded
 from pixi.core.lines import Line
 from pixi.core.report import TurnReport
 from pixi.core.spending import Payer
-from pixi.core.stamps import Reminder
+from pixi.core.stamps import Citation, Reminder
 from pixi.engine.account import payer_of, refused
 from pixi.engine.attempt import Attempt, attempt_at
 from pixi.engine.heard import Heard
 from pixi.engine.refusing import Over
-from pixi.engine.reminding import reminders_for
+from pixi.engine.reminding import citations_for, reminders_for
 from pixi.engine.reply import Halt
 from pixi.engine.stage import Stage
 
@@ -218,9 +218,12 @@ class Answer:
     ) -> Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         stage, heard = self._stage, self.heard
-        reminders: Sequence[Reminder] = ()
+        reminders: Sequence[Reminder | Citation] = ()
         if over is None:
-            reminders = await reminders_for(stage, heard.messages, channel.venue, window.lines)
+            reminders = (
+                *await reminders_for(stage, heard.messages, channel.venue, window.lines),
+                *await citations_for(stage, heard.messages),
+            )
         if not self._is_wanted():
             return None
         store, role = stage.shared.store, stage.role

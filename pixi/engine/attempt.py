@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
 from pixi.core.deltas import Repeats
+from pixi.core.grammar import quoting_grammar
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.repeats import last_messages, wants_repeat
-from pixi.core.stamps import Reminder
+from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.account import Account
 from pixi.engine.acts import Acts
@@ -39,7 +40,7 @@ def attempt_at(
     channel: Channel,
     heard: Heard,
     *,
-    reminders: Sequence[Reminder] = (),
+    reminders: Sequence[Reminder | Citation] = (),
     refusal: str = "",
 ) -> Attempt:
     """Make ready to write the turn of this number, which answers what was heard; or tells a refusal."""
@@ -68,8 +69,16 @@ def attempt_at(
     )
     said = stage.stamp(heard.messages, reminders, tokens=window.longest)
     window.make_room(said)  # before the history is taken: it may be cut
-    not_again = _not_to_be_repeated(stage, window, heard)
-    turn = _turn(stage, window, heard, said, repeats="few" if not_again else "free", key=f"{number:x}")
+    not_again = _not_to_be_repeated(stage, window, heard, reminders)
+    turn = _turn(
+        stage,
+        window,
+        heard,
+        said,
+        repeats="few" if not_again else "free",
+        key=f"{number:x}",
+        grammar=_grammar(stage, reminders),
+    )
     sorry, tired = role.persona.when_broken, role.persona.when_tired
     reply = Reply(
         turn=turn,
@@ -100,12 +109,15 @@ def _bench(number: int, stage: Stage) -> Bench:
     )
 
 
-def _not_to_be_repeated(stage: Stage, window: Conversation, heard: Heard) -> list[str]:
+def _not_to_be_repeated(
+    stage: Stage, window: Conversation, heard: Heard, reminders: Sequence[Reminder | Citation]
+) -> list[str]:
     """List the messages that the reply may not begin with: the last ones, unless people want them again.
 
-    Of a model at a server none: it seldom repeats itself, and to ask it anew costs money.
+    Of a model at a server none: it seldom repeats itself, and to ask it anew costs money. Nor beside a
+    citation: whoever asks twice is told the same fact twice.
     """
-    if not stage.role.model.traits.runs_here:
+    if not stage.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
         return []
     said = last_messages(window.lines, stage.repertoire.names)
     asked = (message.text for message in heard.messages if message.addressed)
@@ -118,8 +130,24 @@ def _numbered(heard: Heard) -> dict[int, str]:
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 
 
+def _grammar(stage: Stage, reminders: Sequence[Reminder | Citation]) -> str:
+    """What the reply is held to: a small model that is shown what documents say, to their words."""
+    repertoire = stage.repertoire
+    citations = [one for one in reminders if isinstance(one, Citation)]
+    if not (citations and stage.role.model.traits.small):
+        return repertoire.grammar
+    return quoting_grammar(repertoire.help, citations) or repertoire.grammar
+
+
 def _turn(
-    stage: Stage, window: Conversation, heard: Heard, said: UserLine, *, repeats: Repeats, key: str
+    stage: Stage,
+    window: Conversation,
+    heard: Heard,
+    said: UserLine,
+    *,
+    repeats: Repeats,
+    key: str,
+    grammar: str,
 ) -> Turn:
     conduct = stage.shared.conduct
     return Turn(
@@ -132,7 +160,7 @@ def _turn(
         search=stage.repertoire.searches,
         limits=conduct.limits,
         prose=conduct.prose,
-        grammar=stage.repertoire.grammar,
+        grammar=grammar,
         repeats=repeats,
         key=key,
     )

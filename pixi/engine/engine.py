@@ -23,7 +23,7 @@ from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
 from pixi.engine.repertoire import repertoire_of
 from pixi.engine.resuming import resume_all
-from pixi.engine.stage import Conduct, Role, Shared, local_now
+from pixi.engine.stage import Conduct, LookUp, Role, Shared, local_now
 from pixi.engine.summarizing import Helper, Summarizer
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
@@ -60,6 +60,8 @@ class Engine:
         helper: gives the model that writes down what falls out of a talk too long for `model`; None: it is
             forgotten. It is not closed here.
         keep: how many conversations stay in memory while they are idle.
+        look_up: gives what the databases of a persona say on a message, for a model that calls no tools;
+            None: such a model is told nothing of them.
 
     Attributes:
         addon: the door through which commands and tools come in, as `setup` of an addon is given it.
@@ -89,6 +91,7 @@ class Engine:
         on_turn: Callable[[TurnReport], None] | None = None,
         helper: Helper | None = None,
         keep: int = 64,
+        look_up: LookUp | None = None,
     ) -> None:
         from pixi.addons import basics
 
@@ -109,6 +112,7 @@ class Engine:
         self._on_turn = on_turn
         self._helper = helper
         self._keep = keep
+        self._look_up = look_up
         self._books = None if store is None else self._books_in(store)
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
@@ -373,6 +377,7 @@ class Engine:
             clock=self._clock,
             books=books,
             on_turn=self._on_turn,
+            look_up=self._look_up,
         )
         shared.turns_before = await self._store.last_turn()
         if self._helper is not None:

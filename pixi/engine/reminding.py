@@ -1,4 +1,4 @@
-"""What comes back to a persona by itself: a few facts of those whom it answers, where they may be heard."""
+"""What comes to a persona by itself: facts of those whom it answers, and what documents say."""
 
 import asyncio
 import json
@@ -9,7 +9,8 @@ from pixi.core.errors import StoreError
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.memory import Memory, may_be_told
 from pixi.core.message import Author, Message
-from pixi.core.stamps import Reminder
+from pixi.core.stamps import Citation, Reminder
+from pixi.core.tokens import estimate_text
 from pixi.core.venue import Venue
 from pixi.engine.stage import Stage
 
@@ -21,6 +22,8 @@ RECALL = "recall"
 _MOST_FACTS = 3
 _MOST_CHARACTERS = 400  # of all facts together
 _MOST_PEOPLE = 8
+_MOST_CITED = 3  # passages of documents; a small model gets lost in more than one
+_CITED_TOKENS = 150  # for each, by estimate
 _LEAST_SCORE = 0.5  # one telling word, even if it is mistyped or a few facts share it
 
 
@@ -58,6 +61,27 @@ async def reminders_for(
         _log.warning("nothing is remembered in conversation %s: %s", messages[0].conversation, error)
         return ()
     return _by_person(chosen, {person: theirs[0].author for person, theirs in asked.items()})
+
+
+async def citations_for(stage: Stage, messages: Sequence[Message]) -> tuple[Citation, ...]:
+    """What the persona's documents say on messages that are to be answered, for a model that calls no tools.
+
+    Of the latest message that brings anything; nothing where no document surely does. No model is asked.
+    """
+    look_up, traits = stage.shared.look_up, stage.role.model.traits
+    if look_up is None or traits.tools or not stage.role.persona.databases:
+        return ()
+    most, left = (1, _CITED_TOKENS) if traits.small else (_MOST_CITED, _MOST_CITED * _CITED_TOKENS)
+    for message in reversed(messages):
+        if message.addressed and (found := await look_up(stage.role.persona, message.text)):
+            chosen: list[Citation] = []
+            for citation in found[:most]:
+                left -= estimate_text(citation.source + citation.text)
+                if left < 0:
+                    break
+                chosen.append(citation)
+            return tuple(chosen)
+    return ()
 
 
 def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple[Reminder, ...]:

@@ -1,7 +1,7 @@
 """What conversations share: the parts of an engine, and what follows from the role that is played in one."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from pixi.core.prompt import prefix, stamp
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Budgets
-from pixi.core.stamps import Reminder
+from pixi.core.stamps import Citation, Reminder
 from pixi.engine.books import Books
 from pixi.engine.offering import Offering, Room
 from pixi.engine.pace import PaceSetting
@@ -30,6 +30,9 @@ from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
+
+LookUp = Callable[[Persona, str], Awaitable[Sequence[Citation]]]
+"""Gives what the databases of a persona say on a message, best first; nothing where that is not sure."""
 
 _PREFIXES = 128  # kept, one for each person that was talked to
 
@@ -86,6 +89,7 @@ class Shared:
         books: where it is entered what is used.
         on_turn: told of each turn that ended.
         summarizer: writes down what falls out of windows; None: nobody does.
+        look_up: looks into documents for a model that calls no tools; None: nobody does.
         winding_down: messages are only recorded, and no turn is begun any more.
         turns_before: the highest id of a turn when this engine began.
         own_turns: ids of those that it began and did not end yet.
@@ -99,6 +103,7 @@ class Shared:
     books: Books
     on_turn: Callable[[TurnReport], None] | None = None
     summarizer: Summarizer | None = None
+    look_up: LookUp | None = None
     winding_down: bool = False
     turns_before: int = 0
     own_turns: set[int] = field(default_factory=set)
@@ -213,11 +218,15 @@ class Stage:
         return self._prefixes[person]
 
     def stamp(
-        self, messages: Sequence[Message], reminders: Sequence[Reminder] = (), *, tokens: float = math.inf
+        self,
+        messages: Sequence[Message],
+        reminders: Sequence[Reminder | Citation] = (),
+        *,
+        tokens: float = math.inf,
     ) -> UserLine:
         """The user line of messages that are to be answered now, within so many tokens by estimate.
 
-        Of the reminders those are in it whose people are answered.
+        Of the reminders of people those are in it whose people are answered.
         """
         several = len({message.author.id for message in messages}) > 1
         stamped = partial(
@@ -227,5 +236,5 @@ class Stage:
             group=several or any(message.group or not message.addressed for message in messages),
         )
         answered = {message.author.id for message in messages if message.addressed}
-        reminded = [one for one in reminders if one.person.id in answered]
+        reminded = [one for one in reminders if isinstance(one, Citation) or one.person.id in answered]
         return Gathered(stamped, reminded, tokens).line(messages)

@@ -15,7 +15,7 @@ from pixi.knowledge.cache import cache_folder
 from pixi.knowledge.catalogue import CatalogueDamaged
 from pixi.knowledge.embedding import Embedding
 from pixi.knowledge.entry import Entry, Fault, Found
-from pixi.knowledge.index import Index, IndexDamaged
+from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from pixi.knowledge.keeping import Keeping
 from pixi.knowledge.one_line import shown
 from pixi.knowledge.shelf import require_folder
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 _FIRST_SECONDS = 10.0
 """How long a search waits at most where nothing was read yet."""
+
+_MOMENT = 2.0
+"""The same for what nobody asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,23 @@ class DirectoryDatabase:
             await self._upkeep.refresh(damaged=index)
             index = self._keeping.kept.index
             return await self._asked(index, query, limit) if index else Found(())
+
+    async def sure_passages(self, text: str, limit: int) -> Sequence[Excerpt]:
+        """What documents say on what a message asks, where that is sure; see `pixi.knowledge.index.sureness`.
+
+        By words alone: no model is asked. Waits a moment where nothing was read yet.
+        """
+        await self._upkeep.first_results(_MOMENT)
+        index = self._keeping.kept.index
+        if index is None:
+            return ()
+        self._upkeep.in_use[index] += 1
+        try:
+            return await self._ask(index.sure, text, limit)
+        except IndexDamaged:
+            return ()  # the next search tells of it, and mends it
+        finally:
+            self._upkeep.in_use[index] -= 1
 
     async def read(self, ids: Sequence[int]) -> list[Entry]:
         """The entries with these ids, in this order; an id that is none of this database is left out.

@@ -12,6 +12,7 @@ from rapidfuzz.distance import OSA
 
 from pixi.knowledge.index.languages import FUNCTION_WORDS, language_of
 from pixi.knowledge.index.terms import pieces
+from pixi.knowledge.lists import telling_runs, word_list
 from pixi.knowledge.normalising import normalise
 
 _LONGEST_QUERY = 4_000  # characters
@@ -21,21 +22,6 @@ _FEW = 20  # texts: among fewer, how many hold a word says little
 _SHORTEST_SLIP = 5  # letters of a word that may have one
 _SLIP = 0.7  # what a word with a typing mistake counts
 _RUN = 0.45  # what a run of three characters counts, where a script parts no words
-
-# What chats are full of, beside the function words of grammar.
-_SMALL_TALK = (
-    "a an "
-    "i i'm i'll i'd i've im you your yours my me mine we us our he she they them his her its it's that's "
-    "what's do does don't can can't could would should will won't must may might have had been am get got "
-    "go going gone so but if then than too very just here there when where which why yes no ok okay "
-    "please thanks thank hi hello hey like likes love loves want wants need know think tell told say said "
-    "see make one some any all about up out into over again now really much many more let lets remember "
-    "forget user person"
-)
-_GLYPHS = frozenset(
-    "的了是我你您他她它们這这那哪有在不没和与也都就还再吗呢吧啊呀哦嗯么什怎谁几很想要会能可以去来说对把被给让个"
-    "一之其于而且但因为所如果喜欢爱记得知道请问のはがをにでとも"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +91,7 @@ class _Reading:
                 if piece not in self.idle:
                     yield self.stem(piece), 1.0
             elif kind == "han":
-                for part in _telling(piece):
+                for part in telling_runs(piece):
                     yield from ((run, 1.0) for run in ([part] if len(part) == 1 else _runs(part, 2)))
             elif kind == "hangul":
                 yield from ((run, _RUN) for run in _runs(piece, 2))
@@ -127,15 +113,10 @@ def _runs(text: str, length: int) -> list[str]:
     return [text[at : at + length] for at in range(max(1, len(text) - length + 1))]
 
 
-def _telling(han: str) -> list[str]:
-    """The stretches between characters that say nothing by themselves."""
-    return "".join(" " if c in _GLYPHS else c for c in han).split()
-
-
 @cache
 def _idle_words(language: str) -> frozenset[str]:
-    words = FUNCTION_WORDS.get(language, "")
-    return frozenset(normalise(f"{words} {_SMALL_TALK}" if language == "english" else words).split())
+    words = frozenset(normalise(FUNCTION_WORDS.get(language, "")).split())
+    return words | word_list("small_talk") if language == "english" else words
 
 
 def _stemmer(language: str) -> Callable[[str], str]:

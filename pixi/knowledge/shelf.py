@@ -75,6 +75,11 @@ def databases_in(folders: Sequence[Path], names: Sequence[str] | None = None) ->
     return [by_name[key] for key in chosen]
 
 
+def source_of(database: str) -> str:
+    """The source of a database's tools: a persona that names the database gets them all."""
+    return f"database:{database}"
+
+
 def find_database(name: str, folders: Sequence[Path]) -> Shelved:
     """Find a database by the name of its folder or by its tool's; upper and lower case are the same.
 

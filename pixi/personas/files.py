@@ -132,6 +132,7 @@ def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
         silence=keys.silence,
         when_broken=keys.when_broken,
         when_tired=keys.when_tired,
+        when_foreign=keys.when_foreign,
         examples=tuple(exchange.example for exchange in exchanges),
         avatar=avatar,
         origin=shown(path),

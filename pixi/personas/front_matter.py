@@ -25,6 +25,7 @@ KEYS = (
     "silence",
     "when_broken",
     "when_tired",
+    "when_foreign",
     "in_short",
 )
 
@@ -57,6 +58,7 @@ class FrontMatter:
     silence: bool = True
     when_broken: tuple[str, ...] = ()
     when_tired: tuple[str, ...] = ()
+    when_foreign: tuple[str, ...] = ()
     in_short: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
@@ -90,6 +92,7 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
         silence=values.switch("silence", True),
         when_broken=values.texts("when_broken"),
         when_tired=values.texts("when_tired"),
+        when_foreign=values.texts("when_foreign"),
         in_short=values.text("in_short"),
         lines=values.lines(),
     ), faults

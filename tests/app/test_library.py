@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app import find_persona, open_engine
 from pixi.app.library import open_library
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
+from pixi.models.model import Traits
 from pixi.settings import Settings
-from pixi.testing import ScriptedModel
+from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
@@ -37,6 +39,36 @@ async def test_all_databases_are_open_and_can_be_searched_without_any_model(tmp_
         assert {"islands", "pancakes", "pixi-manual"} <= library.databases.keys()
         found = await library.databases["islands"].search("ferry")
         assert [hit.source.title for hit in found.hits] == ["one"]
+
+
+@pytest.mark.parametrize("traits", [Traits(small=True, tools=False), Traits(tools=False)])
+async def test_a_model_without_tools_is_shown_what_the_documents_of_its_persona_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traits: Traits
+) -> None:
+    database(tmp_path, "islands", "# The ferry\n\nThe ferry leaves the harbour at 07:40.\n")
+    database(tmp_path, "secrets", "# The ferry\n\nThe ferry leaves the harbour never.\n")
+    persona_file(tmp_path, "keeper", KEEPER.format("Keeper", "islands"))
+    model = ScriptedModel("[SEND: Hi.]", "[SEND: At dawn.]", traits=traits)
+
+    async def opened(*_: object, **__: object) -> ScriptedModel:
+        return model
+
+    monkeypatch.setattr("pixi.app.building.open_model", opened)
+    channel = RecordingChannel()
+    some = settings(
+        tmp_path, f'[persona]\ndefault = "keeper"\n[store]\nurl = "sqlite:///{tmp_path}/pixi.db"\n'
+    )
+    async with open_engine(some, find_persona(some)) as engine:
+        for text in ("my cat is called Biscuit", "When does the ferry leave the harbour?"):
+            await engine.receive(channel.message(text), channel)
+            await engine.settled()
+        assert [tool.name for tool in engine.tools if tool.source.startswith("database:")] == []
+    first, second = (request.lines[-1].text for request in model.requests)
+    assert first.removeprefix("> ").splitlines()[-1].endswith("my cat is called Biscuit")
+    assert "07:40" not in first
+    assert "one.md" in second
+    assert "The ferry leaves the harbour at 07:40." in second
+    assert "never" not in second
 
 
 async def test_ones_own_folder_comes_before_the_shipped_one_of_its_name(tmp_path: Path) -> None:

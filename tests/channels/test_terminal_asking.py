@@ -22,9 +22,12 @@ from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.core.card import Card, Field
 from pixi.core.message import Image, Message
+from pixi.core.persona import Persona
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
+from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
+from pixi.testing import ScriptedModel
 from tests.waiting import until
 
 SEAT = seat("pixi", "mo")
@@ -37,6 +40,8 @@ class Silent:
 
     heard: list[str] = field(default_factory=list)
     stopped: int = 0
+    model: Model = field(default_factory=ScriptedModel)
+    persona: Persona = field(default_factory=lambda: Persona("Pixi", "You are Pixi."))
 
     async def receive(self, message: Message, channel: Channel) -> None:
         self.heard.append(message.text)

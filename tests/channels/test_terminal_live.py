@@ -27,6 +27,7 @@ from pixi.core.events import Opened
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
+from pixi.models.model import Traits
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
@@ -324,3 +325,38 @@ async def test_whoever_sits_here_is_told_all_that_is_kept_and_can_be_forgotten(
     typing.send_text("\x04")
     await talk
     assert (tmp_path / "state" / "history").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("small", [True, False])
+async def test_what_a_tiny_model_does_without_is_said_once_and_told_again_by_model(
+    drawn: Drawn, small: bool
+) -> None:
+    keeper = Persona("老秦", "你是老秦。", databases=("茶",))
+    model = ScriptedModel("[SEND: ok]", traits=Traits(small=small, tools=not small))
+
+    @asynccontextmanager
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+        engine = Engine(model=model, persona=keeper)
+        engine.tools.announce("database:茶")
+        async with engine:
+            yield engine
+
+    live = LiveTerminal(
+        seat("laoqin", "mo"),
+        "老秦",
+        "老秦",
+        InMemoryHistory(),
+        notes=False,
+        first_words="我的小伙计不懂中文。",
+    )
+    talk = asyncio.create_task(live.run(opened))
+    await until(lambda: "老秦 › 我的小伙计不懂中文。" in drawn.text, "its first words")
+    before = drawn.text
+    assert ("On a tiny model: no tools" in before) == small
+    drawn.typing.send_text("/model\r")
+    await until(lambda: "pixi-persona models" in drawn.text, "how to choose another")
+    told = drawn.text[len(before) :]
+    assert "scripted: " in told
+    assert ("a tiny model: no tools" in told) == small
+    drawn.typing.send_text("/quit\r")
+    await talk

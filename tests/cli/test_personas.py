@@ -46,6 +46,15 @@ def test_the_shipped_ones_are_listed_in_columns(folder: Path, personas: Personas
     assert columns[0] == columns[1] + 2 == columns[2]  # two of them are two cells wide
 
 
+def test_what_the_bundled_model_takes_from_a_persona_is_told(folder: Path, personas: Personas) -> None:
+    (folder / "pixi.toml").write_text('[model]\nname = "local"\n')
+    rows = [line.strip() for line in personas().stdout.splitlines() if "on the bundled model" in line]
+    assert [row.endswith("it does not know zh-CN") for row in rows] == [False, True, False]
+    assert "no tools, no notes, no memory of people; asked something, it quotes pancakes" in rows[2]
+    (folder / "pixi.toml").write_text('[model]\nname = "m"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    assert "on the bundled model" not in personas().stdout
+
+
 def test_what_is_wrong_is_said_and_the_others_are_listed(folder: Path, personas: Personas) -> None:
     (folder / "personas" / "a.md").write_text("---\nnmae: A\n---\nYou dig.")
     (folder / "personas" / "pixi.md").write_text("You are my Pixi.\n\n## Examples\n\n> hi\n\nhello\n")
@@ -166,7 +175,7 @@ def test_every_command_and_tool_that_is_not_there_is_remarked_on(folder: Path, p
     ]
     (folder / "pixi.toml").write_text('addons = ["kitchen.py"]\n[mcp.bake]\nurl = "http://127.0.0.1:1/mcp"\n')
     path.write_text("---\nname: A\ntools: [convert, bake_bread, 'mcp:bake', recall]\n---\nYou dig.")
-    assert "no tool" not in personas().stdout
+    assert "no tool '" not in personas().stdout
 
 
 def test_an_addon_that_prints_leaves_the_json_whole(folder: Path, personas: Personas) -> None:

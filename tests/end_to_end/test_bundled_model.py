@@ -58,3 +58,24 @@ async def test_the_next_run_reads_only_what_is_new(tmp_path: Path) -> None:
     async with piped(tmp_path, "forget", "Mo", "--yes", environ=room) as program:
         assert (await program.end()).code == 0
     assert not list(tmp_path.rglob("*.slot"))
+
+
+@pytest.mark.nightly
+async def test_it_answers_from_a_document_and_small_talk_by_itself(tmp_path: Path) -> None:
+    folder = tmp_path / "databases" / "islands"
+    folder.mkdir(parents=True)
+    (folder / "ferry.md").write_text(
+        "# The ferry\n\nThe boat is white. The ferry leaves at 07:40 and at 16:15.\n"
+    )
+    (tmp_path / "personas").mkdir()
+    (tmp_path / "personas" / "keeper.md").write_text(
+        "---\nname: Keeper\ndatabases: [islands]\n---\n\nYou are Keeper. You keep a harbour.\n"
+    )
+    async with piped(tmp_path, "chat", "--json", "--user", "Mo", "--persona", "keeper") as program:
+        for text in ("my cat is called Biscuit", "When does the ferry leave?"):
+            await program.say(text)
+        ended = await program.end()
+    assert ended.code == 0
+    said = [json.loads(line)["text"] for line in ended.out.splitlines() if '"event": "send"' in line]
+    assert said[-1] == '"The ferry leaves at 07:40 and at 16:15." (ferry.md)'
+    assert not any("ferry.md" in text for text in said[:-1])

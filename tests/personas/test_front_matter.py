@@ -34,6 +34,7 @@ when_broken:
   - "hang on: ink"
   - gone
 when_tired: tomorrow, then
+when_foreign: tea, please
 in_short: >
   You are Pixi.
   You draw.
@@ -52,6 +53,7 @@ in_short: >
         silence=False,
         when_broken=("hang on: ink", "gone"),
         when_tired=("tomorrow, then",),
+        when_foreign=("tea, please",),
         in_short="You are Pixi. You draw.",
         lines={
             "name": 2,
@@ -67,7 +69,8 @@ in_short: >
             "silence": 14,
             "when_broken": 15,
             "when_tired": 18,
-            "in_short": 19,
+            "when_foreign": 19,
+            "in_short": 20,
         },
     )
 

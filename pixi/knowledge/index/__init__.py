@@ -3,5 +3,6 @@
 from pixi.knowledge.index.damage import IndexDamaged
 from pixi.knowledge.index.index import Candidates, Index, Passage
 from pixi.knowledge.index.ranking import Scored
+from pixi.knowledge.index.sureness import Excerpt
 
-__all__ = ["Candidates", "Index", "IndexDamaged", "Passage", "Scored"]
+__all__ = ["Candidates", "Excerpt", "Index", "IndexDamaged", "Passage", "Scored"]

@@ -117,14 +117,14 @@ class Asker:
             reading=_replaced(normal, corrected) if corrected else query[:LONGEST],
         )
 
-    def _forms(self, word: str) -> dict[str, int]:
+    def forms(self, word: str) -> dict[str, int]:
         """The terms under which documents may hold a word, and how many passages do."""
         forms = dict.fromkeys(self.analysis.stem(word, language) for language in self.languages or ("",))
         return {form: count for form in forms if (count := self.frequency("words", form))}
 
     def _word(self, word: str) -> str:
         """Take a word in; returns what it was corrected to."""
-        forms = self._forms(word)
+        forms = self.forms(word)
         if forms:
             self._add(word, forms, 1.0)
             self._order.append((max(forms, key=forms.__getitem__), 1.0))
@@ -134,14 +134,14 @@ class Asker:
             if len(self._meant) >= _CORRECTED or not is_corrigible(word) or _is_common(word):
                 return ""
             self._meant[word] = self.vocabulary.meant(
-                word, lambda other: max(self._forms(other).values(), default=0)
+                word, lambda other: max(self.forms(other).values(), default=0)
             )
         for meant in self._meant[word]:
-            self._add(meant.word, self._forms(meant.word), meant.weight)
+            self._add(meant.word, self.forms(meant.word), meant.weight)
         if not self._meant[word]:
             return ""
         likeliest = self._meant[word][0]
-        forms = self._forms(likeliest.word)
+        forms = self.forms(likeliest.word)
         self._order.append((max(forms, key=forms.__getitem__), likeliest.weight))
         return likeliest.word
 

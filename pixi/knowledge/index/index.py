@@ -19,13 +19,14 @@ from pixi.knowledge.index.mistakes import Vocabulary
 from pixi.knowledge.index.passages import Stretch, passages_of
 from pixi.knowledge.index.ranking import Scored, ranked
 from pixi.knowledge.index.snippets import Cutter
+from pixi.knowledge.index.sureness import Excerpt, Judge, in_order, question_in
 from pixi.knowledge.index.terms import Analysis, pieces
 from pixi.knowledge.normalising import clean, normalise
 
 if TYPE_CHECKING:
     import tantivy
 
-FORMAT = 3
+FORMAT = 4
 """Of what is written, and of the analysis that made it: raise it when either changes."""
 
 _HEAP = 64_000_000
@@ -43,6 +44,9 @@ _FEWEST = 0.03
 
 _MOST = 2_000
 """Passages that a query brings at most."""
+
+_JUDGED = 8
+"""Passages, of the best, of which it is judged whether they surely fit."""
 
 _MET = 200_000
 """Words that are held in memory before the vocabulary learns them."""
@@ -219,6 +223,26 @@ class Index:
             found = self.candidates(query, wanted)
         return self.hits(found, found.passages, limit)
 
+    def sure(self, text: str, limit: int) -> list[Excerpt]:
+        """What passages say on what a message asks, those that cover most first; none that might not fit.
+
+        Raises:
+            IndexDamaged: the files were harmed while they were open.
+        """
+        with Reading():
+            searcher = self._index.searcher()
+            question = question_in(text, self._asker(searcher))
+            if question is None:
+                return []
+            asked = self._asked(searcher, text)
+            judge = Judge(question, self._analysis(), self._languages)
+            found: list[Excerpt] = []
+            for each in ranked(searcher, self._schema, asked, _JUDGED):
+                passage = self._stretch(searcher, each)
+                if passage and (excerpt := judge.excerpt(passage)):
+                    found.append(excerpt)
+        return in_order(found)[:limit]
+
     def passages(self, entries: Iterable[int]) -> Iterator[Passage]:
         """The passages of entries, in no order. An id that is not known has none."""
         from tantivy import Query
@@ -231,8 +255,7 @@ class Index:
                 addresses = [address for _, address in searcher.search(query, limit=most, count=False).hits]
                 numbers = searcher.fast_field_values("number", addresses)
                 for number, address in zip(numbers, addresses, strict=True):
-                    text, _ = _stored(searcher.doc(address), entry)
-                    yield Passage(int(number or 0), entry, text)
+                    yield Passage(int(number or 0), entry, _stored(searcher.doc(address), entry).text)
 
     def close(self) -> None:
         """Let another process write. Calling it twice does no harm."""
@@ -252,6 +275,9 @@ class Index:
         self._languages = tuple(_named(name) for name, count in common if count >= least)
 
     def _asked(self, searcher: "tantivy.Searcher", query: str) -> Asked:
+        return self._asker(searcher).ask(query)
+
+    def _asker(self, searcher: "tantivy.Searcher") -> Asker:
         known: dict[tuple[str, str], int] = {}
 
         def frequency(name: str, term: str) -> int:
@@ -260,9 +286,7 @@ class Index:
                 count = known[name, term] = searcher.doc_freq(name, term)
             return count
 
-        return Asker(self._passages, self._languages, frequency, self._vocabulary, self._analysis()).ask(
-            query
-        )
+        return Asker(self._passages, self._languages, frequency, self._vocabulary, self._analysis())
 
     def _analysis(self) -> Analysis:
         """This thread's."""
@@ -272,15 +296,16 @@ class Index:
         return analysis
 
     def _hit(self, searcher: "tantivy.Searcher", cutter: Cutter, each: Scored) -> Hit | None:
+        passage = self._stretch(searcher, each)
+        return Hit(passage.source, cutter.snippet(passage.text), each.score) if passage else None
+
+    def _stretch(self, searcher: "tantivy.Searcher", each: Scored) -> Stretch | None:
+        """The passage, without its headings; None where it is gone by now."""
         from tantivy import Query
 
-        found = searcher.search(
-            Query.term_query(self._schema, "number", each.passage), limit=1, count=False
-        ).hits
-        if not found:
-            return None
-        text, source = _stored(searcher.doc(found[0][1]), each.entry)
-        return Hit(source, cutter.snippet(text), each.score)
+        query = Query.term_query(self._schema, "number", each.passage)
+        found = searcher.search(query, limit=1, count=False).hits
+        return _stored(searcher.doc(found[0][1]), each.entry) if found else None
 
     def _add(self, writer: "tantivy.IndexWriter", entries: Iterator[Entry]) -> None:
         while some := list(islice(entries, _AT_ONCE)):
@@ -357,17 +382,15 @@ def _count(searcher: "tantivy.Searcher", query: "tantivy.Query") -> int:
 
 
 def _pack(stretch: Stretch) -> bytes:
-    source = stretch.source
-    told = (source.title, source.path, source.section, source.line, source.page, stretch.text)
-    return json.dumps(
-        [clean(each) if isinstance(each, str) else each for each in told], ensure_ascii=False
-    ).encode()
+    parts = [(clean(text), clean(source.section), source.line, source.page) for text, source in stretch.parts]
+    told = (clean(stretch.source.title), clean(stretch.source.path), parts)
+    return json.dumps(told, ensure_ascii=False).encode()
 
 
-def _stored(document: "tantivy.Document", entry: int) -> tuple[str, Source]:
-    """Text and place of a passage."""
-    title, path, section, line, page, text = json.loads(document.get_first("stored") or b"")
-    return text, Source(entry, title, path, section, line, page)
+def _stored(document: "tantivy.Document", entry: int) -> Stretch:
+    """What `_pack` was given, without the headings above all of it."""
+    title, path, parts = json.loads(document.get_first("stored") or b"")
+    return Stretch(tuple((text, Source(entry, title, path, *place)) for text, *place in parts))
 
 
 def _note(folder: Path, following: int) -> None:

@@ -106,6 +106,19 @@ FUNCTION_WORDS = {
 }
 """Words that a text in the language can hardly do without; "" holds those of languages without a stemmer."""
 
+CODES = {
+    "arabic": "ar", "armenian": "hy", "basque": "eu", "catalan": "ca", "czech": "cs", "danish": "da",
+    "dutch": "nl", "english": "en", "esperanto": "eo", "estonian": "et", "finnish": "fi", "french": "fr",
+    "german": "de", "greek": "el", "hindi": "hi", "hungarian": "hu", "indonesian": "id", "irish": "ga",
+    "italian": "it", "lithuanian": "lt", "nepali": "ne", "norwegian": "no", "persian": "fa", "polish": "pl",
+    "portuguese": "pt", "romanian": "ro", "russian": "ru", "serbian": "sr", "spanish": "es", "swedish": "sv",
+    "tamil": "ta", "turkish": "tr",
+}  # fmt: skip
+"""The codes of languages, by which the word lists name them."""
+
+WITHOUT_STEMMER = ("vi", "uk", "bg", "ur", "mr", "he", "th", "ko")
+"""The codes of those that have no stemmer and words to be listed."""
+
 _ENOUGH = 3
 _SHARE = 0.04
 """Fewer of its words than this tell nothing: titles are short, and names hold words of any language."""

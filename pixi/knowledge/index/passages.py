@@ -14,6 +14,9 @@ _WITHIN = " › "  # between a heading and the one below it
 _WHOLE = SIZE * 13 // 10
 _HALF = SIZE // 2
 
+_ITEM = re.compile(r"\s*\n(?!\s*(?:\n|[-*+|#>]|\d+[.)]))\s*")
+"""The end of a line that is only the width of a page: no item, row or paragraph begins behind it."""
+
 _PAUSES = (
     re.compile(r"\n\s*\n"),
     re.compile(r"(?<=[.!?…؟।॥])[\"'”’»)\]]*\s+|(?<=[。!?!?])|\n"),
@@ -27,14 +30,31 @@ class Stretch:
     """A passage before it is indexed.
 
     Attributes:
-        text: as it stands in the document; sections that were joined are parted by an empty line.
-        source: where it begins.
+        parts: stretches of the document's sections as they stand there, at least one, each with its place.
         headings: those above all of it, each once.
     """
 
-    text: str
-    source: Source
+    parts: tuple[tuple[str, Source], ...]
     headings: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it; parts of different sections are parted by an empty line."""
+        return "\n\n".join(text for text, _ in self.parts)
+
+    @property
+    def source(self) -> Source:
+        """Where it begins."""
+        return self.parts[0][1]
+
+
+def sentences_of(text: str) -> list[str]:
+    """The sentences of a text, and the items and rows of its lists and tables, each on one line."""
+    return [
+        " ".join(each.split())
+        for each in _PAUSES[1].split(_ITEM.sub(" ", text))
+        if each and not each.isspace()
+    ]
 
 
 def passages_of(entry: Entry) -> Iterator[Stretch]:
@@ -42,23 +62,18 @@ def passages_of(entry: Entry) -> Iterator[Stretch]:
 
     Short sections are put together as long as they fit into one passage.
     """
-    texts: list[str] = []
+    parts: list[tuple[str, Source]] = []
     headings: dict[str, None] = {}
-    first: Source | None = None
     size = 0
     for section in entry.sections:
         for text, source in _cut(entry, section):
-            if first and size + len(text) > SIZE:
-                yield Stretch("\n\n".join(texts), first, tuple(headings))
-                texts, headings, first, size = [], {}, None, 0
-            texts.append(text)
+            if parts and size + len(text) > SIZE:
+                yield Stretch(tuple(parts), tuple(headings))
+                parts, headings, size = [], {}, 0
+            parts.append((text, source))
             headings |= dict.fromkeys(source.section.split(_WITHIN) if source.section else ())
             size += len(text)
-            first = first or source
-    if first:
-        yield Stretch("\n\n".join(texts), first, tuple(headings))
-    elif not texts:
-        yield Stretch("", Source(entry.id, entry.title, entry.path))
+    yield Stretch(tuple(parts) or (("", Source(entry.id, entry.title, entry.path)),), tuple(headings))
 
 
 def _cut(entry: Entry, section: Section) -> Iterator[tuple[str, Source]]:

@@ -24,20 +24,22 @@ class Cutter:
     Attributes:
         weights: what a term of the query is worth where it is covered.
         languages: whose stems the terms may be.
+        length: characters of a snippet.
     """
 
     weights: Mapping[str, float]
     analysis: Analysis
     languages: tuple[str, ...]
+    length: int = LENGTH
     _known: dict[str, str] = field(default_factory=dict)
     _sought: "tuple[re.Pattern[str], list[str]] | None" = None
 
     def snippet(self, text: str) -> str:
-        """At most 240 characters, on one line, without control characters."""
-        room = LENGTH - 4
-        if len(text) <= LENGTH:
-            return _on_one_line(text)[:LENGTH]
-        start, end = _best(list(self._marks(text)), self.weights, room)
+        """At most `length` characters, on one line, without control characters."""
+        if len(text) <= self.length:
+            return _on_one_line(text)[: self.length]
+        start, end, _ = self._best_stretch(text)
+        room = self.length - 4
         start = _beginning(text, start, end, room)
         stop = min(len(text), start + room)
         if stop < len(text):
@@ -46,6 +48,20 @@ class Cutter:
         left = "… " if start else ""
         right = " …" if stop < len(text) else ""
         return f"{left}{_on_one_line(text[start:stop])}{right}"
+
+    def covered(self, text: str) -> frozenset[str]:
+        """The terms that stand in the stretch of which the snippet is made."""
+        start, end, marks = self._best_stretch(text)
+        return frozenset(term for first, last, term in marks if start <= first and last <= end)
+
+    def held(self, text: str) -> frozenset[str]:
+        """The terms that stand anywhere in a text."""
+        return frozenset(term for *_, term in self._marks(text))
+
+    def _best_stretch(self, text: str) -> tuple[int, int, list[tuple[int, int, str]]]:
+        """Where the stretch begins and ends that says most, and all marks in the text."""
+        marks = sorted(self._marks(text))
+        return *_best(marks, self.weights, self.length - 4), marks
 
     def _marks(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Where terms of the query stand: start, end, term."""
@@ -100,8 +116,11 @@ def _seeking(terms: Iterable[str]) -> tuple["re.Pattern[str]", list[str]]:
 
 
 def _best(marks: list[tuple[int, int, str]], weights: Mapping[str, float], room: int) -> tuple[int, int]:
-    """The stretch whose terms together are worth most, each counted once; the first of equal ones."""
-    marks.sort()
+    """The stretch whose terms together are worth most, each counted once; the first of equal ones.
+
+    Args:
+        marks: sorted.
+    """
     best, found = 0.0, (0, 0)
     held: dict[str, int] = {}
     worth = 0.0

@@ -13,6 +13,13 @@ def word_list(name: str) -> frozenset[str]:
 
 
 @cache
+def words_of(name: str, language: str) -> frozenset[str]:
+    """The words of a list in one language, by its code, normalised."""
+    lines = (line.partition(":") for line in _written(name))
+    return frozenset(word for code, _, line in lines if code == language for word in normalise(line).split())
+
+
+@cache
 def opposites() -> dict[str, frozenset[str]]:
     """What each word of the list means the opposite of."""
     found: dict[str, set[str]] = {}
@@ -36,8 +43,18 @@ def glyph_list(name: str) -> tuple[str, ...]:
     return tuple(sorted(word_list(name), key=lambda word: (-len(word), word)))
 
 
+def telling_runs(run: str) -> list[str]:
+    """The stretches of a run without blanks between characters that say nothing by themselves."""
+    idle = word_list("idle_glyphs")
+    return "".join(" " if glyph in idle else glyph for glyph in run).split()
+
+
 def _lines(name: str) -> list[str]:
-    """The lines of a list without comments and without the language before the colon."""
+    """The lines of a list without the language before the colon."""
+    return [line.partition(":")[2] if ":" in line else line for line in _written(name)]
+
+
+def _written(name: str) -> list[str]:
+    """The lines of a list without comments."""
     text = resources.files("pixi.knowledge.lists").joinpath(f"{name}.txt").read_text("utf-8")
-    lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
-    return [line.partition(":")[2] if ":" in line else line for line in lines]
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
