@@ -1,5 +1,6 @@
 """Databases as tools: for each folder one that searches it, and one that reads entries out for a question."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from pixi.core.spending import Count
 from pixi.core.strangers import clipped
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.knowledge.retrieval.progress import Reporter, silent
 from pixi.knowledge.shelf import source_of
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -22,7 +24,6 @@ _MOST_ENTRIES = 8  # read for one question
 _ENTRIES = 3  # read for a question that names none
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400  # characters
-_QUERY_SECONDS = 86_400.0  # none of its own: who opened the agent gave it less than an engine allows a tool
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 _NO_DOCUMENTS = "Nothing was found: there are no documents in this database."
 _READING = "The documents are still being read; there may be more to find in a moment."
@@ -54,7 +55,15 @@ def knowledge_of(
                 list[int], Field(description=f"ids from the search, {_MOST_ENTRIES} at most")
             ] = [],  # noqa: B006 - pydantic copies it
         ) -> dict[str, Any]:
-            return await query_result(database, agent, query, ids, context.count)
+            return await query_result(
+                database,
+                agent,
+                query,
+                ids,
+                context.count,
+                seconds=context.seconds_left,
+                progress=context.progress,
+            )
 
         search.__name__, query.__name__ = f"search_{tool_name}_database", f"query_{tool_name}_database"
         search.__doc__ = (
@@ -67,7 +76,7 @@ def knowledge_of(
         )
         source = source_of(database.name)
         addon.tool(source=source)(search)
-        addon.tool(source=source, timeout=_QUERY_SECONDS)(query)
+        addon.tool(source=source, timeout=None)(query)
 
     return setup
 
@@ -94,10 +103,13 @@ async def query_result(
     question: str,
     ids: Sequence[int] = (),
     count: Count | None = None,
+    *,
+    seconds: float | None = None,
+    progress: Reporter = silent,
 ) -> dict[str, Any]:
     """What a model gets when it has entries read for a question; without ids, the best that a search finds.
 
-    `count` is told what the helper used.
+    For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
 
     Raises:
         ToolError: there is no question, or none of the entries exists.
@@ -105,6 +117,8 @@ async def query_result(
     question = question.strip()[:_LONGEST_QUESTION]
     if not question:
         raise ToolError("The query is empty: ask a whole question.")
+    clock = asyncio.get_running_loop()
+    began = clock.time()
     wanted = list(dict.fromkeys(ids))
     if not wanted:
         found = await database.search(question, _ENTRIES)
@@ -118,7 +132,12 @@ async def query_result(
             "Search first, and give ids that the search gave."
         )
     result: dict[str, Any] = {"database": database.name}
-    result |= (await agent.query(question, entries, count)).to_json() if entries else {"relevant": []}
+    if entries:
+        left = None if seconds is None else max(0.0, seconds - (clock.time() - began))
+        findings = await agent.query(question, entries, count, seconds=left, progress=progress)
+        result |= findings.to_json()
+    else:
+        result["relevant"] = []
     if not entries:
         result["note"] = _nothing_in(database)
     if unknown:

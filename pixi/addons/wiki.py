@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -16,6 +15,7 @@ from pixi.core.strangers import clipped, one_line
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
 from pixi.knowledge.retrieval import RetrievalAgent
+from pixi.knowledge.retrieval.progress import Reporter, silent
 from pixi.knowledge.retrieval.words import Analyser
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -34,9 +34,7 @@ _LOOKED_AT = 4  # of those that a search finds for it
 _NEAREST = 3  # titles told for one that there is not
 _LONGEST_QUESTION = 2_000  # characters
 _LONGEST_ABOUT = 400
-_LEAST_SECONDS = 2.0  # that reading gets, however long fetching took
 _OFTEN = Rate(60, 600.0)
-_READING_SECONDS = 86_400.0  # none of its own: an engine gives a tool less
 _NOTHING_FOUND = "Nothing was found. Try other words, or fewer."
 
 WikiOf = Callable[[Persona], Wiki]
@@ -93,7 +91,15 @@ def wiki_tools(
             ] = [],  # noqa: B006 - pydantic copies it
         ) -> dict[str, Any]:
             wiki, titles = wiki_of(context.persona), [mask.hide(title) for title in titles]
-            return await query_result(wiki, reader, mask.hide(question), titles, context.count)
+            return await query_result(
+                wiki,
+                reader,
+                mask.hide(question),
+                titles,
+                context.count,
+                seconds=context.seconds_left,
+                progress=context.progress,
+            )
 
         search.__name__, query.__name__ = tool_names(name)
         search.__doc__ = (
@@ -106,7 +112,7 @@ def wiki_tools(
         )
         source, whose = source_of(name), EVERYBODY if personas is None else personas
         addon.tool(source=source, personas=whose, per_person=_OFTEN)(search)
-        addon.tool(source=source, personas=whose, per_person=_OFTEN, timeout=_READING_SECONDS)(query)
+        addon.tool(source=source, personas=whose, per_person=_OFTEN, timeout=None)(query)
 
     return setup
 
@@ -136,11 +142,18 @@ async def search_result(wiki: Wiki, query: str, limit: int = RESULTS) -> dict[st
 
 
 async def query_result(
-    wiki: Wiki, reader: Reader, question: str, titles: Sequence[str] = (), count: Count | None = None
+    wiki: Wiki,
+    reader: Reader,
+    question: str,
+    titles: Sequence[str] = (),
+    count: Count | None = None,
+    *,
+    seconds: float | None = None,
+    progress: Reporter = silent,
 ) -> dict[str, Any]:
     """What a model gets when it has pages read for a question; without titles, the best that a search finds.
 
-    `count` is told what the helper used.
+    For `count`, `seconds` and `progress` see `RetrievalAgent.query`.
 
     Raises:
         ToolError: there is no question, or the wiki cannot be asked.
@@ -149,7 +162,8 @@ async def query_result(
     if not question:
         raise ToolError("The question is empty: ask a whole question.")
     titles = [title for title in dict.fromkeys(map(asked_title, titles)) if title]
-    began = time.monotonic()
+    clock = asyncio.get_running_loop()
+    began = clock.time()
     try:
         site = await wiki.site()
         pages = await (wiki.pages(titles) if titles else _best(wiki, question))
@@ -160,9 +174,9 @@ async def query_result(
     read = [page for page in pages.found if not page.meanings]
     if read:
         agent = await reader()
-        left = max(_LEAST_SECONDS, agent.seconds - (time.monotonic() - began))
         entries = await asyncio.to_thread(lambda: [_entry(page) for page in read])
-        findings = await agent.query(question, entries, count, seconds=left)
+        left = None if seconds is None else max(0.0, seconds - (clock.time() - began))
+        findings = await agent.query(question, entries, count, seconds=left, progress=progress)
         told = findings.to_json()
         by_id = {page.id: page for page in read}
         for fact in told["relevant"]:

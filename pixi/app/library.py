@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _HELPER = "helper"
 _MOST_CITED = 3  # passages of one database that are shown to a model unasked
-_ANSWER_SHARE = 0.85
-"""Of the time that a tool has, for the agent: then what it knows by then, or the passages, still go back."""
 
 Tell = Callable[[str], None]
 
@@ -338,8 +336,8 @@ def _told_place(source: "Source") -> str:
 
 
 def _seconds(settings: Settings) -> float:
-    """For the agent and one question."""
-    return settings.limits.tool_seconds * _ANSWER_SHARE
+    """Return how long one question may take whose asker does not say."""
+    return settings.limits.tool_seconds or settings.limits.seconds
 
 
 def _cache() -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 from pixi.channels.channel import Question, Verdict
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Failed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
@@ -115,6 +115,8 @@ class GatheringChannel:
                 self.sources += [{"title": each.title, "url": each.url} for each in sources]
             case ToolCalled(_, name, _):
                 self._happens(f"using {name}")
+            case Progressed(text):
+                self._happens(text)
             case Failed(text):
                 self.failure = text
             case TurnEnded(finish):

@@ -29,7 +29,7 @@ from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelLost, StoreError
-from pixi.core.events import Opened, TurnEvent
+from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
@@ -99,6 +99,7 @@ class LiveTerminal:
         self._writing = False
         self._leaving = False
         self._loading = ""
+        self._doing = ""  # which tool runs, or how far it is
 
     async def run(self, open_answering: OpenAnswering) -> None:
         """Talk until the person leaves. The prompt is shown first; what answers is opened behind it.
@@ -204,6 +205,15 @@ class LiveTerminal:
         """Show what happened."""
         self._writing |= event == _MESSAGE_OPENED
         self._reading.happened(event)
+        match event:
+            case ToolCalled(_, name, _):
+                self._doing = f"{self._transcript.persona} uses {one_line(name)}"
+            case Progressed(text):
+                self._doing = one_line(text)
+            case ToolAnswered() | TurnEnded():
+                self._doing = ""
+            case _:
+                pass
         self._transcript.happened(event)
         self._screen.changed()
 
@@ -391,6 +401,8 @@ class LiveTerminal:
         reading = self._reading.words  # nearer to who waits for a reply than what is loaded beside
         if self._loading and not reading:
             return f"{turn} {self._loading}"
+        if self._busy and self._doing:
+            return f"{turn} {self._doing} (Ctrl-C stops)"
         if self._busy:
             if self._writing:
                 doing = f"{self._transcript.persona} is writing"

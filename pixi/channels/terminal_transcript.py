@@ -19,6 +19,7 @@ from pixi.core.events import (
     Opened,
     Performed,
     Pictured,
+    Progressed,
     Reacted,
     Sent,
     Shown,
@@ -151,6 +152,8 @@ class Transcript:
             case (
                 Shown() | Pictured() | Reading()
             ):  # `put` knows its picture; the status line tells of reading
+                pass
+            case Progressed():  # the status line tells
                 pass
             case Performed(name, argument):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")

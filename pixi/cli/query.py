@@ -1,6 +1,7 @@
 """`pixi-persona query`: has entries of a database read for a question, and shows what they say of it."""
 
 import argparse
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,9 +64,11 @@ async def answer(settings: "Settings", name: str, question: str, ids: Sequence[i
             (database,) = library.databases.values()
             await database.ready()
             untold = "" if ids else await embedded(database)
-            progress("reading what it says of that")
+            progress("looking for what it says of that")
             try:
-                result = await query_result(database, library.agent, question, ids, count)
+                result = await query_result(
+                    database, library.agent, question, ids, count, seconds=math.inf, progress=progress
+                )
             except ToolError as error:
                 raise ConfigError(str(error)) from None
             progress("")

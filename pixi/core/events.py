@@ -78,6 +78,13 @@ class ToolCalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """How far a tool or a command is, in a line for people. What comes next takes its place."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolAnswered:
     """The tool's result, or with `ok` false the text that told the model what went wrong."""
 
@@ -121,6 +128,7 @@ TurnEvent = (
     | Pictured
     | Performed
     | ToolCalled
+    | Progressed
     | ToolAnswered
     | Sourced
     | Failed
@@ -164,6 +172,8 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
             return {"event": "command", "name": name, "argument": argument}
         case ToolCalled(id, name, arguments):
             return {"event": "tool_call", "id": id, "name": name, "arguments": arguments}
+        case Progressed(text):
+            return {"event": "progress", "text": text}
         case ToolAnswered(id, name, ok, result):
             return {"event": "tool_result", "id": id, "name": name, "ok": ok, "result": result}
         case Sourced(sources):

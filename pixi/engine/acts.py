@@ -10,8 +10,8 @@ from pixi.channels.channel import Channel
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Pictured, Reacted, Sent, Shown
-from pixi.core.limits import Limits
+from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown
+from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
 from pixi.core.picture import Picture, on_record
@@ -235,6 +235,15 @@ class Acts:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
         if not self._dropped:
             self._typing.begin(_COMMAND)
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds that a command may take, counted from when it is begun."""
+        return self._limits.tool_seconds or TOOL_SECONDS
+
+    def progress(self, text: str) -> None:
+        """Tell people how far a command is, in a line that the next one replaces."""
+        self.channel.show(Progressed(text))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used for whoever is answered."""

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from pixi.core.deltas import Delta, Reading, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Finish, Sourced
-from pixi.core.limits import Limits
+from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.reading import CommandEvent
 from pixi.core.repeats import RepeatFilter
 from pixi.core.turn import Turn
@@ -113,7 +113,7 @@ class Reply:
         self._performer = Performer(
             acts,
             commands,
-            seconds=limits.tool_seconds,
+            seconds=limits.tool_seconds or TOOL_SECONDS,
             delivered=turn.delivered,
             on_trouble=lambda: self._halt(Halt.TROUBLE),
         )
@@ -125,6 +125,7 @@ class Reply:
             show=self._performer.show,
             drained=self._performer.drained,
             held=self._held,
+            left=self._left,
         )
         self._deadline: asyncio.Timeout | None = None
         self._reading_ends = (
@@ -269,6 +270,11 @@ class Reply:
             if not self._is_ending(deadline):
                 deadline.reschedule(clock.time() + left)
                 self._acts.tools_run(True)
+
+    def _left(self) -> float:
+        """Return the seconds until the turn ends."""
+        end = self._deadline.when() if self._deadline else None
+        return self._limits.seconds if end is None else end - asyncio.get_running_loop().time()
 
     def _is_ending(self, deadline: asyncio.Timeout) -> bool:
         return self._woken or deadline.expired()

@@ -1,12 +1,14 @@
 """What one call of a tool acts with: in order behind what was said before, and for as long as it runs."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
+from pixi.core.events import Progressed, TurnEvent
 from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -23,15 +25,24 @@ class ToolContext:
         acts: what is acted with.
         drained: waits until the commands that came before are performed.
         mask: hides secrets in what is shown.
+        show: takes the events, in order.
     """
 
-    __slots__ = ("_acts", "_closed", "_drained", "_mask", "_waited", "_waits_since")
+    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
 
-    def __init__(self, acts: Acts, drained: Callable[[], Awaitable[None]], mask: Mask) -> None:
+    def __init__(
+        self,
+        acts: Acts,
+        drained: Callable[[], Awaitable[None]],
+        mask: Mask,
+        show: Callable[[TurnEvent], None],
+    ) -> None:
         self._acts = acts
         self._drained = drained
         self._mask = mask
+        self._show = show
         self._closed = False
+        self._ends = math.inf  # on the loop's clock; see `begin`
         self._waited = 0.0
         self._waits_since: float | None = None
 
@@ -95,6 +106,20 @@ class ToolContext:
         """See `Context.typing`."""
         if not self._closed:
             await self._acts.typing()
+
+    @property
+    def seconds_left(self) -> float:
+        """See `Context.seconds_left`."""
+        return max(0.0, self._ends + self.waited() - asyncio.get_running_loop().time())
+
+    def progress(self, text: str) -> None:
+        """See `Context.progress`."""
+        if not self._closed:
+            self._show(Progressed(self._mask.hide(text)))
+
+    def begin(self, seconds: float) -> None:
+        """The call is carried out from now on, and may take so many seconds."""
+        self._ends = asyncio.get_running_loop().time() + seconds
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """See `Context.count`. What goes on after the call is counted, too."""

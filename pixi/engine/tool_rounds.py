@@ -78,6 +78,7 @@ class ToolRounds:
         show: takes the events, in order.
         drained: waits until the commands that came before are performed.
         held: stops the turn's time while a person thinks.
+        left: gives the seconds until the turn ends.
     """
 
     __slots__ = ("_acts", "_answers", "_bench", "_drained", "_guards", "_limits", "_round", "_runs", "_show")
@@ -91,6 +92,7 @@ class ToolRounds:
         show: Callable[[TurnEvent], None],
         drained: Callable[[], Awaitable[None]],
         held: Held,
+        left: Callable[[], float],
     ) -> None:
         self._bench = bench
         self._acts = acts
@@ -100,7 +102,7 @@ class ToolRounds:
         self._answers: dict[_Question, _Answer] = {}  # of this turn, since a tool last wrote
         self._round = 0
         self._guards = Guards(bench, acts, held)
-        self._runs = Runs(bench, acts, limits)
+        self._runs = Runs(bench, acts, limits, left)
 
     async def answer(
         self, calls: Sequence[ToolCall], give: Give, *, room: int, goes_on: Callable[[], bool]
@@ -223,7 +225,7 @@ class ToolRounds:
             raise arguments
         if tool.writes:
             self._answers.clear()  # also where it fails: nobody knows what it did by then
-        context = ToolContext(self._acts, self._drained, self._bench.mask)
+        context = ToolContext(self._acts, self._drained, self._bench.mask, self._show)
         try:
             bound = await self._guards.bound(tool, arguments, context)
             text, images = await self._runs.run(tool, bound, context, self._guards)

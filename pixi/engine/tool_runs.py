@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pixi.core.card import Card
@@ -37,14 +37,16 @@ class Runs:
         bench: the turn's.
         acts: who asks, and where.
         limits: seconds.
+        left: gives the seconds until the turn ends.
     """
 
-    __slots__ = ("_acts", "_bench", "_limits")
+    __slots__ = ("_acts", "_bench", "_left", "_limits")
 
-    def __init__(self, bench: Bench, acts: Acts, limits: Limits) -> None:
+    def __init__(self, bench: Bench, acts: Acts, limits: Limits, left: Callable[[], float]) -> None:
         self._bench = bench
         self._acts = acts
         self._limits = limits
+        self._left = left
 
     async def run(
         self, tool: Tool, bound: Bound, context: ToolContext, guards: Guards
@@ -98,8 +100,9 @@ class Runs:
             await self._end(number, outcome, clock.time() - began)
 
     async def _carried_out(self, tool: Tool, bound: Bound, context: ToolContext) -> object:
-        seconds = min(tool.timeout, self._limits.tool_seconds)
+        seconds = self._limits.seconds_for(tool.timeout, self._left())
         what = f"tool {tool.name!r}"
+        context.begin(seconds)
         try:
             return await within(seconds, _guarded(what, bound, context), what, spared=context.waited)
         except TimeoutError:

@@ -82,6 +82,15 @@ class Context(Protocol):
         """Show that a message is being written."""
         ...
 
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until this is stopped: what takes long gives what it has by then."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Tell people how far this is, in a line that the next one replaces, where the channel shows such."""
+        ...
+
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used, that was asked for this: it counts to the person who asks.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack, get_args
 
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import ConfigError
+from pixi.core.limits import TOOL_SECONDS
 from pixi.core.masking import Mask
 from pixi.core.picture import Need
 from pixi.toolbox.arguments import checked
@@ -30,7 +31,8 @@ class Terms(TypedDict, total=False):
 
     Attributes:
         writes: it changes something in the world: it runs by itself, in its turn, and is put on record.
-        timeout: seconds that it may take, 20; an engine's own limit may be shorter.
+        timeout: seconds that it may take, 20; an engine's own limit may be shorter. None: what the turn has
+            left, but for a reserve to answer in; for a tool that gives what it has by `context.seconds_left`.
         result_bytes: length of its result as text, in UTF-8; an engine's own limit may be shorter.
         allow: who may use it, by what the person who asks may do where they ask, at that moment.
         when: says whether it can be used just now; may be async. It may raise `ToolError` with its reason.
@@ -46,7 +48,7 @@ class Terms(TypedDict, total=False):
     """
 
     writes: bool
-    timeout: float
+    timeout: float | None
     result_bytes: int | None
     allow: Allowed
     when: Predicate | None
@@ -81,7 +83,7 @@ class Tool:
 
     schema: ToolSchema
     bind: Callable[[Mapping[str, Any]], Bound]
-    timeout: float = 20.0
+    timeout: float | None = TOOL_SECONDS
     writes: bool = False
     result_bytes: int | None = None
     allow: Allowed = "everyone"
@@ -97,7 +99,7 @@ class Tool:
 
     def __post_init__(self) -> None:
         where = f"tool {self.name!r}"
-        if self.timeout <= 0:
+        if self.timeout is not None and self.timeout <= 0:
             raise ConfigError(f"{where}: its timeout is {self.timeout}; give it some seconds.")
         if self.result_bytes is not None and self.result_bytes < LEAST_BYTES:
             raise ConfigError(

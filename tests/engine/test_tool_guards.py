@@ -90,7 +90,15 @@ class Play:
             account=account,
             askers=askers,
         )
-        rounds = ToolRounds(bench, acts, limits, show=self.channel.show, drained=_drained, held=nullcontext)
+        rounds = ToolRounds(
+            bench,
+            acts,
+            limits,
+            show=self.channel.show,
+            drained=_drained,
+            held=nullcontext,
+            left=lambda: limits.seconds,
+        )
         told: list[str] = []
 
         def give(call: ToolCall, text: str, images: tuple[Image, ...] = ()) -> None:

@@ -1,6 +1,7 @@
 """Tools: whatever goes wrong with one, the model is told in words that help it go on."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from pixi.core.deltas import Finished
 from pixi.core.errors import ToolError
-from pixi.core.events import ToolAnswered, ToolCalled
+from pixi.core.events import Progressed, ToolAnswered, ToolCalled
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.persona import Persona
@@ -263,3 +264,59 @@ async def test_a_tool_that_says_too_much_ends_the_turn() -> None:
         assert here.channel.sent == ["HEY 0", "HEY 1"]
         assert here.channel.ended[0].finish == "limit"
         assert len(model.requests) == 1
+
+
+def looking(seconds: float) -> tuple[Callable[[Addon], None], list[float]]:
+    """A tool that reads until a second before it would be stopped, and tells how far it is."""
+    had: list[float] = []
+
+    def setup(addon: Addon) -> None:
+        @addon.tool(timeout=None)
+        async def look(context: Context) -> str:
+            """look it up"""
+            had.append(context.seconds_left)
+            context.progress("reading hunter2.pdf")
+            await asyncio.sleep(min(context.seconds_left - 1, seconds))
+            context.progress("")
+            return f"with {context.seconds_left:g} s to spare"
+
+    return setup, had
+
+
+@pytest.mark.parametrize(
+    ("limits", "allowed"),
+    [
+        (Limits(), [120, 40]),  # of 180 s, and of the 60 that are left of them; a third or a minute to answer
+        (Limits(tool_seconds=20), [20, 20]),
+        (Limits(tool_seconds=900), [120, 40]),
+        (Limits(seconds=600), [540, 40]),
+    ],
+)
+async def test_a_tool_without_a_limit_of_its_own_has_what_the_turn_has_left(
+    limits: Limits, allowed: list[float]
+) -> None:
+    setup, had = looking(seconds=limits.seconds)
+    model = ScriptedModel(
+        [ToolCall("1", "look", "{}")], [1.0, ToolCall("2", "look", "{}")], "[SEND: nothing there]"
+    )
+    persona = Persona("Pixi", "x", tools=("look",))
+    async with scene(model, persona=persona, addons=[setup], limits=limits) as here:
+        await here.talk("look")
+        assert here.channel.sent == ["nothing there"]
+        results = [line.text for line in here.history() if isinstance(line, ToolLine)]
+    assert had == allowed
+    assert results == ["with 1 s to spare"] * 2
+
+
+async def test_how_far_a_tool_is_is_shown_while_it_runs_without_secrets() -> None:
+    setup, _ = looking(seconds=10)
+    model = ScriptedModel([ToolCall("1", "look", "{}")], "[SEND: done]")
+    persona = Persona("Pixi", "x", tools=("look",))
+    async with scene(model, persona=persona, addons=[setup]) as here:
+        here.engine.tools.mask.learn(["hunter2"])
+        await here.talk("look")
+        shown = [event for event in here.channel.events if isinstance(event, Progressed)]
+        kinds = here.kinds()
+    assert "hunter2" not in str(shown)
+    assert shown[0].text.startswith("reading ")
+    assert kinds.index("ToolCalled") < kinds.index("Progressed") < kinds.index("ToolAnswered")

@@ -43,8 +43,7 @@ class WebPages:
             return
         check_installed()
         self._pages.limits = PageLimits(wanted.robots, round(wanted.megabytes * 1_000_000), wanted.seconds)
-        limits = settings.limits
-        portion = Portion(wanted.characters, limits.tool_result_bytes, limits.tool_seconds, wanted.personas)
+        portion = Portion(wanted.characters, settings.limits.tool_result_bytes, wanted.personas)
         if portion != self._portion:
             grounds.tools.remove(SOURCE)
             web_pages(self._pages, self._grounds.library.reader, grounds.tools.mask, portion)(grounds.addon)

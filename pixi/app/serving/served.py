@@ -142,7 +142,7 @@ def _of_database(
             async with books() as count:
                 agent = await library.reader()
                 call.happens(f"reading what {database.title} says of that")
-                return await query_result(database, agent, query, ids, count)
+                return await query_result(database, agent, query, ids, count, progress=call.happens)
         except ToolError:
             raise
         except PixiError as error:

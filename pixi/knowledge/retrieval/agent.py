@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.asking import prompt
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, Findings, quoted_from
 from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
-from pixi.knowledge.retrieval.reading import NO_TEXT, Reading, grounds_of, passages_answer
+from pixi.knowledge.retrieval.progress import Reporter, silent
+from pixi.knowledge.retrieval.reading import NO_TEXT, EntryReader, grounds_of, passages_answer
 from pixi.models.model import Model
 
 _log = logging.getLogger("pixi.knowledge")
@@ -29,10 +31,10 @@ _VERSION = 2  # goes up when the same reply would be taken otherwise
 
 @dataclass(slots=True)
 class _Asked:
-    """A question that is being answered, and how many wait for it."""
+    """A question that is being answered, and the progress functions of all who wait for it."""
 
     task: asyncio.Task[Answer]
-    waiting: int = 0
+    waiting: list[Reporter]
 
 
 class RetrievalAgent:
@@ -45,7 +47,7 @@ class RetrievalAgent:
         model: the helper; None, or a small one: the best passages themselves are brought back, at once.
         cache: a file in which answers are kept; None: nowhere.
         seconds: for one question. What is not read by then is answered with its best passages.
-        at_once: requests to the helper side by side, for one question.
+        at_once: requests to the helper side by side, for one question, where it is quick.
 
     Attributes:
         model: may be changed at any time; questions that are being answered go on with the one before.
@@ -55,7 +57,7 @@ class RetrievalAgent:
     """
 
     def __init__(
-        self, model: Model | None, *, cache: Path | None = None, seconds: float = 45.0, at_once: int = 4
+        self, model: Model | None, *, cache: Path | None = None, seconds: float = math.inf, at_once: int = 4
     ) -> None:
         self.model = model
         self._answers = None if cache is None else Answers(cache)
@@ -71,24 +73,36 @@ class RetrievalAgent:
         count: Count | None = None,
         *,
         seconds: float | None = None,
+        progress: Reporter = silent,
     ) -> Findings:
-        """What the entries say to a question. `count` is told what the helper used, if it was asked: where
-        several want to know the same at once, that of the first. `seconds`: for this question; None: as for
-        any.
+        """Return what the entries say to a question.
+
+        Args:
+            question: whole.
+            entries: in any order; they are read by their ids, so that a server which has read them for
+                another question reads them no more.
+            count: told what the helper used, if it was asked. Where several want to know the same at once,
+                that of the first.
+            seconds: until the answer is to be here; None: `self.seconds`; infinite: as long as the helper
+                goes on. Where several want to know the same at once, the seconds of the first hold.
+            progress: told how far it is, in a line for people.
 
         A helper that fails, hangs or talks nonsense is no error: then the best passages come back, and
         `Findings.note` says so.
         """
+        seconds = self.seconds if seconds is None else seconds
         question = clipped(" ".join(question.split()), _LONGEST_QUESTION)
         if not question or not entries:
             return Findings((), note=NO_TEXT if question else NO_QUESTION)
+        entries = sorted(entries, key=lambda entry: (entry.id, entry.digest))
         entries, cut = await _narrowed(question, entries)
         model = self.model
         if model is None or model.traits.small:
             answer = await asyncio.to_thread(lambda: passages_answer(question, grounds_of(entries)))
         else:
-            allowed = self.seconds if seconds is None else seconds
-            answer = await self._shared(model, question, entries, count, allowed)
+            answer = await self._shared(
+                model, question, entries, count=count, seconds=seconds, progress=progress
+            )
         said = NOT_IN_WHAT_WAS_READ if cut and answer.note == NOT_THERE else answer.note
         note = "; ".join(filter(None, (said, cut)))
         return Findings(tuple(quoted_from(entries, found) for found in answer.found), answer.dropped, note)
@@ -107,22 +121,28 @@ class RetrievalAgent:
         model: Model,
         question: str,
         entries: Sequence[Entry],
+        *,
         count: Count | None,
         seconds: float,
+        progress: Reporter,
     ) -> Answer:
         """The answer, asked for once however many ask for it at the same time."""
         key = _key(model, question, entries)
         asked = self._asked.get(key)
         if asked is None:
-            asked = _Asked(
-                asyncio.create_task(self._answer(key, model, question, entries, count=count, seconds=seconds))
-            )
-            self._asked[key] = asked
-        asked.waiting += 1
+            waiting: list[Reporter] = []
+
+            def tell(line: str) -> None:
+                for each in waiting:
+                    each(line)
+
+            answer = self._answer(key, model, question, entries, count=count, seconds=seconds, progress=tell)
+            asked = self._asked[key] = _Asked(asyncio.create_task(answer), waiting)
+        asked.waiting.append(progress)
         try:
             return await asyncio.shield(asked.task)
         finally:
-            asked.waiting -= 1
+            asked.waiting.remove(progress)
             if not asked.waiting:
                 if self._asked.get(key) is asked:
                     del self._asked[key]
@@ -138,16 +158,25 @@ class RetrievalAgent:
         *,
         count: Count | None,
         seconds: float,
+        progress: Reporter,
     ) -> Answer:
         if self._answers is not None:
             known = await asyncio.to_thread(self._answers.get, key, entries)
             if known is not None:
                 return known
-        reading = Reading(model, question, entries, at_once=self._at_once, seconds=seconds, count=count)
-        answer, whole = await reading.answer()
-        if reading.trouble and reading.trouble != self.trouble:
-            _log.warning("the model that reads documents did not: %s", on_one_line(reading.trouble))
-        self.trouble = reading.trouble
+        reader = EntryReader(
+            model,
+            question,
+            entries,
+            at_once=self._at_once,
+            seconds=seconds,
+            count=count,
+            progress=progress,
+        )
+        answer, whole = await reader.answer()
+        if reader.trouble and reader.trouble != self.trouble:
+            _log.warning("the model that reads documents did not: %s", on_one_line(reader.trouble))
+        self.trouble = reader.trouble
         if whole and self._answers is not None:
             await asyncio.to_thread(self._answers.put, key, answer)
         return answer

@@ -1,10 +1,11 @@
 """What a helper model is asked: the prompts, the form of the reply, and the asking itself."""
 
+from collections.abc import Callable
 from contextlib import aclosing
 from functools import cache
 from importlib import resources
 
-from pixi.core.deltas import Finished, Request, Text
+from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
@@ -47,9 +48,23 @@ def prompt(name: str) -> str:
 
 
 async def ask(
-    model: Model, instruction: str, told: str, schema: dict[str, object], count: Count | None = None
+    model: Model,
+    instruction: str,
+    told: str,
+    schema: dict[str, object],
+    count: Count | None = None,
+    *,
+    heard: Callable[[Delta], None] = lambda _: None,
 ) -> str:
-    """What the helper answers, as far as anybody would read it. `count` is told what it used.
+    """Return what the helper answers, as far as anybody would read it.
+
+    Args:
+        model: the helper.
+        instruction: the same for every question, so that the server reads it once.
+        told: what the helper is shown; what changes from question to question stands last in it.
+        schema: of the reply.
+        count: told what it used.
+        heard: called with each delta: `Reading` while the prompt is read, then what the reply consists of.
 
     Raises:
         ModelError: it could not be asked, or broke off.
@@ -61,6 +76,7 @@ async def ask(
     try:
         async with aclosing(model.stream(request)) as deltas:
             async for delta in deltas:
+                heard(delta)
                 if isinstance(delta, Finished):
                     finished = delta
                 elif isinstance(delta, Text):

@@ -1,9 +1,11 @@
 """One question, read out of entries by a helper model: parts side by side, each fact checked, then merged."""
 
 import asyncio
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from pixi.core.deltas import Delta, Reading
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
 from pixi.knowledge.entry import Entry
@@ -13,6 +15,7 @@ from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE, F
 from pixi.knowledge.retrieval.grounding import Ground, Grounded
 from pixi.knowledge.retrieval.parts import Line, Part, lines_of, parts_of, tokens_in
 from pixi.knowledge.retrieval.passages import best_passages, nearest_passages, without_overlaps
+from pixi.knowledge.retrieval.progress import ReadingProgress, Reporter, silent
 from pixi.knowledge.retrieval.replies import claims_in, numbers_in
 from pixi.knowledge.retrieval.sentences import sentences
 from pixi.models.model import Model
@@ -23,6 +26,7 @@ FAR = (
     "and there may be more"
 )
 NO_TEXT = "there is no text to read"
+CUT_OFF = "reading was cut off, as the time was up"
 _LARGEST_PART = 8_000  # tokens; more at once, and helpers overlook things
 _MOST_PARTS = 32
 _REPLY_SHARE = 0.25  # of the model's context
@@ -30,6 +34,12 @@ _LONGEST_REPLY_TOKENS = 2_000
 _LONGEST_CLAIM = 4_000  # characters; whoever brings back more at once has not chosen
 _FAR_PASSAGES = 3  # given where none is plainly on the question
 _CHARACTERS = 5_000  # of facts that are given back together
+_QUESTION_TOKENS = 128  # parts have room for a question of a multiple of this: another has the same parts
+# A helper that begins its first reply within this many seconds is asked for several parts at once. A slower
+# one reads one after the other anyway, and would leave the others without a sign until they are given up.
+_QUICK_SECONDS = 15.0
+# Of the time that there is, what is kept to put the best passages together in.
+_RESERVE_SHARE, _RESERVE_SECONDS = 0.15, 10.0
 
 
 def grounds_of(entries: Sequence[Entry]) -> list[Ground]:
@@ -56,13 +66,18 @@ class _Read:
     dropped: int
 
 
-class Reading:
+class EntryReader:
     """Reads entries for one question.
 
+    The server of a helper keeps what it has read, as long as a prompt begins like the one before. So each
+    prompt is the instruction, then a part of the documents, then the question; and parts do not depend on
+    the question, unless there is more than can be read.
+
     Args:
-        at_once: requests that may be open side by side.
+        at_once: requests that may be open side by side, with a helper that is quick.
         count: told what each request used.
         seconds: for all of it; what is not read by then is answered with its best passages.
+        progress: told how far it is, in a line for people.
 
     Attributes:
         trouble: why the helper did not read all of it, for the operator; "" where it did.
@@ -77,17 +92,23 @@ class Reading:
         at_once: int,
         seconds: float,
         count: Count | None = None,
+        progress: Reporter = silent,
     ) -> None:
         self._model = model
         self._question = question
         self._entries = entries
-        self._room = asyncio.Semaphore(at_once)
+        self._at_once = at_once
+        self._room = asyncio.Semaphore(1)  # until the helper was seen to be quick
+        self._quick = False
+        self._answers = False  # the helper gave a sign of life
         self._checking = asyncio.Lock()  # grounds are for one thread at a time
         self._seconds = seconds
         self._count = count
-        self._ends = asyncio.get_running_loop().time() + seconds
+        self._ends = asyncio.get_running_loop().time() + _usable(seconds)
+        self._progress = ReadingProgress(entries, progress)
         self.trouble = ""
-        self._refusal: ModelError | None = None
+        self._refusal: ModelError | None = None  # the same for every part
+        self._cut_off = False
         self._lines: list[Line] = []
         self._grounds: list[Ground] = []
 
@@ -115,7 +136,8 @@ class Reading:
         """The parts to read, and how many lines are in none: of more than can be read, the least alike."""
         context = self._model.traits.context_tokens
         reply = min(_LONGEST_REPLY_TOKENS, int(context * _REPLY_SHARE))
-        told = tokens_in(prompt("read")) + tokens_in(self._question) + 64
+        question = -(-tokens_in(self._question) // _QUESTION_TOKENS) * _QUESTION_TOKENS
+        told = tokens_in(prompt("read")) + question + 64
         tokens = max(128, min(_LARGEST_PART, context - reply - told))
         parts = parts_of(self._entries, self._lines, range(len(self._lines)), tokens)
         if len(parts) <= _MOST_PARTS:
@@ -134,7 +156,8 @@ class Reading:
 
     async def _side_by_side(self, parts: Sequence[Part]) -> list[_Read | None]:
         """What came of each part; None where it could not be read, or not in time."""
-        tasks = [asyncio.create_task(self._read(part)) for part in parts]
+        self._progress.expect([tokens_in(prompt("read")) + tokens_in(part.text) for part in parts])
+        tasks = [asyncio.create_task(self._read(number, part)) for number, part in enumerate(parts)]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=self._left())
@@ -151,6 +174,7 @@ class Reading:
             case None:
                 self.trouble = self.trouble or "what it answered is no answer"
             case asyncio.CancelledError():
+                self._cut_off = True
                 self.trouble = self.trouble or f"it took more than {self._seconds:g} s"
             case ModelError():
                 self.trouble = str(outcome)  # before all else: it names the mend
@@ -158,18 +182,36 @@ class Reading:
                 raise outcome
         return None
 
-    async def _read(self, part: Part) -> _Read | None:
+    async def _read(self, number: int, part: Part) -> _Read | None:
         told = f"{part.text}\n\nQuestion: {self._question}"
         async with self._room:
             if self._refusal:
-                raise self._refusal  # it would be the same for this part
+                raise self._refusal
+            asked_at = asyncio.get_running_loop().time()
+
+            def heard(delta: Delta) -> None:
+                self._answers = True
+                if isinstance(delta, Reading):
+                    self._progress.reads(number, delta)
+                else:
+                    self._progress.has_read(number)
+                    self._open_room(asked_at)
+
             try:
-                reply = await ask(self._model, prompt("read"), told, READ_SCHEMA, self._count)
+                reply = await ask(self._model, prompt("read"), told, READ_SCHEMA, self._count, heard=heard)
             except ModelError as error:
-                self._refusal = error if error.permanent else None
+                if error.permanent or not self._answers:
+                    self._refusal = error
                 raise
         async with self._checking:
             return await asyncio.to_thread(self._checked, reply, part)
+
+    def _open_room(self, asked_at: float) -> None:
+        """Ask for several parts at once from now on, if the helper began to answer this one soon."""
+        if not self._quick and asyncio.get_running_loop().time() - asked_at <= _QUICK_SECONDS:
+            self._quick = True
+            for _ in range(self._at_once - 1):
+                self._room.release()
 
     def _checked(self, reply: str, part: Part) -> _Read | None:
         """The places of the facts in a reply; None where it is no answer."""
@@ -209,11 +251,12 @@ class Reading:
         """What was found, and passages for what could not be read."""
         async with self._checking:
             passages = await asyncio.to_thread(passages_answer, self._question, self._grounds, dropped)
+        cut_off = [CUT_OFF] if self._cut_off else []
         if not found:
-            return passages
+            return replace(passages, note="; ".join([*cut_off, passages.note]))
         together = without_overlaps([*_surest(found), *passages.found], MOST_FACTS)
         note = f"{unread} of {parts} parts of the documents could not be read; for these, {NEAREST}"
-        return Answer(_within(together), dropped, note)
+        return Answer(_within(together), dropped, "; ".join([*cut_off, note]))
 
     async def _merged(self, found: list[Found]) -> list[Found]:
         """The facts that answer best: those that are too many are shown to the helper once more."""
@@ -267,8 +310,16 @@ class Reading:
             return otherwise
         return [group[number - 1] for number in numbers if 0 < number <= len(group)][:MOST_FACTS]
 
-    def _left(self) -> float:
+    def _left(self) -> float | None:
+        """Return the seconds until reading is cut off; None: it never is."""
+        if self._ends == math.inf:
+            return None
         return max(0.0, self._ends - asyncio.get_running_loop().time())
+
+
+def _usable(seconds: float) -> float:
+    """Return how many of the seconds that there are may be used for reading."""
+    return seconds - min(seconds * _RESERVE_SHARE, _RESERVE_SECONDS)
 
 
 def _line_at(lines: Sequence[Line], place: Place) -> int:
