@@ -12,6 +12,7 @@ from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval.findings import Found, Place
 
 _MOST = 10_000  # answers; one takes some hundred bytes
+_BUSY_SECONDS = 1.0  # to wait for another program that writes
 _CLEAR = 500  # answers that are thrown away at once when there are too many
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, body TEXT NOT NULL, used INTEGER NOT NULL)"
@@ -76,18 +77,22 @@ class Answers:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            connection = sqlite3.connect(self._path, timeout=1.0, check_same_thread=False)
+            connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, check_same_thread=False)
+            try:
+                # No WAL: of two that turn it on in a new file, SQLite refuses one at once, without waiting.
+                connection.execute("PRAGMA synchronous = OFF")
+                connection.execute(_TABLE)
+            except sqlite3.Error:
+                connection.close()
+                raise
             self._connection = connection
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.execute(_TABLE)
         return self._connection
 
     def _begin_anew(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-        for ending in ("", "-wal", "-shm"):
+        for ending in ("", "-journal", "-wal", "-shm"):  # those of WAL: an earlier version turned it on
             with suppress(OSError):
                 self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
 

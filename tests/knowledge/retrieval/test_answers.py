@@ -10,6 +10,7 @@ from pixi.knowledge.retrieval import answers
 from pixi.knowledge.retrieval.answers import Answer, Answers
 from pixi.knowledge.retrieval.findings import Found, Place
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY
+from tests.waiting import LIMIT
 
 ENTRIES = (BRIDGE_ENTRY,)
 ANSWER = Answer((Found(Place(0, 0, 3, 9), 0.7),), 2, "note")
@@ -48,7 +49,8 @@ def test_a_row_that_is_damaged_is_no_answer(tmp_path: Path, body: str) -> None:
     cache.close()
 
 
-def test_any_threads_may_use_it_at_once(tmp_path: Path) -> None:
+def test_any_threads_may_use_it_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_BUSY_SECONDS", LIMIT)
     cache, other = Answers(tmp_path / "answers.db"), Answers(tmp_path / "answers.db")
 
     def use(number: int) -> Answer | None:
@@ -60,6 +62,18 @@ def test_any_threads_may_use_it_at_once(tmp_path: Path) -> None:
         assert set(pool.map(use, range(200))) == {ANSWER}
     cache.close()
     other.close()
+
+
+def test_a_file_that_is_busy_at_first_is_used_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_BUSY_SECONDS", 0.0)
+    cache, other = Answers(tmp_path / "answers.db"), sqlite3.connect(tmp_path / "answers.db")
+    other.execute("BEGIN EXCLUSIVE")
+    cache.put("key", ANSWER)
+    assert cache.get("key", ENTRIES) is None
+    other.close()
+    cache.put("key", ANSWER)
+    assert cache.get("key", ENTRIES) == ANSWER
+    cache.close()
 
 
 def test_where_nothing_can_be_written_it_is_done_without(tmp_path: Path) -> None:
