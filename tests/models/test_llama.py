@@ -18,18 +18,20 @@ import pytest
 import pytest_asyncio
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.deltas import Finished, Reading, Repeats, Request, Text
+from pixi.core.deltas import Finished, Reading, Repeats, Request, Text, Usage
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp, prefix
 from pixi.engine.templates import template
+from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.size import describe
 from pixi.models.weights import cached, installed
+from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY
 from tests.waiting import until
 
 WEIGHTS = installed() or cached()
@@ -178,6 +180,30 @@ async def test_warmed_up_it_evaluates_only_what_is_new(model: LocalModel) -> Non
     # A reply is not always cut into the tokens that it was written in: at worst it is read once more.
     new = first.usage.completion_tokens + 30
     assert second.usage.prompt_tokens - second.usage.cached_tokens <= new
+
+
+@pytest.mark.nightly
+async def test_documents_and_the_talk_beside_them_are_read_once(
+    model: LocalModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The bundled model is not trusted with documents. What its server keeps is the same for any.
+    monkeypatch.setattr(model, "_traits", replace(model.traits, small=False))
+    talk: tuple[Line, ...] = (SystemLine("You are Bo. " * 20), UserLine("How are you?"))
+    text, first = await whole(model, Request(talk))
+    read: list[Usage] = []
+    agent = RetrievalAgent(model)
+    questions = ("Who built the Khaju bridge?", "From where is the tea?", "How long is it, in metres?")
+    for number, question in enumerate(questions):
+        entries = [TEA_ENTRY, BRIDGE_ENTRY] if number % 2 else [BRIDGE_ENTRY, TEA_ENTRY]
+        await agent.query(question, entries, lambda name, usage, prices: read.append(usage))
+        talk = (*talk, AssistantLine(text), UserLine("And now?"))
+        said = first.usage.completion_tokens
+        text, first = await whole(model, Request(talk))
+        assert first.usage.prompt_tokens - first.usage.cached_tokens <= said + 30
+    await agent.close()
+    new = [usage.prompt_tokens - usage.cached_tokens for usage in read]
+    assert new[0] > 300
+    assert max(new[1:]) <= 30
 
 
 async def test_a_reply_that_nobody_wants_any_more(model: LocalModel) -> None:

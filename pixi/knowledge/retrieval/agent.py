@@ -47,7 +47,7 @@ class RetrievalAgent:
         model: the helper; None, or a small one: the best passages themselves are brought back, at once.
         cache: a file in which answers are kept; None: nowhere.
         seconds: for one question. What is not read by then is answered with its best passages.
-        at_once: requests to the helper side by side, for one question, where it is quick.
+        at_once: requests to the helper side by side, for one question, unless it reads slowly.
 
     Attributes:
         model: may be changed at any time; questions that are being answered go on with the one before.

@@ -35,8 +35,8 @@ _LONGEST_CLAIM = 4_000  # characters; whoever brings back more at once has not c
 _FAR_PASSAGES = 3  # given where none is plainly on the question
 _CHARACTERS = 5_000  # of facts that are given back together
 _QUESTION_TOKENS = 128  # parts have room for a question of a multiple of this: another has the same parts
-# A helper that begins its first reply within this many seconds is asked for several parts at once. A slower
-# one reads one after the other anyway, and would leave the others without a sign until they are given up.
+# A helper that may read for long, but begins its first reply within this many seconds, is asked for several
+# parts at once. A slower one reads one after the other anyway: the others would be given up for its silence.
 _QUICK_SECONDS = 15.0
 # Of the time that there is, what is kept to put the best passages together in.
 _RESERVE_SHARE, _RESERVE_SECONDS = 0.15, 10.0
@@ -74,7 +74,7 @@ class EntryReader:
     the question, unless there is more than can be read.
 
     Args:
-        at_once: requests that may be open side by side, with a helper that is quick.
+        at_once: requests that may be open side by side, unless the helper reads slowly.
         count: told what each request used.
         seconds: for all of it; what is not read by then is answered with its best passages.
         progress: told how far it is, in a line for people.
@@ -98,8 +98,8 @@ class EntryReader:
         self._question = question
         self._entries = entries
         self._at_once = at_once
-        self._room = asyncio.Semaphore(1)  # until the helper was seen to be quick
-        self._quick = False
+        self._quick = not model.traits.reads_long
+        self._room = asyncio.Semaphore(at_once if self._quick else 1)
         self._answers = False  # the helper gave a sign of life
         self._checking = asyncio.Lock()  # grounds are for one thread at a time
         self._seconds = seconds

@@ -66,17 +66,19 @@ class Counted(ScriptedModel):
 
     most = 0
 
-    def __init__(self, *replies: Scripted) -> None:
-        super().__init__(*replies, piece=0, traits=SMALL_CONTEXT)
+    def __init__(self, *replies: Scripted, near: bool = True) -> None:
+        super().__init__(*replies, piece=0, traits=replace(SMALL_CONTEXT, reads_long=near))
 
     def _steps(self, reply):  # type: ignore[no-untyped-def]
         self.most = max(self.most, self.streaming)
         return super()._steps(reply)
 
 
-@pytest.mark.parametrize(("seconds", "at_once"), [(2.0, 4), (60.0, 1)])
-async def test_only_a_quick_helper_is_asked_for_several_parts_at_once(seconds: float, at_once: int) -> None:
-    model = Counted(*[slow(seconds, '{"relevant": []}')] * 30)
+@pytest.mark.parametrize(("seconds", "near", "at_once"), [(2.0, True, 4), (60.0, True, 1), (60.0, False, 4)])
+async def test_a_slow_helper_is_asked_for_one_part_at_a_time(
+    seconds: float, near: bool, at_once: int
+) -> None:
+    model = Counted(*[slow(seconds, '{"relevant": []}')] * 30, near=near)
     await RetrievalAgent(model).query("How heavy are they?", [BOOK])
     assert len(model.requests) > at_once
     assert model.most == at_once
