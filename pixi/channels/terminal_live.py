@@ -205,6 +205,7 @@ class LiveTerminal:
         """Show what happened."""
         self._writing |= event == _MESSAGE_OPENED
         self._reading.happened(event)
+        self._transcript.happened(event)
         match event:
             case ToolCalled(_, name, _):
                 self._doing = f"{self._transcript.persona} uses {one_line(name)}"
@@ -214,7 +215,6 @@ class LiveTerminal:
                 self._doing = ""
             case _:
                 pass
-        self._transcript.happened(event)
         self._screen.changed()
 
     # What answers.
@@ -402,7 +402,7 @@ class LiveTerminal:
         if self._loading and not reading:
             return f"{turn} {self._loading}"
         if self._busy and self._doing:
-            return f"{turn} {self._doing} (Ctrl-C stops)"
+            return f"{turn} {self._doing}"
         if self._busy:
             if self._writing:
                 doing = f"{self._transcript.persona} is writing"

@@ -226,7 +226,8 @@ class Screen:
                     Window(self._answer_control, wrap_lines=True, dont_extend_height=True), asking
                 ),
                 ConditionalContainer(
-                    Window(status, height=1), Condition(lambda: bool(self._sitter.status()))
+                    Window(status, wrap_lines=True, dont_extend_height=True),
+                    Condition(lambda: bool(self._sitter.status())),
                 ),
             ],
             align=VerticalAlign.TOP,
