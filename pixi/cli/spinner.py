@@ -14,19 +14,22 @@ def spinner() -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
 
-    progress = Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True
-    )
+    console = Console(stderr=True)
+    # In two rows where need be, neither of them full: what the terminal itself writes of Ctrl-C has room.
+    room = Column(overflow="fold", max_width=max(1, console.width - 5))
+    doing = TextColumn("{task.description}", table_column=room)
+    progress = Progress(SpinnerColumn(), doing, console=console, transient=True)
     task = progress.add_task("", visible=False)
 
-    def show(doing: str) -> None:
-        if not doing:
+    def show(line: str) -> None:
+        if not line:
             progress.stop()
             return
         if not progress.live.is_started:
             progress.start()
-        progress.update(task, description=escape(doing), visible=True)
+        progress.update(task, description=escape(line), visible=True)
 
     try:
         yield show
