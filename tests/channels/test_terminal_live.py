@@ -23,7 +23,7 @@ from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.channels.terminal_own import history_in, last_said, told_time
 from pixi.core.deltas import Reading, Usage
 from pixi.core.errors import ConfigError
-from pixi.core.events import Opened
+from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
@@ -155,6 +155,20 @@ def test_how_much_is_left_of_a_prompt_grows_fewer(columns: int, stops: bool, dra
     assert "Pixi is thinking · 62 s" in there.status()
     there.show(Opened("send"))
     assert "Pixi is writing" in there.status()
+
+
+async def test_which_tool_runs_and_how_far_it_is_stands_below(drawn: Drawn) -> None:
+    here = terminal()
+    here.entered("when does it leave?")
+    assert "Pixi is thinking" in here.status()
+    here.show(ToolCalled("1", "look", {}))
+    assert here.status()[2:] == "Pixi uses look"
+    here.show(Progressed("reading \x1b[31mferry.pdf · 120 of 340 tokens"))
+    assert here.status()[2:].startswith("reading ")
+    assert here.status().endswith("ferry.pdf · 120 of 340 tokens")
+    assert here.status().isprintable()
+    here.show(ToolAnswered("1", "look", True, "at nine"))
+    assert "Pixi is thinking" in here.status()
 
 
 async def test_what_cannot_be_opened_ends_the_talk(typing: PipeInput, screen: io.StringIO) -> None:

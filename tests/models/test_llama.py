@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.deltas import Finished, Reading, Repeats, Request, Text, Usage
+from pixi.core.deltas import Finished, Reading, Repeats, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
