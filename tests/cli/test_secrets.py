@@ -159,9 +159,10 @@ def test_what_an_addon_raises_is_told_without_secrets(
     monkeypatch.setenv("PIXI_STORE__URL", "sqlite:///:memory:")
     monkeypatch.setenv("PIXI_MODEL__BASE_URL", "http://127.0.0.1:9/v1")
     reading, writing = os.pipe()
+    os.write(writing, b"hi\n")
     os.close(writing)
-    with open(reading) as nothing:
-        monkeypatch.setattr(sys, "stdin", nothing)
+    with open(reading) as said:
+        monkeypatch.setattr(sys, "stdin", said)
         _, out, err = program("chat", "--addon", "leaky.py")
     assert "addon leaky.py: RuntimeError: no answer with *** from" in err
     assert "canary" not in out + err

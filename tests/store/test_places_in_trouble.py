@@ -195,8 +195,8 @@ def without_rights(home: Path, *words: str) -> tuple[int, str]:
     done = subprocess.run(
         command,
         cwd=home,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PIXI_MODEL__NAME": "local"},
+        input="hi\n",
         capture_output=True,
         text=True,
         timeout=LIMIT,
