@@ -217,14 +217,14 @@ asyncio.run(start())
     ("size", "databases", "told"),
     [
         ("large", [], "0"),
-        ("small", ["pancakes"], "0"),
+        ("small", ["pancakes"], "0 pixi.knowledge.database"),
         ("large", ["pancakes"], "2 pixi.knowledge.database pydantic"),
     ],
 )
 def test_what_nobody_will_use_is_not_imported(
     tmp_path: Path, size: str, databases: list[str], told: str
 ) -> None:
-    """A persona without tools starts sooner, and so does a small model, which calls none."""
+    """A persona without tools starts sooner, and so does a small model: it gets no tools, but passages."""
     command = [sys.executable, "-c", _STARTS, size, *databases]
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)

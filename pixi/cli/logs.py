@@ -16,7 +16,7 @@ from pixi.settings.hidden import ambient_secrets
 if TYPE_CHECKING:
     from rich.text import Text
 
-_OTHERS = (
+LIBRARIES = (
     "discord",
     "aiohttp",
     "openai",
@@ -31,7 +31,7 @@ _OTHERS = (
 )
 """Libraries that tell more than an operator wants to know."""
 
-_SILENT = ("mcp", "client")
+SILENT = ("mcp", "client")
 """Of the MCP SDK, which logs with tracebacks what servers do wrong. What matters of it, Pixi says itself."""
 
 _STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
@@ -54,9 +54,9 @@ def set_up(stream: TextIO, *, as_json: bool, debug: bool) -> Mask:
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     logging.getLogger("pixi").setLevel(logging.DEBUG if debug else logging.INFO)
-    for name in _OTHERS:
+    for name in LIBRARIES:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.WARNING)
-    for name in _SILENT:
+    for name in SILENT:
         logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
     logging.captureWarnings(True)
     sys.excepthook = _logged

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
 from pixi.core.shortcomings import on_bundled
-from pixi.models.weights import SMOLLM2
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
@@ -129,6 +128,8 @@ def _used(found: Found, *, bundled: bool) -> Iterator[str]:
     if found.persona.tools:
         yield on_one_line(f"has the tools {', '.join(found.persona.tools)}")
     if bundled and (found.persona.databases or found.persona.tools):
+        from pixi.models.weights import SMOLLM2
+
         yield on_one_line(on_bundled(found.persona, SMOLLM2.languages), 200)
 
 

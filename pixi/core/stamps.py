@@ -4,6 +4,7 @@ What strangers wrote stands on lines that begin with `> `, and nothing else does
 quotation marks. So no text and no name can pass for the stamp of somebody else.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from pixi.core.strangers import clipped, one_line, quoted
 
 _LONGEST_QUOTATION = 500
 _LONGEST_CITED = 400  # characters of what a document says
+_CITED_SHORTLY = re.compile(r'\A(?:[^\n]+ says: "[^"\n]*"\n)+')  # as `_cited_shortly` writes it
 _LONGEST_OWN = 100  # its history holds its own messages: it need only know which
 
 # Not from strftime: its names change with the process's locale, and the prompt with them.
@@ -150,6 +152,11 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
 def _cited_shortly(citation: Citation) -> str:
     """The same on one line, for a small model. No quotation mark in it but those round the words."""
     return f'{one_line(citation.source)} says: "{one_line(citation.text, longest=_LONGEST_CITED)}"'
+
+
+def without_citations(text: str) -> str:
+    """Return a small model's line without what documents say above the words of people."""
+    return _CITED_SHORTLY.sub("", text)
 
 
 def told_id(person: str) -> str:

@@ -261,9 +261,9 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
     then = datetime(2026, 5, 3, 21, 40).astimezone()
     now = then + timedelta(hours=10)
     stamped = "It is Sunday.\nearlier, you:\n> older\n> hello\n> there\x1b[2J"
-    assert last_said([turn(stamped, "oh", "x" * 500), turn("small", "hm")], "mo", "Pixi", now).split(
-        "\n"
-    ) == [
+    assert last_said(
+        [turn(stamped, "oh", "x" * 500), turn('a.md says: "x"\nsmall', "hm")], "mo", "Pixi", now
+    ).split("\n") == [
         "Your talk goes on; this was yesterday, 21:40 (/reset begins anew):",
         "mo › older hello there[2J",
         "Pixi › oh",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli import frame
+from pixi.cli import frame, logs
 from pixi.models import discovery
 
 Program = Callable[..., tuple[int, str, str]]
@@ -18,7 +18,7 @@ Program = Callable[..., tuple[int, str, str]]
 def as_it_was() -> Iterator[None]:
     root, hook = logging.getLogger(), sys.excepthook
     handlers, level = list(root.handlers), root.level
-    others = {name: logging.getLogger(name).level for name in ("pixi", "discord", "asyncio", "openai")}
+    others = {name: logging.getLogger(name).level for name in ("pixi", *logs.LIBRARIES, *logs.SILENT)}
     yield
     logging.captureWarnings(False)
     root.handlers[:], sys.excepthook = handlers, hook

@@ -7,7 +7,6 @@ import logging
 import os
 import pickle
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,7 +261,6 @@ def test_no_error_drives_the_terminal(program: Program, home: Path) -> None:
     assert not set("\x1b\x07\x9b") & set(out + err)
 
 
-@pytest.mark.usefixtures("root")
 @pytest.mark.parametrize("debug", [True, False])
 def test_no_error_that_nobody_foresaw_drives_the_terminal(
     capsys: pytest.CaptureFixture[str], debug: bool
@@ -314,18 +312,7 @@ class Boom(Exception):
     """What a library may raise, with everything that it knows."""
 
 
-@pytest.fixture
-def root() -> Iterator[None]:
-    """The root logger as it was."""
-    logger = logging.getLogger()
-    handlers, level, hook = list(logger.handlers), logger.level, sys.excepthook
-    yield
-    logger.handlers[:], sys.excepthook = handlers, hook
-    logger.setLevel(level)
-    logging.captureWarnings(False)
-
-
-@pytest.mark.usefixtures("root", "secret_home")
+@pytest.mark.usefixtures("secret_home")
 @pytest.mark.parametrize("as_json", [True, False])
 def test_no_log_holds_one(settings: Settings, as_json: bool) -> None:
     stream = io.StringIO()
@@ -342,7 +329,7 @@ def test_no_log_holds_one(settings: Settings, as_json: bool) -> None:
     assert "canary" not in stream.getvalue()
 
 
-@pytest.mark.usefixtures("root", "secret_home")
+@pytest.mark.usefixtures("secret_home")
 @pytest.mark.parametrize("debug", [True, False])
 def test_no_error_that_nobody_foresaw_holds_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], debug: bool

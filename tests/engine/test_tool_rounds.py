@@ -271,7 +271,7 @@ def looking(seconds: float) -> tuple[Callable[[Addon], None], list[float]]:
     had: list[float] = []
 
     def setup(addon: Addon) -> None:
-        @addon.tool(timeout=None)
+        @addon.tool(timeout=None, varies=True)
         async def look(context: Context) -> str:
             """look it up"""
             had.append(context.seconds_left)
