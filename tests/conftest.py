@@ -41,7 +41,7 @@ MOST_MB = 500
 _peaks: dict[str, int] = {}
 """The most that each process had, in MB: of workers once they ended, else of this one."""
 
-_M_MMAP_THRESHOLD = -3  # of malloc.h
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of malloc.h
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,14 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A shell starts what runs in its background deaf to it, and children inherit that. And the GNU C library
     raises its limit, from which memory is given back at once, up to 32 MB with what a program frees: each
-    thread's heap would grow for ever. Set once, the limit stays.
+    thread's heap would grow for ever. Set once, the limit stays. Of such heaps there are two: each has room
+    that is free and that the others cannot have.
     """
     # What was compiled is kept for the next run and for programs that tests start, as it is everywhere else.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL("libc.so.6").mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
+            libc = ctypes.CDLL("libc.so.6")
+            libc.mallopt(_M_MMAP_THRESHOLD, 128 * 1024)
+            libc.mallopt(_M_ARENA_MAX, 2)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hypothesis reads once, for all runs in this folder, which characters can be written: 200 MB at that
