@@ -104,6 +104,7 @@ async def test_a_tool_that_hangs(tmp_path: Path) -> None:
         assert "took longer than 0.2 seconds" in str(scene.server.requests[1].json())
 
 
+@pytest.mark.nightly  # tests/engine/test_tool_rounds.py has one of five megabytes
 async def test_a_tool_that_answers_with_fifty_megabytes(tmp_path: Path) -> None:
     def setup(addon: Addon) -> None:
         @addon.tool
