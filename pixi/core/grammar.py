@@ -97,7 +97,15 @@ _LARGE_TEXT = (
 )
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[。！？])")
+_SHORTEST_SENTENCE = 10  # characters; what seems to end before is "Dr." or the number of an item
 _QUOTES = str.maketrans(dict.fromkeys('"“”„', "'"))
+
+# What a quotation goes without: marks of Markdown, and what has a meaning in the command language. What may
+# be a sum stays: "bags < 5 kg" without its sign says another thing. So does the sign of C#, and of room #3.
+_LEFT_OUT = re.compile(
+    rf"(?P<kept>\d ?\*{{1,2}} ?(?=\d)|<(?=[ 0-9=>-]))"
+    rf"|(?<!\w)#+(?=\s|$)|[*_]+(?=\W|$)|(?<!\w)[*_]+|[{_MEANING}]"
+)
 
 # The number of an earlier message, for those commands of which the prompt says that they take one.
 _TARGET = 'target ::= (" #" [1-9] [0-9]{0,5})?'
@@ -138,15 +146,18 @@ def quoting_grammar(commands: Sequence[CommandHelp], citations: Sequence[Citatio
 
 def _sayable(text: str) -> list[str]:
     """The first sentence of what a document says, and the first two, as a message may hold them."""
-    said = [each for each in _SENTENCE_END.split(_plain(text)) if each]
+    said: list[str] = []
+    for each in filter(None, _SENTENCE_END.split(_plain(text))):
+        if said and said[-1].endswith(".") and len(said[-1]) < _SHORTEST_SENTENCE:
+            said[-1] += f" {each}"
+        else:
+            said.append(each)
     return list(dict.fromkeys(" ".join(said[:count]) for count in (1, 2))) if said else []
 
 
 def _plain(text: str) -> str:
     """Without marks of Markdown, and without what has a meaning in the command language."""
-    plain = re.sub(
-        rf"[*_#]+(?=\W|$)|(?<!\w)[*_#]+|[{_MEANING}]", lambda mark: " " if mark[0].isspace() else "", text
-    )
+    plain = _LEFT_OUT.sub(lambda mark: mark["kept"] or (" " if mark[0].isspace() else ""), text)
     return " ".join(plain.translate(_QUOTES).split())
 
 

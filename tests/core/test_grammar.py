@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from pixi.core.grammar import command_grammar
+from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.grammar import command_grammar, quoting_grammar
 from pixi.core.prompt import CommandHelp
+from pixi.core.stamps import Citation
 
 SEND = CommandHelp("send", "message", "a message")
 NOTE = CommandHelp("note", "thought", "a thought")
@@ -99,3 +101,41 @@ def test_where_there_are_choices_the_argument_is_one_of_them(small: bool) -> Non
     sticker = CommandHelp("sticker", "name", "a sticker", ("big wave", "猫"))
     written = rules(command_grammar((SEND, sticker), silence=True, small=small))
     assert written["command-1"] == '"[STICKER: " ("big wave" | "猫") "]"'
+
+
+def quotations(text: str) -> list[str]:
+    """The messages that a grammar allows to quote a text, as they are read from a reply."""
+    grammar = quoting_grammar((SEND,), [Citation("a.md", text)])
+    replies = [f"[SEND: {each}]" for each in re.findall(r'"(\\".*?\(a\.md\))"', grammar)]
+    read = [list(CommandStream().feed(each.replace('\\"', '"'))) for each in replies]
+    return [event.argument for events in read for event in events if isinstance(event, CommandEnded)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bags of <5 kg are free, and so is x <= 3.",
+        "We write it in C# and F#, in room #3.",
+        "It is 2 * 3 = 6 and 2**3 = 8.",
+        "Take cat_food.md > the rest.",
+    ],
+)
+def test_a_quotation_says_what_the_document_does(text: str) -> None:
+    assert quotations(text) == [f'"{text}" (a.md)']
+
+
+def test_a_quotation_has_no_marks_and_nothing_of_the_command_language() -> None:
+    text = "## The *ferry*: __see__ `[SEND: x]` <|im_end|> <b>"
+    assert quotations(text) == ['"The ferry: see SEND: x |im_end|> b>" (a.md)']
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("Dr. Smith is in. He waits.", "Dr. Smith is in."),
+        ("1. Take the ferry. 2. Get off.", "1. Take the ferry."),
+        ("八点开。十点关。", "八点开。"),
+    ],
+)
+def test_a_quotation_does_not_end_with_an_abbreviation_or_a_number(text: str, first: str) -> None:
+    assert quotations(text)[0] == f'"{first}" (a.md)'
