@@ -111,6 +111,15 @@ async def test_what_tells_of_no_progress_is_no_sign(same: bytes) -> None:
             await heard(model)
 
 
+@pytest.mark.parametrize("done", [-1, 10**400])
+async def test_a_number_of_tokens_that_cannot_be_is_no_sign(done: int) -> None:
+    answer = read(sign(0, 10**400), sign(1), Later(0.2), sign(done, 10**400), Later(0.2))
+    async with ScriptedOpenAI(answer) as server, chat(server) as model:
+        text, told = await heard(model)
+        assert text == "fine"
+        assert [(each.done, each.total) for each in told] == [(1, 1669)]
+
+
 async def test_a_prompt_that_was_being_read_is_read_on_after_a_deadline() -> None:
     replies = [read(sign(0), Stall()), read(sign(1024), Stall()), read(sign(1668), *later(4))]
     async with ScriptedOpenAI(*replies) as server, chat(server, Deadlines(first=5)) as model:

@@ -12,6 +12,8 @@ from pixi.models.complaint import Complaint, ErrorField, complaint_of
 from pixi.models.gathering import Gathering
 from pixi.models.odd_events import is_end_mark, read_oddly
 
+_MOST_TOKENS = 999_999_999  # of a prompt
+
 
 class _Part(msgspec.Struct, gc=False):
     """A part of a content that comes as a list."""
@@ -195,9 +197,12 @@ class ReplyAssembler:
 
 
 def _progress_in(told: object) -> Reading | None:
-    """What llama.cpp tells of a prompt that it reads: tokens in all, and those read or in its cache."""
+    """Return how far llama.cpp has read a prompt: tokens in all, and those read or in its cache.
+
+    None where what it tells cannot be: with a number beyond all prompts nothing can be reckoned.
+    """
     match told:
-        case {"processed": int(done), "total": int(total)} if 0 <= done <= total:
+        case {"processed": int(done), "total": int(total)} if 0 <= done <= total <= _MOST_TOKENS:
             return Reading(done, total)
         case _:
             return None
