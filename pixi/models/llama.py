@@ -235,6 +235,10 @@ class LocalModel:
                 self._process = None
 
     async def _ask(self, request: Request, style: Mapping[str, object]) -> AsyncGenerator[Delta, None]:
+        as_of, self._slot_as_of = (
+            self._forgotten,
+            None,
+        )  # before anything is waited for: the request is written
         process = await self._again()
         chat = OpenAIChat(
             self.name,
@@ -250,7 +254,6 @@ class LocalModel:
             session=self._session,
             speed=self._speed,
         )
-        as_of, self._slot_as_of = self._forgotten, None
         try:
             async with aclosing(chat.stream(request)) as deltas:
                 async for delta in deltas:

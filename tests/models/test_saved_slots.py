@@ -11,6 +11,7 @@ from pixi.core.deltas import Finished, Request
 from pixi.core.lines import Line, SystemLine, UserLine
 from pixi.models import saved_slots
 from pixi.models.llama import LocalModel
+from pixi.models.llama_process import LlamaProcess
 from pixi.models.saved_slots import SavedSlots
 from pixi.models.weights import cached, installed
 
@@ -77,6 +78,27 @@ async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path)
         await model.save_slot(slots, "a talk")
         (other,) = folder.iterdir()
         assert other.stat().st_size < size / 2  # it holds the new prompt, and nothing of the other
+    finally:
+        await model.close()
+
+
+@with_model
+async def test_what_is_forgotten_while_the_process_starts_again_is_not_saved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slots = SavedSlots("a store")
+    model = await opened()
+    again = model._again
+
+    async def forgotten_meanwhile() -> LlamaProcess:
+        model.forget_slot()
+        return await again()
+
+    monkeypatch.setattr(model, "_again", forgotten_meanwhile)
+    try:
+        await evaluated(model, *TALK, HI)
+        await model.save_slot(slots, "a talk")
+        assert not folder.exists()
     finally:
         await model.close()
 
