@@ -20,7 +20,7 @@ def slots_of(store_url: str) -> SavedSlots | None:
     if is_postgres(store_url):
         return SavedSlots(store_url.rpartition("@")[2])  # without user and password
     path = file_of(store_url)
-    return None if path is None else SavedSlots(str(path.absolute()))
+    return None if path is None else SavedSlots(str(path.resolve()))
 
 
 class KeptSlot:

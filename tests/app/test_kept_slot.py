@@ -1,5 +1,6 @@
 """What was read of a talk goes from the disk with the words of the talk, whoever has them forgotten."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,6 +53,16 @@ async def test_files_go_when_words_of_the_store_do(tmp_path: Path, folder: Path)
         await kept.follow((await store.forgotten(before)).revision)
         assert list(folder.iterdir()) == [other]
     await store.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links want a right there")
+def test_a_store_has_the_same_files_by_whatever_path(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    save(f"sqlite:///{tmp_path}/link/pixi.db")
+    slots = slots_of(f"sqlite:///{tmp_path}/pixi.db")
+    assert slots is not None
+    slots.drop()
+    assert not list(folder.iterdir())
 
 
 def test_of_a_store_in_memory_nothing_is_kept() -> None:
