@@ -222,7 +222,8 @@ class DirectoryDatabase:
         try:
             return await self._ask(index.sure, text, limit)
         except IndexDamaged:
-            return ()  # the next search tells of it, and mends it
+            self._upkeep.look_soon(damaged=index)  # a model that is shown passages may never search
+            return ()
         finally:
             self._upkeep.in_use[index] -= 1
 

@@ -135,11 +135,15 @@ class Upkeep:
             damaged: the index in whose place another is to be made.
             harmed: the catalogue is, and everything is to be read again.
         """
-        self._damaged = damaged or self._damaged
         self._harmed = self._harmed or harmed
+        self.look_soon(damaged)
+        await self._wait_in(self._refreshing)
+
+    def look_soon(self, damaged: Index | None = None) -> None:
+        """Look at the folder again without being waited for. Make another index in place of a damaged one."""
+        self._damaged = damaged or self._damaged
         self._everywhere = True
         self._wake.set()
-        await self._wait_in(self._refreshing)
 
     async def first_results(self, seconds: float) -> None:
         """Return when there is something to find, or nothing to be found, or after so long."""

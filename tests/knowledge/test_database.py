@@ -20,7 +20,7 @@ from pixi.knowledge import updating, upkeep
 from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry, Found
 from pixi.knowledge.ids import candidates
-from pixi.knowledge.index import Index, IndexDamaged
+from pixi.knowledge.index import Excerpt, Index, IndexDamaged
 from tests.knowledge.reading.at_hand import ReadersAtHand
 from tests.waiting import until
 
@@ -374,6 +374,24 @@ class TestTheCacheMayGo:
         monkeypatch.setattr(Index, "search", harmed_search)
         assert await found(database, "syrup") == ["b.md"]
         assert not before.exists()
+
+    async def test_an_index_that_is_harmed_while_nobody_searches(
+        self, opened: Opening, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        database = await self.there_is_all(opened)
+        (before,) = (tmp_path / "cache").glob("index-*")
+        real, harmed = Index.sure, database._keeping.kept.index
+
+        def harmed_sure(index: Index, text: str, limit: int) -> list[Excerpt]:
+            if index is harmed:
+                raise IndexDamaged("its files are gone")
+            return real(index, text, limit)
+
+        monkeypatch.setattr(Index, "sure", harmed_sure)
+        assert await database.sure_passages("is there any syrup?", 1) == ()
+        await database.ready()
+        assert not before.exists()
+        assert await found(database, "syrup") == ["b.md"]
 
     async def test_one_of_another_version(self, opened: Opening, tmp_path: Path) -> None:
         with closing(sqlite3.connect(tmp_path / "cache" / "catalogue.db")) as connection:
