@@ -32,6 +32,8 @@ _MARGIN = 2.0
 # A first answer that took longer tells how fast a silent server reads. A faster one tells nothing: it may
 # have had nearly all of its prompt in its cache.
 _LATE_SECONDS = 10.0
+# Tokens: a shorter prompt that is answered late tells of a model that was loaded first, not of how it reads.
+_SHORT_PROMPT = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class ReadingSpeed:
     def at_least(self, tokens: int, seconds: float) -> None:
         """Note that a silent server took so long for a prompt, of which it may have had a part already."""
         if tokens > 0:
-            self._seconds_per_token = max(self._seconds_per_token, seconds / tokens)
+            self._seconds_per_token = max(self._seconds_per_token, seconds / max(tokens, _SHORT_PROMPT))
 
 
 class FirstWait:

@@ -194,6 +194,15 @@ async def test_a_wait_grows_with_the_prompt_and_with_what_was_seen(clock: HeldCl
     assert FirstWait(Deadlines(first=20), speed, near=True, tokens=9_999).seconds == 20
 
 
+async def test_a_short_prompt_that_waits_for_the_model_to_load_tells_little(clock: HeldClock) -> None:
+    speed = ReadingSpeed()
+    first = waits(speed, 10)
+    await asyncio.sleep(60)
+    first.answered()
+    assert waits(speed, 1_000).seconds == 300
+    assert waits(speed, 5_000).seconds == 1_200
+
+
 async def test_no_reading_is_waited_for_longer_than_an_hour(clock: HeldClock) -> None:
     barked: list[Overdue] = []
     began = clock.time()
