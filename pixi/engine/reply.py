@@ -128,9 +128,8 @@ class Reply:
             left=self._left,
         )
         self._deadline: asyncio.Timeout | None = None
-        self._reading_ends = (
-            0.0  # the loop's time after which no reading of prompts counts as a reason to wait
-        )
+        # The loop's time after which no reading of prompts counts as a reason to wait.
+        self._reading_ends = 0.0
         self._woken = False  # the deadline was moved to now
         self._running_tools = False
         self._asking = False  # a person is, whether a tool may do something
@@ -348,9 +347,7 @@ class Reply:
                         continue
                     first_word.came()
                     if told is not None:
-                        if (
-                            told.done < told.total
-                        ):  # people are told that it is over, as the word itself shows
+                        if told.done < told.total:  # the word shows that it is over: people are told so
                             self._performer.show(Reading(told.total, told.total, 0.0))
                         told = None
                     for part in _parts(delta):
