@@ -100,6 +100,11 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])|(?<=[。！？])")
 _SHORTEST_SENTENCE = 10  # characters; what seems to end before is "Dr." or the number of an item
 _QUOTES = str.maketrans(dict.fromkeys('"“”„', "'"))
 
+# A tiny model may write 160 tokens. Those of the bundled one hold three letters of English or more, but half
+# a character of Chinese: a long sentence would be cut off without its end and its source.
+_MOST_QUOTED = 120  # tokens, estimated
+_CLAUSE_END = re.compile(r"(?<=[,;:，、；：])|(?<=\s)")
+
 # What a quotation goes without: marks of Markdown, and what has a meaning in the command language. What may
 # be a sum stays: "bags < 5 kg" without its sign says another thing. So does the sign of C#, and of room #3.
 _LEFT_OUT = re.compile(
@@ -152,7 +157,32 @@ def _sayable(text: str) -> list[str]:
             said[-1] += f" {each}"
         else:
             said.append(each)
-    return list(dict.fromkeys(" ".join(said[:count]) for count in (1, 2))) if said else []
+    if not said:
+        return []
+    both = " ".join(said[:2])
+    return list(dict.fromkeys((_fitted(said[0]), *([both] if _tokens(both) <= _MOST_QUOTED else []))))
+
+
+def _fitted(sentence: str) -> str:
+    """Return a sentence, or as many of its first clauses as may be quoted."""
+    if _tokens(sentence) <= _MOST_QUOTED:
+        return sentence
+    clauses: Sequence[str] = _CLAUSE_END.split(sentence)
+    if _tokens(clauses[0]) > _MOST_QUOTED:
+        clauses = sentence
+    kept, left = "", float(_MOST_QUOTED)
+    for clause in clauses:
+        left -= _tokens(clause)
+        if left < 0:
+            break
+        kept += clause
+    return f"{kept.rstrip(' ,;:，、；：')}…"
+
+
+def _tokens(text: str) -> float:
+    """Estimate the tokens of the bundled model, by bytes."""
+    plain = sum(map(str.isascii, text))
+    return plain / 3 + (len(text.encode()) - plain) * 0.75
 
 
 def _plain(text: str) -> str:

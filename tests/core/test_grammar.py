@@ -139,3 +139,14 @@ def test_a_quotation_has_no_marks_and_nothing_of_the_command_language() -> None:
 )
 def test_a_quotation_does_not_end_with_an_abbreviation_or_a_number(text: str, first: str) -> None:
     assert quotations(text)[0] == f'"{first}" (a.md)'
+
+
+def test_a_quotation_is_short_enough_for_a_tiny_model_to_write_its_end() -> None:
+    begun = "冲泡龙井茶的时候水温应当控制在摄氏八十度到八十五度之间，不可以用滚开的沸水直接冲泡"
+    sentence = f"{begun}，否则茶叶会被烫熟而失去清香并且带上苦涩的味道。"
+    assert quotations(sentence) == [f'"{begun}…" (a.md)']
+    assert quotations("水温八十度。" + sentence) == ['"水温八十度。" (a.md)']
+    english = "The boat leaves at seven, " * 9 + "as ever. It waits."
+    assert quotations(english)[0].startswith('"The boat leaves at seven, ')
+    assert quotations(english)[0].endswith('ever." (a.md)')
+    assert quotations("字" * 300) == [f'"{"字" * 53}…" (a.md)']
