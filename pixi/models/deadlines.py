@@ -55,10 +55,11 @@ class Deadlines:
 class ReadingSpeed:
     """How fast a model at a server reads prompts, as far as was seen."""
 
-    __slots__ = ("_seconds_per_token",)
+    __slots__ = ("_in_vain", "_seconds_per_token")
 
     def __init__(self) -> None:
         self._seconds_per_token = 0.0  # 0: nothing was measured yet
+        self._in_vain = False  # the last wait for a silent server was
 
     def seconds(self, tokens: int) -> float | None:
         """Return how long so many tokens take; None: nothing was measured yet."""
@@ -68,6 +69,19 @@ class ReadingSpeed:
         """Note how long the server itself took for so many tokens."""
         if tokens > 0 and seconds > 0:
             self._seconds_per_token = seconds / tokens
+
+    def answered(self) -> None:
+        """Note that the server answers."""
+        self._in_vain = False
+
+    def waited_in_vain(self, tokens: int, seconds: float) -> None:
+        """Note that a silent server was given up after so long: it may be slow.
+
+        The second time in a row tells nothing: one that hangs is not waited for longer and longer.
+        """
+        if not self._in_vain:
+            self.at_least(tokens, seconds)
+        self._in_vain = True
 
     def at_least(self, tokens: int, seconds: float) -> None:
         """Note that a silent server took so long for a prompt, of which it may have had a part already."""
@@ -163,6 +177,7 @@ class FirstWait:
 
     def answered(self) -> None:
         """The first content came. Where it came late, and nothing was told before, that teaches the speed."""
+        self._speed.answered()
         waited = self._loop.time() - self._since
         if self._done < 0 and waited > _LATE_SECONDS:
             self._speed.at_least(self._tokens, waited)
@@ -174,7 +189,7 @@ class FirstWait:
         """
         now = self._loop.time()
         if self._done < 0:
-            self._speed.at_least(self._tokens, now - self._since)
+            self._speed.waited_in_vain(self._tokens, now - self._since)
         if self._done <= self._left_at or self.is_too_long:
             return False
         self._left_at, self._since = self._done, now

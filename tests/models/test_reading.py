@@ -203,6 +203,19 @@ async def test_a_short_prompt_that_waits_for_the_model_to_load_tells_little(cloc
     assert waits(speed, 5_000).seconds == 1_200
 
 
+async def test_a_server_that_hangs_is_not_waited_for_longer_and_longer(clock: HeldClock) -> None:
+    speed = ReadingSpeed()
+    for seconds in (300, 600, 600, 600):
+        wait = waits(speed, 1_000)
+        assert wait.seconds == seconds
+        await asyncio.sleep(seconds)
+        assert not wait.goes_on()
+    wait = waits(speed, 1_000)
+    await asyncio.sleep(500)
+    wait.answered()  # it was only slow
+    assert waits(speed, 1_000).seconds == 1_000
+
+
 async def test_no_reading_is_waited_for_longer_than_an_hour(clock: HeldClock) -> None:
     barked: list[Overdue] = []
     began = clock.time()
