@@ -3,7 +3,7 @@
 import math
 import time
 
-from pixi.core.deltas import Reading
+from pixi.core.deltas import PromptProgress
 from pixi.core.events import TurnEvent
 
 _SHORT_SECONDS = 1.0  # what does not take longer is not worth a word
@@ -13,14 +13,14 @@ class ReadingSign:
     """Knows what is read now. Tell it what happens, and ask for its words whenever they are shown."""
 
     def __init__(self) -> None:
-        self._reading: Reading | None = None
+        self._reading: PromptProgress | None = None
         self._told_at = 0.0
         self._since = 0.0
 
     def happened(self, event: TurnEvent) -> None:
         """Take in what happened: whatever is no reading ends it."""
         now = time.monotonic()
-        if not isinstance(event, Reading):
+        if not isinstance(event, PromptProgress):
             self._reading = None
             return
         if self._reading is None:

@@ -11,7 +11,7 @@ from pixi.channels.terminal_frame import framed
 from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
 from pixi.channels.terminal_text import one_line, printable
 from pixi.core.card import Card
-from pixi.core.deltas import Reading
+from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
     Failed,
     Grew,
@@ -150,7 +150,7 @@ class Transcript:
             case Reacted(emoji):  # `react` knows which message it is on
                 self._perform("react", None, printable(emoji).strip())
             case (
-                Shown() | Pictured() | Reading()
+                Shown() | Pictured() | PromptProgress()
             ):  # `put` knows its picture; the status line tells of reading
                 pass
             case Progressed():  # the status line tells

@@ -81,8 +81,6 @@ def run(arguments: argparse.Namespace) -> int:
     live = at_terminal() and not arguments.json
     settings = load(config, overrides={**overrides, **chosen_model(settings, asks=live)})
     printer = Printer(settings)
-    if not settings.model_is_set:
-        printer.complain(_NO_MODEL)
 
     def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
         return open_engine(
@@ -101,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
         return run_async(
             _live(arguments, model, persona, place, opened, first_words=_first_words(settings, persona))
         )
-    return run_async(_lines(arguments, place, opened, printer.complain))
+    unset = "" if settings.model_is_set else _NO_MODEL
+    return run_async(_lines(arguments, place, opened, printer.complain, unset))
 
 
 async def _live(
@@ -127,7 +126,9 @@ async def _live(
     return FINE
 
 
-async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, complain: Tell) -> int:
+async def _lines(
+    arguments: argparse.Namespace, place: "Seat", opened: Opened, complain: Tell, unset: str
+) -> int:
     from pixi.channels.terminal import LinesChannel, talk
     from pixi.channels.terminal_input import read_lines
     from pixi.cli.spinner import spinner
@@ -141,6 +142,8 @@ async def _lines(arguments: argparse.Namespace, place: "Seat", opened: Opened, c
             said = _with_first(first, lines)
         else:
             return FINE  # nothing is said: no model is loaded for that
+        if unset:
+            complain(unset)
         with spinner() as progress:
             channel = LinesChannel(
                 sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes, progress=progress

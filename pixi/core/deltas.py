@@ -83,7 +83,7 @@ class Cited:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PromptProgress:
     """The server reads the prompt: a sign that it works, and nothing that a reply consists of.
 
     It comes before the first piece of a reply, never after it; a reply whose reading was told of may still be
@@ -103,7 +103,7 @@ class Reading:
 Repeats = Literal["free", "few", "none"]
 """See `Request`."""
 
-Delta = Text | Thought | ToolCall | Cited | Reading | Finished
+Delta = Text | Thought | ToolCall | Cited | PromptProgress | Finished
 
 
 @dataclass(frozen=True, slots=True)

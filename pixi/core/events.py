@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
 from pixi.core.card import Card
-from pixi.core.deltas import Cited, Reading, Usage
+from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.picture import Picture
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
@@ -79,7 +79,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Progressed:
-    """How far a tool or a command is, in a line for people. What comes next takes its place."""
+    """How far a tool or a command is, in a short line for people. What comes next takes its place."""
 
     text: str
 
@@ -118,7 +118,7 @@ class TurnEnded:
 
 
 TurnEvent = (
-    Reading
+    PromptProgress
     | Opened
     | Grew
     | Noted
@@ -139,7 +139,7 @@ TurnEvent = (
 def to_json(event: TurnEvent) -> dict[str, Any]:
     """The one JSON form of an event, without its time."""
     match event:
-        case Reading(done, total, seconds):
+        case PromptProgress(done, total, seconds):
             left = None if seconds is None else round(seconds, 1)
             return {"event": "reading", "done": done, "total": total, "seconds": left}
         case Opened(name):

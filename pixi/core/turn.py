@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
-from pixi.core import deltas
 from pixi.core.citing import Sources
 from pixi.core.commands import Thought
-from pixi.core.deltas import Cited, Delta, Finished, Repeats, Request, Text, ToolSchema, Usage
+from pixi.core.deltas import Cited, Delta, Finished, PromptProgress, Repeats, Request, Text, ToolSchema, Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Image
@@ -170,7 +169,7 @@ class Turn:
             case Cited():
                 cited = self._sources.take(delta)
                 self._rounds[-1].cited += [cited] if cited else []
-            case Text() | Thought() | deltas.Reading():
+            case Text() | Thought() | PromptProgress():
                 pass  # reasoning is nobody's business, and what was read of the prompt is no part of a reply
             case _:
                 assert_never(delta)

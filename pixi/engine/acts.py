@@ -15,6 +15,7 @@ from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
 from pixi.core.picture import Picture, on_record
+from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
 from pixi.engine.account import Account
@@ -243,7 +244,7 @@ class Acts:
 
     def progress(self, text: str) -> None:
         """Tell people how far a command is, in a line that the next one replaces."""
-        self.channel.show(Progressed(text))
+        self.channel.show(Progressed(clipped(text, 200)))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used for whoever is answered."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from enum import Enum, auto
 
-from pixi.core.deltas import Delta, Reading, Request, Text
+from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Finish, Sourced
 from pixi.core.limits import TOOL_SECONDS, Limits
@@ -333,14 +333,14 @@ class Reply:
     async def _listen(self, request: Request) -> None:
         feed, put = self._turn.feed, self._put
         failed = False
-        told: Reading | None = None
+        told: PromptProgress | None = None
         first_word = _FirstWord(self._acts, self._deadline, self._reading_ends)
         if self._model.traits.reads_long:
             first_word.read_on()
         try:
             async with aclosing(self._model.stream(request)) as stream:
                 async for delta in stream:
-                    if type(delta) is Reading:
+                    if type(delta) is PromptProgress:
                         told = delta
                         first_word.read_on()
                         self._performer.show(delta)
@@ -348,7 +348,7 @@ class Reply:
                     first_word.came()
                     if told is not None:
                         if told.done < told.total:  # the word shows that it is over: people are told so
-                            self._performer.show(Reading(told.total, told.total, 0.0))
+                            self._performer.show(PromptProgress(told.total, told.total, 0.0))
                         told = None
                     for part in _parts(delta):
                         events = feed(part)

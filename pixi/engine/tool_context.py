@@ -13,6 +13,7 @@ from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.picture import Picture
+from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.engine.acts import Acts, NotDone
 from pixi.toolbox.results import masked
@@ -115,7 +116,7 @@ class ToolContext:
     def progress(self, text: str) -> None:
         """See `Context.progress`."""
         if not self._closed:
-            self._show(Progressed(self._mask.hide(text)))
+            self._show(Progressed(clipped(self._mask.hide(text), 200)))
 
     def begin(self, seconds: float) -> None:
         """The call is carried out from now on, and may take so many seconds."""

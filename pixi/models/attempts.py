@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Protocol
 
-from pixi.core.deltas import Delta, Reading
+from pixi.core.deltas import Delta, PromptProgress
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.breaker import Asking, Breaker
@@ -77,7 +77,7 @@ class Attempts:
                     while deltas := await answer.read():
                         if not yielded:
                             asking.answered()
-                            if type(deltas[-1]) is not Reading:  # it never follows content
+                            if type(deltas[-1]) is not PromptProgress:  # it never follows content
                                 yielded = True
                                 wait.answered()
                         for delta in deltas:

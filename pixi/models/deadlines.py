@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pixi.core.deltas import Reading
+from pixi.core.deltas import PromptProgress
 
 FAR_SECONDS = 30.0
 """How long a public server may be silent before its first word."""
@@ -160,7 +160,7 @@ class FirstWait:
         """Wait for the server from now on."""
         self._since = self._loop.time()
 
-    def read_on(self, done: int, total: int) -> Reading | None:
+    def read_on(self, done: int, total: int) -> PromptProgress | None:
         """Take a sign of progress: the wait begins anew. None: it is no more than was known, and no sign."""
         done = min(done, total)
         if done <= self._done:
@@ -173,7 +173,7 @@ class FirstWait:
             begun_at, had = self._begun
             self._speed.measured(done - had, now - begun_at)
         self._grow(total - done)
-        return Reading(done, total, self._speed.seconds(total - done))
+        return PromptProgress(done, total, self._speed.seconds(total - done))
 
     def answered(self) -> None:
         """The first content came. Where it came late, and nothing was told before, that teaches the speed."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
-from pixi.core.deltas import Delta, Finished, Reading, Request
+from pixi.core.deltas import Delta, Finished, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.models.breaker import Clock
 from pixi.models.faults import Refusal
@@ -111,7 +111,7 @@ class FallbackModel:
             try:
                 async with aclosing(self._ask(member.model, request, ends)) as deltas:
                     async for delta in deltas:
-                        if type(delta) is Reading:
+                        if type(delta) is PromptProgress:
                             reads = True
                         elif not yielded:
                             yielded = True
@@ -148,7 +148,7 @@ class FallbackModel:
                     raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
                 if delta is None:
                     return
-                if type(delta) is Reading:
+                if type(delta) is PromptProgress:
                     reads = True
                 elif reads:
                     reads = False

@@ -39,7 +39,7 @@ class Model(Protocol):
     """A model that streams its reply.
 
     `stream` yields deltas; the last is `Finished`. It raises `ModelError` alone. Retries are its own
-    matter, and only before anything but `Reading` was yielded. Closing the generator early closes the
+    matter, and only before anything but `PromptProgress` was yielded. Closing the generator early closes the
     connection.
     """
 

@@ -7,7 +7,7 @@ from typing import Protocol
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Delta, Reading
+from pixi.core.deltas import Delta, PromptProgress
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.complaint import Complaint
@@ -143,13 +143,13 @@ class Reply:
         self._watchdog.close()
         self._response.close()
 
-    def _sign(self, deltas: list[Delta]) -> Reading | None:
+    def _sign(self, deltas: list[Delta]) -> PromptProgress | None:
         """Take out of the deltas what tells how far the prompt was read; None: nothing new was told."""
         comment, self._decoder.comment = self._decoder.comment, b""
-        told = deltas.pop() if deltas and type(deltas[-1]) is Reading else None
+        told = deltas.pop() if deltas and type(deltas[-1]) is PromptProgress else None
         if self._wait is None or deltas:
             return None
-        if isinstance(told, Reading):
+        if isinstance(told, PromptProgress):
             return self._wait.read_on(told.done, told.total)
         counts = _PROGRESS.fullmatch(comment)
         return self._wait.read_on(int(counts[1]), int(counts[2])) if counts else None

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import secrets
 import shutil
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ _log = logging.getLogger("pixi.models")
 MOST_BYTES = 1 << 30
 """Of all files together. The bundled model takes 23 kB for a token, one of 8 billion parameters 130 kB."""
 
+_SAVING_SECONDS = 120  # longer than any file takes to be written
 _NAME_CHARACTERS = 16  # of a digest that tells stores or talks apart
 
 
@@ -81,7 +83,8 @@ class SavedSlots:
     def drop(self, *, but: int | None = None) -> None:
         """Delete the files of this store: all, or all but those of one revision."""
         for path in self._files(f"{self._store}.*"):
-            if path.name.split(".")[1] != str(but):
+            was_left = path.suffix == ".saving" and _age(path) < time.time() - _SAVING_SECONDS  # by a kill
+            if was_left or path.name.split(".")[1] != str(but):
                 discard(path)
 
     def _stem(self, key: str) -> str:

@@ -14,6 +14,7 @@ from pixi.models.size import size_in
 
 _LONGEST_ANSWER = 4 * 1024 * 1024  # bytes
 _SECONDS = 5.0  # for all questions together
+_MOST_PARAMETERS = 10**16  # no model has so many: a larger number is none
 
 
 class _Props(msgspec.Struct):
@@ -129,13 +130,13 @@ def _size_listed(listing: _Listing | None, model: str) -> float | None:
     # llama.cpp serves one model under whatever name it is asked for; as a router it has several.
     named = [each for each in models if each.id == model] or (models if len(models) == 1 else [])
     count = named[0].meta.n_params if named and named[0].meta else 0
-    return count / 1e9 if count > 0 else None
+    return count / 1e9 if 0 < count < _MOST_PARAMETERS else None
 
 
 def _size_shown(shown: _Shown | None) -> float | None:
     if shown is None:
         return None
     count = (shown.model_info or {}).get("general.parameter_count")
-    if isinstance(count, int) and count > 0:
+    if isinstance(count, int) and 0 < count < _MOST_PARAMETERS:
         return count / 1e9
     return size_in(shown.details.parameter_size) if shown.details else None

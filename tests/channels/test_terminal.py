@@ -11,7 +11,7 @@ import pytest
 from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
 from pixi.core.card import Card, Field
-from pixi.core.deltas import Cited, Reading, Usage
+from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.errors import ChannelError
 from pixi.core.events import (
     Failed,
@@ -33,7 +33,7 @@ from tests.held_clock import HeldClock
 CARD = Card("Lemon sugar", "Thin and hot.", (Field("Time", "20 minutes"),), None, "https://example.org/lemon")
 
 EVERYTHING: tuple[TurnEvent, ...] = (
-    Reading(9, 9),
+    PromptProgress(9, 9),
     Noted("they sound\nsad"),
     Sent("hi"),
     Reacted("🥞"),
@@ -62,9 +62,9 @@ async def test_how_far_a_long_prompt_is_read_is_told_each_second(clock: HeldCloc
     told: list[str] = []
     out = io.StringIO()
     channel = LinesChannel(out, io.StringIO(), progress=told.append)
-    await happen(channel, Reading(0, 1669))
+    await happen(channel, PromptProgress(0, 1669))
     await asyncio.sleep(1.5)
-    await happen(channel, Reading(669, 1669, 125.0))
+    await happen(channel, PromptProgress(669, 1669, 125.0))
     await asyncio.sleep(7)
     await happen(channel, Sent("hi"))
     await asyncio.sleep(5)

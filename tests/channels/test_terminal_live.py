@@ -21,7 +21,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.channels.terminal_own import history_in, last_said, told_time
-from pixi.core.deltas import Reading, Usage
+from pixi.core.deltas import PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
 from pixi.core.lines import AssistantLine, UserLine
@@ -136,11 +136,11 @@ def test_how_much_is_left_of_a_prompt_grows_fewer(columns: int, stops: bool, dra
     drawn.columns = columns
     there = terminal()
     there.entered("hello")
-    there.show(Reading(0, 1669))
+    there.show(PromptProgress(0, 1669))
     assert "Pixi is thinking" in there.status(), "it may take no time"
     now.seconds += 2
     assert "reading 1,669 tokens" in there.status()
-    there.show(Reading(669, 1669, 40.0))
+    there.show(PromptProgress(669, 1669, 40.0))
     told = []
     for _ in range(3):
         told.append(there.status()[2:])
@@ -151,7 +151,7 @@ def test_how_much_is_left_of_a_prompt_grows_fewer(columns: int, stops: bool, dra
         f"reading 1,000 tokens · 20 s to go{end}",
         f"reading 1,000 tokens{end or ' (Ctrl-C stops)'}",
     ]
-    there.show(Reading(1669, 1669, 0.0))
+    there.show(PromptProgress(1669, 1669, 0.0))
     assert "Pixi is thinking · 62 s" in there.status()
     there.show(Opened("send"))
     assert "Pixi is writing" in there.status()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixi.core.deltas import Finished, Reading, Usage
+from pixi.core.deltas import Finished, PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Failed, Grew, Noted, Opened, Performed, Reacted, Sent, TurnEnded
 from pixi.core.limits import Limits
@@ -334,12 +334,12 @@ class Reader(ScriptedModel):
 
 
 async def test_the_time_in_which_a_model_reads_is_not_the_turns(clock: HeldClock) -> None:
-    read: list[Step] = [Reading(0, 1669), 400.0, Reading(1024, 1669, 99.0), 99.0]
+    read: list[Step] = [PromptProgress(0, 1669), 400.0, PromptProgress(1024, 1669, 99.0), 99.0]
     model = ScriptedModel([*read, "[SEND: a]", 170.0, "[SEND: b]"], [*read, "[SEND: c]", 190.0, "[SEND: d]"])
     async with scene(model, limits=Limits(seconds=180)) as here:
         await here.talk("hello")
-        assert here.kinds() == ["Reading"] * 3 + ["Sent"] * 2 + ["TurnEnded"]
-        assert here.channel.events[2] == Reading(1669, 1669, 0.0)
+        assert here.kinds() == ["PromptProgress"] * 3 + ["Sent"] * 2 + ["TurnEnded"]
+        assert here.channel.events[2] == PromptProgress(1669, 1669, 0.0)
         await here.talk("again")
         assert here.channel.sent == ["a", "b", "c"]
         assert here.channel.ended[1].finish == "limit"
@@ -357,9 +357,9 @@ async def test_a_model_that_reads_without_a_sign_is_waited_for_but_not_for_ever(
 
 
 async def test_who_writes_while_the_prompt_is_read_is_answered_along() -> None:
-    async with scene(ScriptedModel([Reading(0, 9), asyncio.Event()], "[SEND: both]")) as here:
+    async with scene(ScriptedModel([PromptProgress(0, 9), asyncio.Event()], "[SEND: both]")) as here:
         await here.say("hello")
-        await until(lambda: "Reading" in here.kinds())
+        await until(lambda: "PromptProgress" in here.kinds())
         await here.talk("and hello")
         assert here.channel.sent == ["both"]
 

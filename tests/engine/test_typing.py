@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pixi.core.commands import Thought
-from pixi.core.deltas import Reading
+from pixi.core.deltas import PromptProgress
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -56,7 +56,7 @@ async def test_it_is_shown_while_a_message_waits_for_its_pace(monkeypatch: pytes
 
 
 async def test_it_is_shown_while_a_long_prompt_is_read_and_not_a_short_one(clock: HeldClock) -> None:
-    model = ScriptedModel([4.0, "[NOTE: hm]"], [Reading(0, 9), 6.0, Thought("hm"), 60.0, "[NOTE: hm]"])
+    model = ScriptedModel([4.0, "[NOTE: hm]"], [PromptProgress(0, 9), 6.0, Thought("hm"), 60.0, "[NOTE: hm]"])
     async with scene(model) as here:
         await here.talk("hello")
         assert here.channel.typed == 0

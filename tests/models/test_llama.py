@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandStream, Prose
-from pixi.core.deltas import Finished, Reading, Repeats, Request, Text
+from pixi.core.deltas import Finished, PromptProgress, Repeats, Request, Text
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
@@ -275,12 +275,12 @@ async def test_a_prompt_that_nobody_waited_for_to_its_end_is_read_on(model: Loca
     reached = total = 0
     async with aclosing(model.stream(request)) as deltas:
         async for delta in deltas:
-            assert isinstance(delta, Reading)
+            assert isinstance(delta, PromptProgress)
             reached, total = delta.done, delta.total
             if reached:
                 break
     assert 0 < reached < total
-    told = [delta async for delta in model.stream(request) if isinstance(delta, Reading)]
+    told = [delta async for delta in model.stream(request) if isinstance(delta, PromptProgress)]
     assert told[0].done >= reached
 
 

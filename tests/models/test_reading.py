@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pixi.core.deltas import Delta, Reading, Request, Text
+from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
 from pixi.models.asking import is_near
@@ -66,10 +66,10 @@ async def chat(
         await model.close()
 
 
-async def heard(model: OpenAIChat | FallbackModel) -> tuple[str, list[Reading]]:
+async def heard(model: OpenAIChat | FallbackModel) -> tuple[str, list[PromptProgress]]:
     deltas: list[Delta] = [delta async for delta in model.stream(HI)]
     text = "".join(delta.text for delta in deltas if isinstance(delta, Text))
-    return text, [delta for delta in deltas if isinstance(delta, Reading)]
+    return text, [delta for delta in deltas if isinstance(delta, PromptProgress)]
 
 
 @pytest.mark.parametrize(

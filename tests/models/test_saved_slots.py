@@ -140,10 +140,15 @@ def test_another_revision_finds_nothing_and_drops_what_was_before(folder: Path) 
     slots.revision = 7
     assert slots.find("talk") is None
     newer = write(slots, "talk", b"words")
-    (folder / newer.name.replace(".slot", ".saving")).write_bytes(b"cut off by a kill")
+    left, fresh = newer.with_suffix(".saving"), newer.with_suffix(".1.saving")
+    left.write_bytes(b"cut off by a kill")
+    fresh.write_bytes(b"being written")
+    os.utime(left, (0, 0))
     slots.drop(but=7)
     assert not file.exists()
+    assert not left.exists()
     assert newer.exists()
+    assert fresh.exists()
     slots.drop()
     assert list(folder.iterdir()) == [kept]
 

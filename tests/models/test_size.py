@@ -106,6 +106,8 @@ def test_what_follows_from_a_size(parameters: float | None, wanted: Any, line: s
         # What the server tells goes before the name, and the name before nothing.
         ({"/api/show": [shown("1.5B")]}, "someone-70b", "1.5B: whole"),
         ({"/api/show": [shown("unknown", "many")]}, "zork-0.5b", "500M: short"),
+        ({"/api/show": [shown("unknown", 10**400)]}, "zork-0.5b", "500M: short"),
+        ({"/props": [PROPS], "/v1/models": [listing(("a", 10**400))]}, "zork-0.5b", "500M: short"),
         ({"/api/show": [answer(200, {"error": "Unexpected endpoint"})]}, "scripted", "size unknown: whole"),
         ({"/props": [answer(200, {"ok": True})], "/api/show": [answer(200, "[[[")]}, "zork", "size unknown"),
     ],

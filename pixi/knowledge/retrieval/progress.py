@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 
-from pixi.core.deltas import Reading
+from pixi.core.deltas import PromptProgress
 from pixi.core.strangers import clipped
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.one_line import on_one_line
@@ -39,7 +39,7 @@ class ReadingProgress:
         self._expected = list(tokens)
         self._tell()
 
-    def reads(self, number: int, reading: Reading) -> None:
+    def reads(self, number: int, reading: PromptProgress) -> None:
         """Take what the server told of the prompt with this number, from 0."""
         self._counted = True
         self._known[number] = (reading.done, max(reading.done, reading.total))
@@ -52,7 +52,7 @@ class ReadingProgress:
             self._known[number] = (total, total)
             self._tell()
 
-    def _tell(self, reading: Reading | None = None) -> None:
+    def _tell(self, reading: PromptProgress | None = None) -> None:
         """Report, with the seconds that the rest takes at the speed at which this prompt is read."""
         done, total = self._sums()
         if done and done >= total:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pixi.core.deltas import Delta, Reading
+from pixi.core.deltas import Delta, PromptProgress
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
 from pixi.knowledge.entry import Entry
@@ -191,7 +191,7 @@ class EntryReader:
 
             def heard(delta: Delta) -> None:
                 self._answers = True
-                if isinstance(delta, Reading):
+                if isinstance(delta, PromptProgress):
                     self._progress.reads(number, delta)
                 else:
                     self._progress.has_read(number)

@@ -6,7 +6,7 @@ everything behind the door then costs per read, not per token.
 
 import msgspec
 
-from pixi.core.deltas import Delta, Finished, Reading, Usage
+from pixi.core.deltas import Delta, Finished, PromptProgress, Usage
 from pixi.models.calls import CallAssembler, CallPiece
 from pixi.models.complaint import Complaint, ErrorField, complaint_of
 from pixi.models.gathering import Gathering
@@ -96,7 +96,7 @@ class ReplyAssembler:
         self._usage: _UsageField | None = None
         self._timings: _Timings | None = None
         self._gathering = Gathering()
-        self._progress: Reading | None = None  # the last that was told of in this read
+        self._progress: PromptProgress | None = None  # the last that was told of in this read
 
     @property
     def held(self) -> int:
@@ -196,13 +196,13 @@ class ReplyAssembler:
         )
 
 
-def _progress_in(told: object) -> Reading | None:
+def _progress_in(told: object) -> PromptProgress | None:
     """Return how far llama.cpp has read a prompt: tokens in all, and those read or in its cache.
 
     None where what it tells cannot be: with a number beyond all prompts nothing can be reckoned.
     """
     match told:
         case {"processed": int(done), "total": int(total)} if 0 <= done <= total <= _MOST_TOKENS:
-            return Reading(done, total)
+            return PromptProgress(done, total)
         case _:
             return None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pixi.core.deltas import Reading, Request
+from pixi.core.deltas import PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
@@ -24,9 +24,9 @@ BUILT = "It was built by Shah Abbas II around 1650, on the foundations of an old
 
 def slow(seconds: float, *then: Step, total: int = 3_400) -> list[Step]:
     """A reply before which the prompt is read for so long, in four steps that are told."""
-    steps: list[Step] = [Reading(0, total)]
+    steps: list[Step] = [PromptProgress(0, total)]
     for quarter in (1, 2, 3, 4):
-        steps += [seconds / 4, Reading(total * quarter // 4, total, seconds * (4 - quarter) / 4)]
+        steps += [seconds / 4, PromptProgress(total * quarter // 4, total, seconds * (4 - quarter) / 4)]
     return [*steps, *then]
 
 
