@@ -17,7 +17,8 @@ _TYPES = "tokenizer.ggml.token_type"
 _TEMPLATE = "tokenizer.chat_template"  # and others behind it, such as `tokenizer.chat_template.tool_use`
 _COUNT = "general.parameter_count"
 _LABEL = "general.size_label"  # such as `1.5B` or `8x7B`
-_PARTS = "split.count"  # a file that is one of several holds only some of the tensors
+# A file that is one of several holds only some of the tensors. One that was put together of several says 0.
+_PARTS = "split.count"
 
 # Of the format, as its specification has it: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 _STRING, _ARRAY = 8, 9
@@ -60,12 +61,21 @@ def read_head(path: Path) -> GgufHead:
 
 
 def _read(head: "_Reader", found: GgufHead) -> None:
+    words: dict[str, None] = {}
+    try:
+        _read_fields(head, found, words)
+    finally:
+        found.control_words = list(words)
+
+
+def _read_fields(head: "_Reader", found: GgufHead, words: dict[str, None]) -> None:
+    """Read all fields, and what follows them, into `found`; the control words into `words`, each once."""
     tokens: Sequence[int] = ()
     kinds: Sequence[object] = ()
     label, is_part = "", False
     for key, value in head.fields():
         if key.startswith(_TEMPLATE) and isinstance(value, str):
-            _add(found, words_in(value))
+            words.update(dict.fromkeys(words_in(value)))
         elif key == _TOKENS and isinstance(value, list):
             tokens = value
         elif key == _TYPES and isinstance(value, tuple):
@@ -75,17 +85,13 @@ def _read(head: "_Reader", found: GgufHead) -> None:
         elif key == _LABEL and isinstance(value, str):
             label = value
         elif key == _PARTS:
-            is_part = value != 1
+            is_part = isinstance(value, int) and value > 1
         if tokens and kinds:  # in either order
             marked = (at for at, kind in zip(tokens, kinds, strict=False) if kind == _CONTROL)
-            _add(found, map(head.text_at, marked))
+            words.update(dict.fromkeys(map(head.text_at, marked)))
             tokens = kinds = ()
     if found.parameters is None:
         found.parameters = (None if is_part else head.elements() / 1e9) or size_in(label)
-
-
-def _add(found: GgufHead, words: "Iterator[str] | Sequence[str]") -> None:
-    found.control_words = list(dict.fromkeys([*found.control_words, *words]))
 
 
 class _Reader:

@@ -2,6 +2,7 @@
 
 import math
 import struct
+import time
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,7 @@ def test_the_types_of_tokens_may_stand_before_the_tokens(tmp_path: Path) -> None
         (gguf((64, 32), (7,), general__size_label=label("8x7B")), 2055 / 1e9),
         (gguf((64, 32), split__count=struct.pack("<IH", 2, 3), general__size_label=label("8x7B")), 56.0),
         (gguf((64, 32), split__count=struct.pack("<IH", 2, 1)), 2048 / 1e9),
+        (gguf((64, 32), split__count=struct.pack("<IH", 2, 0)), 2048 / 1e9),  # llama.cpp merged several
         (gguf(general__size_label=label("1.5B")), 1.5),
         (gguf(general__parameter_count=label("many")), None),
         # What no file can hold is not believed, nor what takes for ever to read.
@@ -97,6 +99,15 @@ def test_a_damaged_file_gives_what_can_be_read_of_it(tmp_path: Path) -> None:
     for at in range(0, len(FILE) - 8, 5):
         path.write_bytes(FILE[:at] + huge + FILE[at + 8 :])
         read_head(path)
+
+
+def test_a_file_of_thousands_of_templates_is_read_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "many.gguf"
+    templates = {f"tokenizer__chat_template__{n}": label(f"<|word_{n}|>") for n in range(20_000)}
+    path.write_bytes(gguf(**templates))
+    started = time.perf_counter()
+    assert len(read_head(path).control_words) == 20_000
+    assert time.perf_counter() - started < 5
 
 
 @pytest.mark.skipif(not (installed() or cached()), reason="the bundled weights are not here")
