@@ -68,6 +68,33 @@ def test_a_folder_that_may_not_be_written_to_is_told(tmp_path: Path) -> None:
         write_model(tmp_path / "pixi.toml", {"name": "qwen3:8b"})
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes")
+def test_a_file_that_is_read_only_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.toml"
+    path.write_text("[reply]\n")
+    path.chmod(0o444)
+    with pytest.raises(ConfigError, match="it is read-only"):
+        write_model(path, {"name": "local"})
+    assert path.read_text() == "[reply]\n"
+
+
+@pytest.mark.parametrize("old", ["", "[reply]\n"])
+def test_a_path_that_is_no_text_is_told_and_nothing_is_left_behind(tmp_path: Path, old: str) -> None:
+    path = tmp_path / "pixi.toml"
+    if old:
+        path.write_text(old)
+    with pytest.raises(ConfigError, match="Write this there"):
+        write_model(path, {"name": "/home/\udcff/x.gguf"})
+    assert [each.read_text() for each in tmp_path.iterdir()] == ([old] if old else [])
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.toml"
+    path.symlink_to(path)
+    with pytest.raises(ConfigError, match="its link leads nowhere"):
+        write_model(path, {"name": "local"})
+
+
 def test_a_link_leads_to_the_file_that_is_changed(tmp_path: Path) -> None:
     real, link = tmp_path / "real.toml", tmp_path / "pixi.toml"
     real.write_text("[reply]\n")

@@ -1,10 +1,12 @@
 """Writes a chosen model into the settings file: a few lines under `[model]`, and nothing else is touched."""
 
 import codecs
+import errno
 import json
 import os
 import re
 import shutil
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,12 +36,16 @@ def write_model(path: Path, values: Mapping[str, str]) -> None:
         ConfigError: it cannot be read or written, or says it in a way that a line cannot be added to
             (`model = {…}`, a key that is there already); then nothing was written.
     """
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # a link that leads to itself
+        raise _unwritable(path, "its link leads nowhere", values) from None
     old = read_text(real, "a settings file") if real.exists() else ""
     new = _with_lines(old, lines_of(values))
     try:
         before, after = tomllib.loads(old), tomllib.loads(new)
-    except tomllib.TOMLDecodeError:
+        new.encode()
+    except (tomllib.TOMLDecodeError, UnicodeEncodeError):  # of a path that is no text
         raise _by_hand(path, values) from None
     # What looks like a header may stand within a text of several lines.
     if after != {**before, "model": {**before.get("model", {}), **values}}:
@@ -47,7 +53,7 @@ def write_model(path: Path, values: Mapping[str, str]) -> None:
     try:
         _write(real, new)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be written ({error.strerror or error}).\n{_mend(values)}") from None
+        raise _unwritable(path, error.strerror or str(error), values) from None
 
 
 def _with_lines(old: str, lines: list[str]) -> str:
@@ -66,6 +72,8 @@ def _write(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="")
         return
+    if not path.stat().st_mode & stat.S_IWUSR:  # replacing it asks the folder alone
+        raise PermissionError(errno.EACCES, "it is read-only")
     marked = path.read_bytes().startswith(codecs.BOM_UTF8)
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         new = Path(file.name)
@@ -82,6 +90,10 @@ def _write(path: Path, text: str) -> None:
 
 def _by_hand(path: Path, values: Mapping[str, str]) -> ConfigError:
     return ConfigError(f"{path} says something of the model already, in a form of its own.\n{_mend(values)}")
+
+
+def _unwritable(path: Path, why: str, values: Mapping[str, str]) -> ConfigError:
+    return ConfigError(f"{path} cannot be written ({why}).\n{_mend(values)}")
 
 
 def _mend(values: Mapping[str, str]) -> str:
