@@ -65,11 +65,13 @@ class _Meter:
 
     Attributes:
         done: bytes that are here, those of an earlier run among them.
+        most: how many there may be.
         doing: what is being done with them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.done = 0
+        self.most = most
         self.doing = "fetching"
         self.cancelled = threading.Event()
 
@@ -83,8 +85,11 @@ class _Meter:
 
         Raises:
             _Cancelled: nobody waits for them.
+            OSError: there are too many: the package compares sizes only at the end, if there is one.
         """
         self.done += count
+        if self.done > self.most:
+            raise OSError("more than was named")
         if self.cancelled.is_set():
             raise _Cancelled
 
@@ -123,7 +128,7 @@ async def fetch(model: CatalogueModel, *, progress: Progress, file: HubFile | No
     if model.fetched:
         return model.path
     file = file or await look_up(model)
-    meter = _Meter()
+    meter = _Meter(file.bytes)
     download = asyncio.ensure_future(_in_thread(lambda: _download(model, file, meter)))
     started, before = asyncio.get_running_loop().time(), -1
     try:

@@ -134,6 +134,7 @@ async def test_what_is_there_but_not_the_file_is_fetched_anew(
     [
         ("wrong checksum", ModelError, "not the file that 127.0.0.1"),
         ("wrong size", ModelError, "in another size than"),
+        ("endless", ModelError, "in another size than"),
         ("no checksum", ModelError, "names no size and checksum"),
         ("gated", ConfigError, "set HF_TOKEN"),
         ("private", ModelError, "no tiny/model-GGUF at"),
@@ -152,6 +153,7 @@ async def test_each_fault_of_the_hub_names_its_mend_and_leaves_no_file(
             await fetch(_model(), progress=_ignore)
     assert said in str(raised.value)
     assert not (cache / "good.gguf").exists()
+    assert all(part.stat().st_size <= len(GGUF) for part in cache.glob("*.part"))
 
 
 async def test_a_file_that_is_gone_and_one_that_is_no_model(hub: LoopbackHub, cache: Path) -> None:

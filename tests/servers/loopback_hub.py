@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 
@@ -66,6 +66,12 @@ class LoopbackHub:
         self.ranges.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
         response = web.StreamResponse(status=206 if wanted else 200)
+        if self.fault == "endless":
+            await response.prepare(request)
+            with suppress(ConnectionError):
+                while True:
+                    await response.write(bytes(100_000))
+            return response
         if wanted:
             response.headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"
         response.content_length = len(content) - start
