@@ -132,9 +132,8 @@ def options_of(
     for provider in providers:
         # That key is for the server at that address, and for no other.
         if provider.key_name != "OPENAI_API_KEY" or not openai_base_url:
-            yield Option(
-                provider.model, f"{provider.title}, with your {provider.key_name}", _values_at(provider)
-            )
+            values = _values_at(provider, named=bool(openai_base_url))
+            yield Option(provider.model, f"{provider.title}, with your {provider.key_name}", values)
     if find_spec("xllamacpp") is not None:
         yield from _here()
 
@@ -157,13 +156,17 @@ def _at_servers(found: "Sequence[FoundServer]") -> Iterator[Option]:
                 yield Option(name.replace("\\", "/").rpartition("/")[2], note, values)
 
 
-def _values_at(provider: "Provider") -> Mapping[str, str]:
+def _values_at(provider: "Provider", *, named: bool) -> Mapping[str, str]:
+    """Return the keys of `[model]` for a provider. `named`: `OPENAI_BASE_URL` is set.
+
+    Without an address of its own a model is asked at that one, and would be so with the provider's key.
+    """
     from pixi.app.doors import is_installed
 
     # What these two speak themselves caches prompts, and takes a package; they speak OpenAI's API too.
     own: dict[str, Literal["anthropic", "gemini"]] = {"Anthropic": "anthropic", "Gemini": "gemini"}
     api = own.get(provider.title)
-    if api and is_installed(api):
+    if api and not named and is_installed(api):
         return {"name": provider.model, "api": api}
     return {"name": provider.model, "base_url": provider.base_url}
 

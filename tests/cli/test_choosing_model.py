@@ -12,6 +12,7 @@ from prompt_toolkit.formatted_text import fragment_list_to_text, to_formatted_te
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from pixi.app import doors
 from pixi.cli import chat, choosing_model, discord, frame
 from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
@@ -20,6 +21,8 @@ from pixi.models.catalogue import CatalogueModel
 from pixi.models.discovery import FoundServer, KnownServer
 from pixi.models.providers import providers_with_key
 from pixi.settings import load
+from pixi.settings.own_keys import server_of
+from pixi.settings.writing import write_model
 from tests.cli.conftest import Program
 from tests.servers.scripted_openai import ScriptedOpenAI, answer
 from tests.waiting import LIMIT
@@ -91,6 +94,23 @@ def test_the_key_of_another_address_is_not_offered_for_openai() -> None:
     providers = providers_with_key({"OPENAI_API_KEY": "sk"})
     offered = options_of([], providers, "https://models.example/v1")
     assert titles([*offered]) == ["Download qwen2.5-1.5b", "The tiny one that came along"]
+
+
+@pytest.mark.parametrize("base_url", ["", "https://models.example/v1"])
+@pytest.mark.parametrize("key_name", ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY"])
+def test_the_key_of_a_provider_goes_to_no_other_address(
+    home: Path, monkeypatch: pytest.MonkeyPatch, base_url: str, key_name: str
+) -> None:
+    monkeypatch.setattr(doors, "is_installed", lambda api: True)
+    environ = {"OPENAI_BASE_URL": base_url, key_name: "sk"}
+    (provider,) = providers_with_key(environ)
+    option = next(options_of([], [provider], base_url))
+    write_model(home / "pixi.toml", option.values)
+    model = load(folder=home, environ=environ).model
+    assert model.api_key is not None
+    assert model.api_key.reveal() == "sk"
+    place = server_of(model.base_url, model.api)
+    assert place in (provider.base_url, model.api)
 
 
 def test_what_cannot_be_downloaded_here_is_offered_last_with_the_mend(
