@@ -6,7 +6,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -172,10 +172,15 @@ def _values_at(provider: "Provider", *, named: bool) -> Mapping[str, str]:
 
 
 def _here() -> Iterator[Option]:
-    """What runs in this process: models that were downloaded, the smallest good one, the tiny one."""
+    """What runs in this process: models that were downloaded, the smallest good one, the tiny one.
+
+    What this machine's memory does not hold, or what cannot be downloaded, comes last and says so.
+    """
+    from pixi.cli.models import misfit_of
     from pixi.models import weights
     from pixi.models.catalogue import catalogue
     from pixi.models.hub import duration
+    from pixi.models.machine import memory_bytes
 
     fetched = [model for model in catalogue() if model.fetched]
     for model in fetched:
@@ -183,14 +188,17 @@ def _here() -> Iterator[Option]:
     smallest = catalogue()[0]
     time = duration(smallest.bytes / (_USUAL_MEGABITS * _MEGABIT_BYTES))
     size = f"{smallest.bytes / 1e9:.1f} GB, some {time} at {_USUAL_MEGABITS} Mbit/s"
-    title, can_download = f"Download {smallest.name}", find_spec("huggingface_hub") is not None
-    if can_download and not fetched:
-        yield Option(title, size, {}, smallest)
+    download = Option(f"Download {smallest.name}", size, {}, smallest)
+    trouble = misfit_of(smallest, memory_bytes())
+    if find_spec("huggingface_hub") is None:
+        trouble = 'needs pip install "pixi-persona[hub]"'
+    if not trouble and not fetched:
+        yield download
     has_weights = weights.installed() or weights.cached()
     first = "" if has_weights else f"; {weights.SMOLLM2.megabytes} MB are fetched"
     yield Option("The tiny one that came along", f"English small talk, no more{first}", {"name": "local"})
-    if not can_download and not fetched:
-        yield Option(title, f'{size}; needs pip install "pixi-persona[hub]"', {}, smallest)
+    if trouble and not fetched:
+        yield replace(download, note=f"{size}; {trouble}")
 
 
 def said_of(found: "Sequence[FoundServer]") -> list[str]:

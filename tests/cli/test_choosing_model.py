@@ -16,7 +16,7 @@ from pixi.app import doors
 from pixi.cli import chat, choosing_model, discord, frame
 from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
-from pixi.models import catalogue, discovery, hub
+from pixi.models import catalogue, discovery, hub, machine
 from pixi.models.catalogue import CatalogueModel
 from pixi.models.discovery import FoundServer, KnownServer
 from pixi.models.providers import providers_with_key
@@ -41,6 +41,8 @@ def hub_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_downloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is there yet, and there is memory for it."""
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 8_000_000_000)
     monkeypatch.setattr(catalogue, "cache_folder", lambda: tmp_path / "cache")
 
 
@@ -122,6 +124,13 @@ def test_what_cannot_be_downloaded_here_is_offered_last_with_the_mend(
     tiny, download = options_of([], ())
     assert tiny.values == {"name": "local"}
     assert download.note.endswith('needs pip install "pixi-persona[hub]"')
+
+
+def test_what_the_memory_does_not_hold_is_not_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 1_000_000_000)
+    tiny, download = options_of([], ())
+    assert tiny.values == {"name": "local"}
+    assert download.note.endswith("too large: this machine has 1.0 GB")
 
 
 def test_of_many_models_some_are_offered() -> None:
