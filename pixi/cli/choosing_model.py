@@ -64,7 +64,8 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
     """Find the model that a command is to use, and return what must be set for it above all other settings.
 
     Where no model is set, a person is asked, and the answer is written into the settings file: read it anew.
-    A name from a flag without an address is looked for at the servers of this machine, if there is no key.
+    A name from a flag without an address is that of a catalogue's model that was downloaded, or is looked for
+    at the servers of this machine, if there is no key.
 
     Args:
         settings: as they were read.
@@ -75,12 +76,17 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
         ConfigError: no server has the model of that name.
         KeyboardInterrupt: the person leaves.
     """
+    from pixi.models.catalogue import find_in_catalogue
     from pixi.models.discovery import find_servers
 
     if not settings.model_is_set:
         return _asked(settings, folder) if asks else {}
     if _is_name_alone(settings):
-        return _at_server(settings.model.name, asyncio.run(find_servers()))
+        name = settings.model.name
+        model = find_in_catalogue(name)
+        if model is not None and model.fetched:
+            return {"model.name": str(model.path)}
+        return _at_server(name, asyncio.run(find_servers()))
     return {}
 
 
@@ -315,12 +321,10 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
     Raises:
         ConfigError: none has it; the text names the nearest, and what was looked at.
     """
-    from pixi.models.discovery import KNOWN_SERVERS
+    from pixi.models.catalogue import find_in_catalogue
+    from pixi.models.discovery import KNOWN_SERVERS, holders_of
 
-    holders = [
-        (server, listed) for server in found for listed in (name, f"{name}:latest") if listed in server.models
-    ]
-    if holders:
+    if holders := holders_of(name, found):
         server, listed = holders[0]
         if others := [each.kind for each, _ in holders[1:] if each is not server]:
             Printer().complain(
@@ -338,6 +342,8 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
         looked = ", ".join(f"{each.kind} ({each.port})" for each in KNOWN_SERVERS)
         there = f"nothing is there of {looked}"
     near = _nearest(name, [each for server in found for each in server.models])
+    if model := find_in_catalogue(name):
+        near = f"To fetch it, run: pixi-persona models get {model.name}. "
     raise ConfigError(
         f"No server on this machine lists the model {name!r}: {there}.\n"
         f"{near}Name its server with --base-url; for OpenAI's models set OPENAI_API_KEY."

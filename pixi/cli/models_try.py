@@ -195,7 +195,7 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
         ConfigError: it is of the catalogue, and not here yet.
     """
     from pixi.models.catalogue import find_in_catalogue
-    from pixi.models.discovery import find_servers
+    from pixi.models.discovery import find_servers, holders_of
 
     if base_url or name == "local" or name.endswith(".gguf"):
         return _Chosen({"model.name": name, "model.base_url": base_url})
@@ -204,9 +204,8 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
         if not model.fetched:
             raise ConfigError(f"{model.name} is not here yet. Run: pixi-persona models get {model.name}")
         return _Chosen({"model.name": str(model.path)})
-    for server in await find_servers():
-        if name in server.models:
-            return _Chosen({"model.name": name, "model.base_url": server.base_url}, found=True)
+    for server, listed in holders_of(name, await find_servers()):
+        return _Chosen({"model.name": listed, "model.base_url": server.base_url}, found=True)
     return _Chosen({"model.name": name})  # at the server of the settings
 
 

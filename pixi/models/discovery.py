@@ -106,6 +106,12 @@ async def find_servers(
     return tuple(filter(None, found))
 
 
+def holders_of(name: str, found: Sequence[FoundServer]) -> list[tuple[FoundServer, str]]:
+    """Return the servers that have a model of that name, each with its name there: Ollama adds `:latest`."""
+    names = (name, f"{name}:latest")
+    return [(server, listed) for server in found for listed in names if listed in server.models]
+
+
 async def _ask(session: "aiohttp.ClientSession", server: KnownServer) -> FoundServer | None:
     """Ask a server for its models; None where nobody answers, or something else than a listing."""
     import aiohttp

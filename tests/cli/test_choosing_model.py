@@ -243,6 +243,18 @@ async def test_a_name_alone_is_found_at_the_first_server_that_has_it(
     assert "LM Studio is asked" in capsys.readouterr().err
 
 
+async def test_a_model_of_the_catalogue_goes_by_its_name(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = catalogue.catalogue()[1]
+    settings = load(folder=home, overrides={"model.name": model.name})
+    async with listing("llama3") as server:
+        serves(monkeypatch, ("Ollama", server))
+        with pytest.raises(ConfigError, match=f"models get {model.name}"):
+            await asyncio.to_thread(chosen_model, settings, asks=False)
+    model.path.parent.mkdir()
+    model.path.touch()
+    assert await asyncio.to_thread(chosen_model, settings, asks=False) == {"model.name": str(model.path)}
+
+
 async def test_a_name_that_no_server_has_is_told_with_the_nearest(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,14 +205,14 @@ async def test_try_of_a_found_server_sends_no_key_and_no_other_model_answers(
     async with ScriptedOpenAI(error(400, "no")) as server, ScriptedOpenAI(stream("[SEND: hi]")) as other:
 
         async def found() -> tuple[FoundServer, ...]:
-            return (FoundServer("Ollama", server.base_url, ("here:1b",)),)
+            return (FoundServer("Ollama", server.base_url, ("here:latest",)),)
 
         monkeypatch.setattr(discovery, "find_servers", found)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody")
         (home / "pixi.toml").write_text(
             f'[[model.fallback]]\nname = "other"\nbase_url = "{other.base_url}"\n', encoding="utf-8"
         )
-        assert await attempt(None, "here:1b", None, None, as_json=True) == 1
+        assert await attempt(None, "here", None, None, as_json=True) == 1
         assert "sk-of-somebody" not in str([request.headers for request in server.requests])
         assert len(server.requests) == 1  # it would fail four times more
         assert other.requests == []
