@@ -278,8 +278,12 @@ def _downloaded(model: "CatalogueModel", printer: Printer) -> Mapping[str, str]:
     from pixi.cli.spinner import spinner
     from pixi.models.hub import fetch
 
-    with spinner() as progress:
-        path = asyncio.run(fetch(model, progress=printer.redacted(progress)))
+    try:
+        with spinner() as progress:
+            path = asyncio.run(fetch(model, progress=printer.redacted(progress)))
+    except KeyboardInterrupt:
+        printer.complain("stopped. What was fetched is kept: choose it again, and it goes on from there.")
+        raise
     return {"name": str(path)}
 
 

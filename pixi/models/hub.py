@@ -141,6 +141,8 @@ async def fetch(model: CatalogueModel, *, progress: Progress, file: HubFile | No
     except asyncio.CancelledError:
         meter.cancelled.set()
         await asyncio.wait([download], timeout=_CANCEL_SECONDS)
+        if download.done() and not download.cancelled():
+            download.exception()  # that it was cancelled: asyncio tells of what nobody asks for
         raise
     finally:
         progress("")

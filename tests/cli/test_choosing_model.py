@@ -220,6 +220,19 @@ def test_what_was_found_nowhere_is_downloaded_after_a_yes(
     assert load(folder=home).model.name == str(home / "brain.gguf")
 
 
+def test_a_download_that_is_stopped_tells_how_it_goes_on(
+    home: Path, terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fetch(model: CatalogueModel, **_: object) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(hub, "fetch", fetch)
+    with pytest.raises(KeyboardInterrupt):
+        asked(home, "\r")
+    assert "is kept" in capsys.readouterr().err
+    assert [*home.iterdir()] == []
+
+
 def test_what_cannot_be_written_holds_for_this_run(
     home: Path, terminal: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,15 +2,19 @@
 
 import asyncio
 import errno
+import gc
 import shutil
+import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.models import hub as hub_module
 from pixi.models.catalogue import CatalogueModel, cached_files, catalogue, find_in_catalogue
-from pixi.models.hub import duration, fetch, look_up
+from pixi.models.hub import HubFile, duration, fetch, look_up
 from pixi.models.weights import cache_folder
 from tests.servers.loopback_hub import LoopbackHub, loopback_hub
 from tests.waiting import until, within
@@ -111,6 +115,29 @@ async def test_a_cancelled_download_leaves_no_file_and_can_go_on(hub: LoopbackHu
     path = await until(fetched, "the file, once the first download let go of it")
     assert path is not None
     assert path.read_bytes() == GGUF
+
+
+async def test_a_cancelled_download_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    begun = threading.Event()
+
+    def download(model: CatalogueModel, file: HubFile, meter: hub_module._Meter) -> Path:
+        while True:
+            meter.update(1)
+            begun.set()
+            time.sleep(0.01)
+
+    monkeypatch.setattr(hub_module, "_download", download)
+    task = asyncio.create_task(fetch(_model(), progress=_ignore, file=HubFile(10**9, "0" * 64, "main")))
+    async with within("a piece of it"):
+        await until(begun.is_set, "a piece")
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    del task
+    gc.collect()
+    assert told == []
 
 
 @pytest.mark.parametrize("content", [GGUF[:-1] + b"?", GGUF + b"more"])
