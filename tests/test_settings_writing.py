@@ -1,5 +1,6 @@
 """A chosen model is written into the settings file, and nothing else in it is touched."""
 
+import errno
 import os
 from pathlib import Path
 
@@ -86,6 +87,20 @@ def test_a_path_that_is_no_text_is_told_and_nothing_is_left_behind(tmp_path: Pat
     with pytest.raises(ConfigError, match="Write this there"):
         write_model(path, {"name": "/home/\udcff/x.gguf"})
     assert [each.read_text() for each in tmp_path.iterdir()] == ([old] if old else [])
+
+
+def test_a_file_that_cannot_be_replaced_stays_and_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace(new: Path, old: Path) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    path = tmp_path / "pixi.toml"
+    path.write_text("[reply]\n")
+    monkeypatch.setattr(Path, "replace", replace)
+    with pytest.raises(ConfigError, match="busy"):
+        write_model(path, {"name": "local"})
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("pixi.toml", "[reply]\n")]
 
 
 def test_a_link_to_itself_is_told(tmp_path: Path) -> None:

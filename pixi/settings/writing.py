@@ -10,7 +10,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import mkstemp
 
 from pixi.core.errors import ConfigError
 from pixi.settings.given import read_text
@@ -75,17 +75,17 @@ def _write(path: Path, text: str) -> None:
     if not path.stat().st_mode & stat.S_IWUSR:  # replacing it asks the folder alone
         raise PermissionError(errno.EACCES, "it is read-only")
     marked = path.read_bytes().startswith(codecs.BOM_UTF8)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        new = Path(file.name)
-        try:
+    handle, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    new = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8-sig" if marked else "utf-8"))
             file.flush()
             os.fsync(file.fileno())
-            shutil.copymode(path, new)
-        except OSError:
-            new.unlink(missing_ok=True)
-            raise
-    new.replace(path)
+        shutil.copymode(path, new)
+        new.replace(path)  # fails where a container mounts the file alone
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _by_hand(path: Path, values: Mapping[str, str]) -> ConfigError:
