@@ -86,7 +86,8 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
         model = find_in_catalogue(name)
         if model is not None and model.fetched:
             return {"model.name": str(model.path)}
-        return _at_server(name, asyncio.run(find_servers()))
+        if settings.model.api_key is None:
+            return _at_server(name, asyncio.run(find_servers()))
     return {}
 
 
@@ -303,7 +304,7 @@ def _written(path: Path, values: Mapping[str, str], printer: Printer) -> Mapping
 
 
 def _is_name_alone(settings: "Settings") -> bool:
-    """Return True if a flag names a model, and nothing says at which server it is."""
+    """Return True if a flag names a model, and nothing but a key says at which server it is."""
     from pixi.settings.own_keys import is_openais
     from pixi.settings.pricing import runs_here
 
@@ -311,7 +312,6 @@ def _is_name_alone(settings: "Settings") -> bool:
     return (
         sources.get("model.name") == "a flag"
         and "model.base_url" not in sources
-        and model.api_key is None
         and model.api in ("auto", "chat")
         and is_openais(model.base_url)
         and bool(model.name)

@@ -250,7 +250,7 @@ def _get(name: str, *, sure: bool) -> int:
     model = named(name)
     if model.fetched:
         print("It is here already.")
-        _tell_of(model.path)
+        _tell_of(model)
         return FINE
     printer = Printer()
     if not sure and not (sys.stdin is not None and sys.stdin.isatty()):
@@ -283,7 +283,7 @@ def _get(name: str, *, sure: bool) -> int:
 
     code = run_async(work())
     if code == FINE:
-        _tell_of(model.path)
+        _tell_of(model)
     else:
         printer.complain("stopped. The same command goes on from here.")
     return code
@@ -327,8 +327,10 @@ def _agreed() -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 
 
-def _tell_of(path: Path) -> None:
-    """Print how a file that was fetched is used."""
-    quote = "'" if "\\" in str(path) else '"'
-    print(f"{path}\n\nTo talk to it, write into pixi.toml:\n\n[model]\nname = {quote}{path}{quote}\n")
-    print(f"or run: pixi-persona chat --model {path}")
+def _tell_of(model: "CatalogueModel") -> None:
+    """Print how a model that was fetched is used."""
+    from pixi.settings.writing import lines_of
+
+    (line,) = lines_of({"name": str(model.path)})
+    print(f"{model.path}\n\nTo talk to it, write into pixi.toml:\n\n[model]\n{line}\n")
+    print(f"or run: pixi-persona chat --model {model.name}")

@@ -265,7 +265,9 @@ async def test_a_model_of_the_catalogue_goes_by_its_name(home: Path, monkeypatch
             await asyncio.to_thread(chosen_model, settings, asks=False)
     model.path.parent.mkdir()
     model.path.touch()
-    assert await asyncio.to_thread(chosen_model, settings, asks=False) == {"model.name": str(model.path)}
+    for environ in ({}, {"OPENAI_API_KEY": "sk"}):
+        settings = load(folder=home, overrides={"model.name": model.name}, environ=environ)
+        assert await asyncio.to_thread(chosen_model, settings, asks=False) == {"model.name": str(model.path)}
 
 
 async def test_a_name_that_no_server_has_is_told_with_the_nearest(

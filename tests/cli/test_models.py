@@ -152,6 +152,7 @@ def test_get_asks_first_and_tells_what_to_do_with_it(
     assert (code, err) == (0, "")
     assert GOOD.path.read_bytes() == GGUF
     assert f'[model]\nname = "{GOOD.path}"' in out
+    assert out.endswith("or run: pixi-persona chat --model good\n")
 
     code, out, _ = program("models", "get", "good")
     assert (code, out.splitlines()[0]) == (0, "It is here already.")
