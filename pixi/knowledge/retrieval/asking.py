@@ -64,7 +64,7 @@ async def ask(
         told: what the helper is shown; what changes from question to question stands last in it.
         schema: of the reply.
         count: told what it used.
-        heard: called with each delta: `PromptProgress` while the prompt is read, then what the reply consists of.
+        heard: called with each delta: `PromptProgress` while the prompt is read, then those of the reply.
 
     Raises:
         ModelError: it could not be asked, or broke off.
