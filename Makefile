@@ -119,4 +119,6 @@ $(READY_TO_DEVELOP): $(READY_TO_RUN)
 	if command -v npm >/dev/null; then \
 		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm $(NPM_SERVERS) || \
 		echo 'npm could not install $(NPM_SERVERS): the tests that need it are left out.'; \
-	fi && touch $@; } >&2
+	fi && \
+	echo 'Compiling the tests, once for all processes that will run them ...' && \
+	{ $(PY) -m pytest --collect-only --quiet --quiet >/dev/null || true; } && touch $@; } >&2

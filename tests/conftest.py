@@ -105,6 +105,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(first))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes run tests: half as many again as processors, since tests also wait."""
+    processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return max(2, processors * 3 // 2)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A cache for this run alone, and one for all its processes: the shipped databases are read once."""

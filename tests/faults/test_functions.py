@@ -18,6 +18,8 @@ from pixi.toolbox.tools import Toolbox
 from tests.faults.promise import QUICK, SORRY, in_turn, the_promise_is_kept, trouble
 from tests.servers.scripted_openai import Reply, Seen, Wait, call, finish, stream
 
+pytestmark = pytest.mark.nightly
+
 SECRET = "sk-canary-1234567890"
 DONE = stream("[SEND: done]", finish())
 
@@ -104,7 +106,6 @@ async def test_a_tool_that_hangs(tmp_path: Path) -> None:
         assert "took longer than 0.2 seconds" in str(scene.server.requests[1].json())
 
 
-@pytest.mark.nightly  # tests/engine/test_tool_rounds.py has one of five megabytes
 async def test_a_tool_that_answers_with_fifty_megabytes(tmp_path: Path) -> None:
     def setup(addon: Addon) -> None:
         @addon.tool

@@ -27,30 +27,16 @@ from tests.servers.scripted_openai import (
     stream,
 )
 
+pytestmark = pytest.mark.nightly
+
 BROKEN_OFF = "broke the connection off"
 WITH_PATIENCE = Deadlines(first=20.0, gap=20.0, turn=60.0)
 """For what is not to end at a deadline, however busy this machine is."""
 
 
-LONG = {
-    "a gzip bomb for an error",
-    "a stall before the first byte",
-    "empty pieces only",
-    "framing that breaks",
-    "half an error's body",
-    "left open after the reason",
-    "pings in the middle",
-    "pings only",
-}
-"""Faults that wait for a deadline as others here do."""
-
-
 @pytest.mark.parametrize(
     "fault",
-    [
-        pytest.param(fault, id=fault.name, marks=pytest.mark.nightly if fault.name in LONG else ())
-        for fault in FAULTS
-    ],
+    [pytest.param(fault, id=fault.name) for fault in FAULTS],
 )
 async def test_a_server_in_trouble(tmp_path: Path, fault: Fault) -> None:
     said = [SORRY] if fault in BEFORE_ANY_WORD else [SAID.removeprefix("[SEND: ").removesuffix("]")]

@@ -8,6 +8,8 @@ from tests.end_to_end.bot import scene
 from tests.servers.loopback_discord import Call, DropConnection
 from tests.servers.scripted_openai import Reply, Reset, error
 
+pytestmark = pytest.mark.nightly
+
 SLOW = '''\
 import time
 
@@ -52,7 +54,6 @@ async def test_a_model_server_that_is_down_for_a_while(
         await here.said("oops, my head", "hello")
 
 
-@pytest.mark.nightly
 async def test_a_discord_that_drops_every_second_request(tmp_path: Path) -> None:
     numbers = iter(range(1_000))
 

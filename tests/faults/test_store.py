@@ -20,6 +20,8 @@ from tests.faults.promise import Scene, in_turn, trouble
 from tests.servers.scripted_openai import Until, finish, stream
 from tests.waiting import LIMIT, until
 
+pytestmark = pytest.mark.nightly
+
 PATIENT = Deadlines(first=30, gap=30, turn=60)
 MIDDLE = "one"
 

@@ -194,9 +194,11 @@ def _is_flood(fault: Fault) -> bool:
 
 
 def _marks(door: Door, fault: Fault) -> tuple[pytest.MarkDecorator, ...]:
-    """A flood costs most, and doors of one kind read alike: one of them each time, all of them nightly."""
-    is_second_of_its_kind = door.speaks in (RESPONSES, ANTHROPIC)
-    return (*marks_of(door), *([pytest.mark.nightly] if _is_flood(fault) and is_second_of_its_kind else []))
+    """A flood costs most, and two doors share their code: one of them each time, all of them nightly."""
+    own = {each.name for each in OWN[door.speaks]}
+    is_second_of_its_kind = door.speaks is RESPONSES and fault.name not in own
+    at_night = is_second_of_its_kind or (_is_flood(fault) and door.speaks is not CHAT)
+    return (*marks_of(door), *([pytest.mark.nightly] if at_night else []))
 
 
 EACH_FAULT = pytest.mark.parametrize(
