@@ -457,8 +457,8 @@ def setup(addon: Addon) -> None:
 async def test_commands_and_tools_in_a_talk(door: Door) -> None:
     says = door.speaks.says
     rounds = (
-        says(Thought("hm"), "[NOTE: numbers]", ToolCall("c1", "add", '{"a": 40, "b": 2}')),
-        says("[SEND: it is ", "42][REACT: 🥞]"),
+        says(Thought("hm"), "[NOTE: numbers]", ToolCall("c1", "add", '{"a": 4000, "b": 2}')),
+        says("[SEND: it is ", "4002][REACT: 🥞]"),
         says("[SEND: always]"),
     )
     channel = RecordingChannel()
@@ -468,15 +468,15 @@ async def test_commands_and_tools_in_a_talk(door: Door) -> None:
         door.open(server.base_url, traits=traits) as model,
         Engine(model=model, persona=PERSONA, addons=[setup]) as engine,
     ):
-        for text in ("40 + 2?", "sure?"):
+        for text in ("4000 + 2?", "sure?"):
             await engine.receive(channel.message(text), channel)
             await engine.settled()
-    assert channel.sent == ["it is 42", "always"]
+    assert channel.sent == ["it is 4002", "always"]
     assert [emoji for _, emoji in channel.reactions] == ["🥞"]
     first, second, third = (seen.body.decode() for seen in server.requests)
-    assert "42" not in first
+    assert "4002" not in first
     assert all("[NOTE: numbers]" in body for body in (second, third))
-    assert "it is 42" in third
+    assert "it is 4002" in third
 
 
 @EVERY_DOOR
