@@ -205,19 +205,24 @@ async def slow(address: str, beginning: bytes, trickle: bytes) -> tuple[bytes, i
     """Send how a request begins, and more of it until the other side closes; return what it said."""
     parts = urlsplit(address)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    said, sent = asyncio.create_task(reader.read()), 0
+    said, sent = bytearray(), 0
+
+    async def hear() -> None:
+        with suppress(OSError):  # piece by piece: what was heard before that stays
+            while data := await reader.read(4096):
+                said.extend(data)
+
+    hearing = asyncio.create_task(hear())
     writer.write(beginning)
     async with within("the end of the connection"):
-        while not said.done():
+        while not hearing.done():
             writer.write(trickle)
             sent += 1
             with suppress(OSError):
                 await writer.drain()
-            await asyncio.wait([said], timeout=0.005)
+            await asyncio.wait([hearing], timeout=0.005)
     writer.close()
-    with suppress(OSError):
-        return await said, sent
-    return b"", sent
+    return bytes(said), sent
 
 
 @pytest.mark.parametrize(
