@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pixi.models.catalogue import CatalogueModel
     from pixi.models.discovery import FoundServer
-    from pixi.models.providers import Provider
+    from pixi.models.providers import KnownProvider
     from pixi.settings import Settings
 
 _MOST_LISTED = 6  # models of servers that are offered, of all servers together
@@ -123,7 +123,7 @@ def variables_in(folder: Path) -> Mapping[str, str]:
 
 
 def options_of(
-    found: "Sequence[FoundServer]", providers: "Sequence[Provider]", openai_base_url: str = ""
+    found: "Sequence[FoundServer]", providers: "Sequence[KnownProvider]", openai_base_url: str = ""
 ) -> Iterator[Option]:
     """Yield what is offered; the first is the default.
 
@@ -163,7 +163,7 @@ def _at_servers(found: "Sequence[FoundServer]") -> Iterator[Option]:
                 yield Option(name.replace("\\", "/").rpartition("/")[2], note, values)
 
 
-def _values_at(provider: "Provider", *, named: bool) -> Mapping[str, str]:
+def _values_at(provider: "KnownProvider", *, named: bool) -> Mapping[str, str]:
     """Return the keys of `[model]` for a provider. `named`: `OPENAI_BASE_URL` is set.
 
     Without an address of its own a model is asked at that one, and would be so with the provider's key.

@@ -34,7 +34,7 @@ LINES = (
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedModel:
     """A model that is watched while it writes.
 
     Attributes:
@@ -157,14 +157,14 @@ async def attempt(
         settings = replace(own, model=model, store=replace(own.store, url=f"sqlite:///{folder}/try.db"))
         # Neither databases nor tools: what is tried is the model, and nothing shall be indexed or looked up.
         who = replace(find_persona(settings), databases=(), tools=())
-        watched: list[Watched] = []
+        watched: list[WatchedModel] = []
 
         printer = Printer(own)
         async with on_the_books(own) as count:
             with spinner() as progress:
 
                 def watch(model: Model) -> Model:
-                    watched.append(Watched(model, progress))
+                    watched.append(WatchedModel(model, progress))
                     return watched[0]
 
                 async with open_engine(
@@ -209,7 +209,7 @@ async def _chosen(name: str, base_url: str | None) -> _Chosen:
     return _Chosen({"model.name": name})  # at the server of the settings
 
 
-async def _answers(engine: "Engine", watched: Watched, count: Count, *, as_json: bool) -> list[Outcome]:
+async def _answers(engine: "Engine", watched: WatchedModel, count: Count, *, as_json: bool) -> list[Outcome]:
     """Say the lines one after the other; print each with what came of it. `count`: told what each used."""
     place = seat(engine.persona.name, "somebody")
     names = engine.commands.names()

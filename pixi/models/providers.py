@@ -8,7 +8,7 @@ _USUAL = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class KnownProvider:
     """A service that serves models for a key.
 
     Attributes:
@@ -26,31 +26,31 @@ class Provider:
 
 PROVIDERS = (
     # https://platform.openai.com/docs/api-reference
-    Provider("OpenAI", "OPENAI_API_KEY", "https://api.openai.com/v1", "gpt-5-mini"),
+    KnownProvider("OpenAI", "OPENAI_API_KEY", "https://api.openai.com/v1", "gpt-5-mini"),
     # https://platform.claude.com/docs/en/cli-sdks-libraries/libraries/openai-sdk
-    Provider("Anthropic", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1", "claude-sonnet-5"),
+    KnownProvider("Anthropic", "ANTHROPIC_API_KEY", "https://api.anthropic.com/v1", "claude-sonnet-5"),
     # https://ai.google.dev/gemini-api/docs/openai
-    Provider(
+    KnownProvider(
         "Gemini",
         "GEMINI_API_KEY",
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "gemini-3.8-flash",
     ),
     # https://openrouter.ai/docs/quick-start, https://openrouter.ai/openrouter/auto
-    Provider("OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openrouter/auto"),
+    KnownProvider("OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openrouter/auto"),
     # https://docs.mistral.ai/api
-    Provider("Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1", "mistral-small-latest"),
+    KnownProvider("Mistral", "MISTRAL_API_KEY", "https://api.mistral.ai/v1", "mistral-small-latest"),
     # https://console.groq.com/docs/openai, https://console.groq.com/docs/models
-    Provider("Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+    KnownProvider("Groq", "GROQ_API_KEY", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
     # https://api-docs.deepseek.com
-    Provider("DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com", "deepseek-flash"),
+    KnownProvider("DeepSeek", "DEEPSEEK_API_KEY", "https://api.deepseek.com", "deepseek-flash"),
     # https://docs.x.ai/developers/introduction
-    Provider("xAI", "XAI_API_KEY", "https://api.x.ai/v1", "grok-4.3"),
+    KnownProvider("xAI", "XAI_API_KEY", "https://api.x.ai/v1", "grok-4.3"),
 )
 """In the order in which they are offered."""
 
 
-def providers_with_key(variables: Mapping[str, str]) -> tuple[Provider, ...]:
+def providers_with_key(variables: Mapping[str, str]) -> tuple[KnownProvider, ...]:
     """Return the providers whose variable is set and not blank. `variables`: of the environment."""
     return tuple(each for each in PROVIDERS if variables.get(each.key_name, "").strip())
 

@@ -55,7 +55,7 @@ _Answer = TypeVar("_Answer", _Props, _Listing, _Shown)
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedModel:
     """What a server told of a model.
 
     Attributes:
@@ -71,7 +71,7 @@ class Served:
 
 async def ask_about_model(
     session: aiohttp.ClientSession, server: Server, proxy: str | None, *, size: bool
-) -> Served:
+) -> ServedModel:
     """Ask a server about one of its models, in the words of llama.cpp and of Ollama.
 
     Args:
@@ -107,9 +107,9 @@ async def ask_about_model(
         if props is not None:
             words = (*words_in(props.chat_template), props.bos_token, props.eos_token)
             listing = await ask("GET", "/v1/models", _Listing) if size else None
-            return Served(_size_listed(listing, server.model), words, by_llama=True)
+            return ServedModel(_size_listed(listing, server.model), words, by_llama=True)
         shown = await ask("POST", "/api/show", _Shown, json={"model": server.model}) if size else None
-        return Served(_size_shown(shown))
+        return ServedModel(_size_shown(shown))
 
 
 async def _read(response: aiohttp.ClientResponse, answer: type[_Answer]) -> _Answer | None:

@@ -209,9 +209,9 @@ async def test_only_servers_nearby_are_asked(
 ) -> None:
     asked = []
 
-    async def ask_about_model(_: object, server: Server, *__: object, **___: object) -> served.Served:
+    async def ask_about_model(_: object, server: Server, *__: object, **___: object) -> served.ServedModel:
         asked.append(server.base_url)
-        return served.Served()
+        return served.ServedModel()
 
     monkeypatch.setattr("pixi.models.server_model.ask_about_model", ask_about_model)
     await make(address).learn()

@@ -98,7 +98,7 @@ class _Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AskedQuestion:
     """What somebody asks.
 
     Attributes:
@@ -124,7 +124,7 @@ class Question:
         return sum(word.credit for word in self.words if word.terms & terms)
 
 
-def question_in(text: str, asker: Asker) -> Question | None:
+def question_in(text: str, asker: Asker) -> AskedQuestion | None:
     """Read what a message asks; None where it asks nothing, or nothing that any passage knows a word of."""
     normal = normalise(text)
     if len(text) > _LONGEST or not _asks(normal, asker.languages):
@@ -133,7 +133,7 @@ def question_in(text: str, asker: Asker) -> Question | None:
     if not any(word.terms for word in words.values()):
         return None
     dense = any(kind == "han" for kind, *_ in pieces(normal))
-    return Question(tuple(words.values()), dense)
+    return AskedQuestion(tuple(words.values()), dense)
 
 
 def _asks(normal: str, languages: Sequence[str]) -> bool:
@@ -207,7 +207,7 @@ class Judge:
         languages: whose stems its terms may be.
     """
 
-    def __init__(self, question: Question, analysis: Analysis, languages: Sequence[str]) -> None:
+    def __init__(self, question: AskedQuestion, analysis: Analysis, languages: Sequence[str]) -> None:
         self._question = question
         length = _DENSE if question.dense else LENGTH
         self._cutter = Cutter(question.terms, analysis, tuple(languages), length)
