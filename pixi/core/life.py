@@ -1,0 +1,352 @@
+"""The life of a turn: the states that it can be in, what can happen to it, and what then follows.
+
+A turn is a talk with a model beside a chat that does not stand still: people write on, edit, delete and stop;
+time runs out; the model or the platform fails; the program is told to end. What each of these means depends
+on one question, whether anybody has seen something of the reply. Before that a turn can be begun again or
+put back as if it had not been. After that it can only go on or end, since nothing can be unsaid.
+
+So a turn is one value in one state. `NEXT` is the whole of it: for each state and event, the state that
+follows. It is a table, and not code, to be drawn, walked at random by tests, and read by whoever asks "what
+if". A pair that stands there with the state it has is ignored on purpose; one that does not stand there
+cannot happen, and says so. The engine tells the events and does what the state asks for; it keeps no flags
+besides.
+
+A turn without a message, in which a persona begins by itself, and a branch of an earlier turn live the same
+life. Where nothing waits, nothing is put back; a branch is made with no restarts and does not yield.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Final
+
+
+class State(Enum):
+    """Where a turn is."""
+
+    WAITING = auto()
+    """For more messages, for a budget, for the right to write here. Nothing is on record, nobody is asked."""
+    UNSEEN = auto()
+    """The model is asked. Nobody has seen anything, and nothing was changed."""
+    LOOKED_UP = auto()
+    """As `UNSEEN`, but tools that only read were run: they are not run again for a newer message."""
+    READY = auto()
+    """The reply is written, and nobody has seen anything of it yet."""
+    SEEN = auto()
+    """Something stands in the chat, or was changed in the world. The model still writes."""
+    ASKING = auto()
+    """A person is asked whether a tool may do something. The turn's clock stands still."""
+    FINISHING = auto()
+    """The reply is written, and what is left of it is performed."""
+    HOLDING = auto()
+    """The place is away, and nobody knows what became of an act: nothing is posted after it."""
+    RESTARTING = auto()
+    """It is begun again at once, with a newer message or another text."""
+    REQUEUEING = auto()
+    """Its messages are put back, as if it had not been."""
+    YIELDING = auto()
+    """Somebody who is answered wrote on: the command that people see opening is finished, no other."""
+    DRAINING = auto()
+    """The program ends: the command that people see opening is finished, and what was closed before."""
+    WITHDRAWING = auto()
+    """The message that it answers was deleted: only an act that was begun is finished."""
+    STOPPING = auto()
+    """Somebody stopped it: only an act that was begun is finished."""
+    EXCEEDING = auto()
+    """A limit was reached: what was begun is finished."""
+    FAILING = auto()
+    """The model failed, or something broke: people are told."""
+    DONE = auto()
+    """It is over; `Life.reason` says how."""
+
+
+class Event(Enum):
+    """What happens to a turn."""
+
+    BEGUN = auto()
+    """It is on record, and the model is asked."""
+    NEWER = auto()
+    """Somebody wrote to the persona, and there is room for them in this turn."""
+    INTERRUPTED = auto()
+    """Somebody who is being answered wrote on, or somebody replied to what this turn has said."""
+    EDITED = auto()
+    """A message that it answers was edited."""
+    WITHDRAWN = auto()
+    """One of several messages that it answers was deleted."""
+    ANSWERED_WITHDRAWN = auto()
+    """The message that it answers was deleted."""
+    CANCEL = auto()
+    """Somebody stops it."""
+    DRAIN = auto()
+    """The program is about to end."""
+    LEAVE = auto()
+    """The program ends now: what is left undone is left on record."""
+    LOOKED_UP = auto()
+    """Tools begin to run that only read."""
+    ACTED = auto()
+    """An act begins that people can see, or that changes something."""
+    ASKED = auto()
+    """A person is asked whether a tool may do something."""
+    REPLIED = auto()
+    """That question was answered, or nobody waits for the answer any more."""
+    WRITTEN = auto()
+    """The model's last stream ended; every command that closed is on record."""
+    PERFORMED = auto()
+    """All that was to be performed was."""
+    BROKE = auto()
+    """The model's stream broke off, and may be asked for once more."""
+    FAILED = auto()
+    """The model failed for good, or something of ours did."""
+    LIMIT = auto()
+    """More was asked for than one turn may do."""
+    DEADLINE = auto()
+    """Its time is over."""
+    LOST = auto()
+    """The place cannot be reached: nobody knows what became of an act."""
+    TAKEN = auto()
+    """Another process owns the conversation, or its words were taken out of the store."""
+
+
+class Reason(Enum):
+    """How a turn ended."""
+
+    ANSWERED = auto()
+    RESTARTED = auto()
+    REQUEUED = auto()
+    YIELDED = auto()
+    DRAINED = auto()
+    WITHDRAWN = auto()
+    STOPPED = auto()
+    LIMIT = auto()
+    FAILED = auto()
+    LEFT = auto()
+    TAKEN = auto()
+
+
+class Fate(Enum):
+    """What becomes of the messages of a turn that ended."""
+
+    ANSWERED = auto()
+    """They were answered, if only by silence or by a notice."""
+    WAITING = auto()
+    """They wait again, as if the turn had not been."""
+    AGAIN = auto()
+    """Those that it left unanswered come due once more."""
+    OPEN = auto()
+    """The turn stays open on record: whoever owns the conversation finishes it."""
+
+
+class ImpossibleEvent(Exception):
+    """An event was told that cannot happen in this state: a fault of the program."""
+
+
+_S, _E = State, Event
+
+UNSEEN_STATES: Final = frozenset({_S.WAITING, _S.UNSEEN, _S.LOOKED_UP, _S.READY})
+"""In these nobody has seen anything: the turn can be as if it had not been."""
+ENDING: Final = frozenset(
+    {
+        _S.RESTARTING,
+        _S.REQUEUEING,
+        _S.YIELDING,
+        _S.DRAINING,
+        _S.WITHDRAWING,
+        _S.STOPPING,
+        _S.EXCEEDING,
+        _S.FAILING,
+    }
+)
+"""In these the model writes no more, and no new command is begun that nobody sees coming."""
+LIVE: Final = frozenset(_S) - ENDING - {_S.DONE}
+
+_REASONS: Final[Mapping[State, Reason]] = {
+    _S.READY: Reason.ANSWERED,
+    _S.FINISHING: Reason.ANSWERED,
+    _S.HOLDING: Reason.LEFT,
+    _S.RESTARTING: Reason.RESTARTED,
+    _S.REQUEUEING: Reason.REQUEUED,
+    _S.YIELDING: Reason.YIELDED,
+    _S.DRAINING: Reason.DRAINED,
+    _S.WITHDRAWING: Reason.WITHDRAWN,
+    _S.STOPPING: Reason.STOPPED,
+    _S.EXCEEDING: Reason.LIMIT,
+    _S.FAILING: Reason.FAILED,
+}
+"""How a turn ended in which all was performed, by the state that it was in."""
+
+_LAST_EVENTS: Final[Mapping[Event, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
+"""How a turn ended that an event ended at once."""
+
+_FROM_WAITING: Final[Mapping[Event, Reason]] = {
+    _E.CANCEL: Reason.STOPPED,
+    _E.DRAIN: Reason.REQUEUED,
+    _E.PERFORMED: Reason.REQUEUED,
+    _E.FAILED: Reason.FAILED,
+}
+"""How a turn ended that was never begun: `PERFORMED` says that nothing was left to be answered."""
+
+FATES: Final[Mapping[Reason, Fate]] = {
+    Reason.ANSWERED: Fate.ANSWERED,
+    Reason.RESTARTED: Fate.WAITING,
+    Reason.REQUEUED: Fate.WAITING,
+    Reason.YIELDED: Fate.AGAIN,
+    Reason.DRAINED: Fate.AGAIN,
+    Reason.WITHDRAWN: Fate.AGAIN,
+    Reason.STOPPED: Fate.ANSWERED,
+    Reason.LIMIT: Fate.ANSWERED,
+    Reason.FAILED: Fate.ANSWERED,
+    Reason.LEFT: Fate.OPEN,
+    Reason.TAKEN: Fate.OPEN,
+}
+
+
+def _table() -> dict[tuple[State, Event], State]:
+    next_: dict[tuple[State, Event], State] = {}
+
+    def on(event: Event, states: Iterable[State], follows: State | None = None) -> None:
+        """In these states the event leads to that one; None: it is ignored."""
+        for state in states:
+            next_[state, event] = follows or state
+
+    people = (_E.NEWER, _E.INTERRUPTED, _E.EDITED, _E.WITHDRAWN, _E.ANSWERED_WITHDRAWN)
+    for event in people:  # they do as they like at any time: what is not said below is ignored
+        on(event, _S)
+    for event in (_E.CANCEL, _E.DRAIN, _E.LEAVE):
+        on(event, {_S.DONE})
+
+    on(_E.BEGUN, {_S.WAITING}, _S.UNSEEN)
+    on(_E.PERFORMED, {_S.WAITING}, _S.DONE)
+
+    # What people do.
+    unseen_but_free = {_S.UNSEEN, _S.READY}
+    under_way = {_S.SEEN, _S.ASKING, _S.FINISHING}
+    on(_E.NEWER, unseen_but_free, _S.RESTARTING)
+    on(_E.INTERRUPTED, unseen_but_free, _S.RESTARTING)
+    on(_E.INTERRUPTED, under_way | {_S.LOOKED_UP}, _S.YIELDING)
+    on(_E.EDITED, unseen_but_free, _S.RESTARTING)
+    for event in (_E.WITHDRAWN, _E.ANSWERED_WITHDRAWN):
+        on(event, {_S.UNSEEN, _S.LOOKED_UP, _S.READY, _S.RESTARTING}, _S.REQUEUEING)
+    on(_E.ANSWERED_WITHDRAWN, under_way | {_S.HOLDING, _S.YIELDING, _S.DRAINING}, _S.WITHDRAWING)
+    on(_E.CANCEL, {_S.WAITING}, _S.DONE)
+    on(_E.CANCEL, (LIVE | ENDING) - {_S.WAITING}, _S.STOPPING)
+
+    # The program ends.
+    on(_E.DRAIN, {_S.WAITING}, _S.DONE)
+    on(_E.DRAIN, {_S.UNSEEN, _S.LOOKED_UP, _S.READY, _S.RESTARTING}, _S.REQUEUEING)
+    on(_E.DRAIN, {_S.SEEN, _S.ASKING}, _S.DRAINING)
+    on(_E.DRAIN, (ENDING - {_S.RESTARTING}) | {_S.FINISHING, _S.HOLDING})
+    on(_E.LEAVE, LIVE | ENDING, _S.DONE)
+
+    # What the reply does.
+    on(_E.LOOKED_UP, {_S.UNSEEN}, _S.LOOKED_UP)
+    on(_E.LOOKED_UP, {_S.LOOKED_UP, _S.SEEN, _S.HOLDING})
+    on(_E.ACTED, {_S.UNSEEN, _S.LOOKED_UP}, _S.SEEN)
+    on(_E.ACTED, {_S.READY}, _S.FINISHING)
+    on(_E.ACTED, {_S.SEEN, _S.ASKING, _S.FINISHING, _S.YIELDING, _S.DRAINING, _S.EXCEEDING, _S.FAILING})
+    on(_E.ASKED, {_S.SEEN}, _S.ASKING)
+    on(_E.REPLIED, {_S.ASKING}, _S.SEEN)
+    on(_E.REPLIED, (ENDING - {_S.RESTARTING, _S.REQUEUEING}) | {_S.HOLDING})
+    on(_E.WRITTEN, {_S.UNSEEN}, _S.READY)
+    on(_E.WRITTEN, {_S.LOOKED_UP, _S.SEEN}, _S.FINISHING)
+    on(_E.WRITTEN, ENDING | {_S.HOLDING})
+    on(_E.PERFORMED, _REASONS, _S.DONE)
+
+    # What goes wrong.
+    on(_E.BROKE, {_S.UNSEEN, _S.LOOKED_UP})
+    on(_E.BROKE, {_S.SEEN}, _S.FAILING)
+    on(_E.BROKE, ENDING | {_S.HOLDING})
+    on(_E.FAILED, {_S.WAITING}, _S.DONE)
+    on(_E.FAILED, (LIVE | ENDING) - {_S.WAITING, _S.STOPPING, _S.HOLDING}, _S.FAILING)
+    on(_E.FAILED, {_S.STOPPING, _S.HOLDING})
+    on(_E.LIMIT, LIVE - {_S.WAITING, _S.HOLDING}, _S.EXCEEDING)
+    on(_E.LIMIT, ENDING | {_S.HOLDING})
+    on(_E.DEADLINE, {_S.UNSEEN, _S.LOOKED_UP, _S.READY}, _S.FAILING)
+    on(_E.DEADLINE, {_S.SEEN, _S.FINISHING}, _S.EXCEEDING)
+    on(_E.DEADLINE, ENDING | {_S.HOLDING})
+    on(_E.LOST, {_S.SEEN, _S.ASKING, _S.FINISHING, _S.YIELDING, _S.EXCEEDING, _S.FAILING}, _S.HOLDING)
+    on(_E.LOST, {_S.HOLDING, _S.STOPPING, _S.WITHDRAWING})
+    on(_E.LOST, {_S.DRAINING}, _S.HOLDING)
+    on(_E.TAKEN, LIVE | ENDING, _S.DONE)
+    return next_
+
+
+NEXT: Final[Mapping[tuple[State, Event], State]] = _table()
+"""The whole life: from a state, by an event, to the next state."""
+
+_WHEN_USED_UP: Final[Mapping[Event, Event | None]] = {_E.NEWER: None, _E.EDITED: None, _E.BROKE: _E.FAILED}
+"""Events that count only so often, and what they are once that is used up; None: they are ignored."""
+
+
+class Life:
+    """The life of one turn. Tell it what happens with `on`.
+
+    Args:
+        restarts: how often it is begun again for newer messages.
+        revisions: the same for messages that were edited.
+        retries: how often a stream that broke is asked for once more.
+        yields: whether it ends for those who are answered and write on. One that answers messages which came
+            due again does not, so that nobody is put off twice.
+    """
+
+    __slots__ = ("_left", "reason", "state", "yields")
+
+    def __init__(
+        self, *, restarts: int = 0, revisions: int = 0, retries: int = 1, yields: bool = True
+    ) -> None:
+        self.state = State.WAITING
+        self.reason: Reason | None = None
+        self.yields = yields
+        self._left = {Event.NEWER: restarts, Event.EDITED: revisions, Event.BROKE: retries}
+
+    def on(self, event: Event) -> State:
+        """Take note of what happened; gives the state that follows.
+
+        Raises:
+            ImpossibleEvent: that cannot happen in this state.
+        """
+        event_ = self._as_it_counts(event)
+        if event_ is None:
+            return self.state
+        follows = NEXT.get((self.state, event_))
+        if follows is None:
+            raise ImpossibleEvent(f"{event_.name} cannot happen in {self.state.name}.")
+        if event in self._left and (follows is not self.state or event is Event.BROKE):
+            self._left[event] -= 1
+        if follows is State.DONE:
+            self.reason = self._reason(event_)
+        self.state = follows
+        return follows
+
+    def again(self) -> None:
+        """Begin again after a restart; what was used up stays so."""
+        if self.reason is not Reason.RESTARTED:
+            raise ImpossibleEvent(f"A turn that is {self.state.name} is not begun again.")
+        self.state, self.reason = State.WAITING, None
+
+    @property
+    def unseen(self) -> bool:
+        """Whether it can be as if it had not been."""
+        return self.state in UNSEEN_STATES
+
+    @property
+    def ending(self) -> bool:
+        """Whether the model is to write no more."""
+        return self.state in ENDING or self.state is State.DONE
+
+    @property
+    def fate(self) -> Fate | None:
+        """What becomes of its messages; None: it is not over."""
+        return None if self.reason is None else FATES[self.reason]
+
+    def _as_it_counts(self, event: Event) -> Event | None:
+        if event is Event.INTERRUPTED and self.state in (State.UNSEEN, State.READY):
+            event = Event.NEWER
+        if event is Event.INTERRUPTED and not self.yields:
+            return None
+        if event in self._left and self._left[event] <= 0:
+            return _WHEN_USED_UP[event]
+        return event
+
+    def _reason(self, event: Event) -> Reason:
+        if event in _LAST_EVENTS:
+            return _LAST_EVENTS[event]
+        return _FROM_WAITING[event] if self.state is State.WAITING else _REASONS[self.state]

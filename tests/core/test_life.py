@@ -1,0 +1,150 @@
+"""The life of a turn: how it ends in the cases that people meet, and what holds on any way through it."""
+
+import random
+
+import pytest
+
+from pixi.core.life import ENDING, FATES, LIVE, NEXT, Event, Fate, ImpossibleEvent, Life, Reason, State
+
+
+def lived(*events: Event, restarts: int = 3, retries: int = 1, yields: bool = True) -> Life:
+    life = Life(restarts=restarts, revisions=restarts, retries=retries, yields=yields)
+    for event in events:
+        life.on(event)
+    return life
+
+
+E = Event
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ((E.BEGUN, E.ACTED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),  # by silence
+        ((E.BEGUN, E.NEWER, E.PERFORMED), Reason.RESTARTED),
+        ((E.BEGUN, E.ACTED, E.NEWER, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.ACTED, E.INTERRUPTED, E.PERFORMED), Reason.YIELDED),
+        ((E.BEGUN, E.LOOKED_UP, E.NEWER, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.LOOKED_UP, E.INTERRUPTED, E.PERFORMED), Reason.YIELDED),
+        ((E.BEGUN, E.EDITED, E.PERFORMED), Reason.RESTARTED),
+        ((E.BEGUN, E.ACTED, E.EDITED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.WITHDRAWN, E.PERFORMED), Reason.REQUEUED),
+        ((E.BEGUN, E.ACTED, E.WITHDRAWN, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.ACTED, E.ANSWERED_WITHDRAWN, E.PERFORMED), Reason.WITHDRAWN),
+        ((E.CANCEL,), Reason.STOPPED),
+        ((E.BEGUN, E.NEWER, E.CANCEL, E.PERFORMED), Reason.STOPPED),
+        ((E.BEGUN, E.ACTED, E.WRITTEN, E.CANCEL, E.PERFORMED), Reason.STOPPED),
+        ((E.DRAIN,), Reason.REQUEUED),
+        ((E.BEGUN, E.DRAIN, E.PERFORMED), Reason.REQUEUED),
+        ((E.BEGUN, E.ACTED, E.DRAIN, E.PERFORMED), Reason.DRAINED),
+        ((E.BEGUN, E.ACTED, E.WRITTEN, E.DRAIN, E.PERFORMED), Reason.ANSWERED),  # nothing of it is missing
+        ((E.BEGUN, E.ACTED, E.DRAIN, E.LEAVE), Reason.LEFT),
+        ((E.BEGUN, E.BROKE, E.ACTED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.BROKE, E.BROKE, E.PERFORMED), Reason.FAILED),
+        ((E.BEGUN, E.ACTED, E.BROKE, E.PERFORMED), Reason.FAILED),
+        ((E.BEGUN, E.DEADLINE, E.PERFORMED), Reason.FAILED),
+        ((E.BEGUN, E.ACTED, E.DEADLINE, E.PERFORMED), Reason.LIMIT),
+        ((E.BEGUN, E.ACTED, E.LOST, E.WRITTEN, E.PERFORMED), Reason.LEFT),
+        ((E.BEGUN, E.ACTED, E.LOST, E.CANCEL, E.PERFORMED), Reason.STOPPED),
+        ((E.BEGUN, E.ACTED, E.ASKED, E.REPLIED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
+        ((E.BEGUN, E.ACTED, E.TAKEN), Reason.TAKEN),
+    ],
+)
+def test_how_a_turn_ends(events: tuple[Event, ...], reason: Reason) -> None:
+    life = lived(*events)
+
+    assert (life.state, life.reason) == (State.DONE, reason)
+
+
+def test_it_is_begun_again_so_often_and_then_others_wait() -> None:
+    life = lived(restarts=2)
+    for _ in range(2):
+        life.on(Event.BEGUN)
+        life.on(Event.NEWER)
+        life.on(Event.PERFORMED)
+        life.again()
+    life.on(Event.BEGUN)
+
+    assert life.on(Event.NEWER) is State.UNSEEN
+
+
+def test_who_was_put_off_once_is_not_put_off_again() -> None:
+    life = lived(Event.BEGUN, Event.ACTED, yields=False)
+
+    assert life.on(Event.INTERRUPTED) is State.SEEN
+
+
+def test_what_cannot_happen_says_so() -> None:
+    with pytest.raises(ImpossibleEvent, match="ACTED cannot happen in REQUEUEING"):
+        lived(Event.BEGUN, Event.DRAIN, Event.ACTED)
+    with pytest.raises(ImpossibleEvent, match="not begun again"):
+        lived(Event.BEGUN, Event.ACTED).again()
+
+
+def test_every_reason_says_what_becomes_of_the_messages() -> None:
+    assert set(FATES) == set(Reason)
+
+
+def test_every_state_is_reached_and_left() -> None:
+    followed = {follows for (state, _), follows in NEXT.items() if follows is not state}
+    left = {state for (state, _), follows in NEXT.items() if follows is not state}
+
+    assert followed == set(State) - {State.WAITING}
+    assert left == set(State) - {State.DONE}
+
+
+def test_what_holds_at_every_place_of_the_table() -> None:
+    for (state, event), follows in NEXT.items():
+        pair = f"{state.name}, {event.name} -> {follows.name}"
+        if state in ENDING:  # nothing that ends goes on
+            assert follows in ENDING | {State.DONE, State.HOLDING}, pair
+        if state is State.DONE:
+            assert follows is State.DONE, pair
+        if follows in (State.RESTARTING, State.REQUEUEING):  # nobody saw anything
+            assert state in (State.UNSEEN, State.LOOKED_UP, State.READY, follows, State.RESTARTING), pair
+        if event is Event.CANCEL:  # a stop is always heeded
+            assert follows in (State.STOPPING, State.DONE), pair
+        if state in LIVE | ENDING:
+            assert NEXT[state, Event.TAKEN] is State.DONE
+
+
+def walk(chance: random.Random, steps: int) -> None:
+    """Live turns at random, and hold each against plain statements."""
+    life, acted, again = lived(), False, 0
+    for _ in range(steps):
+        possible = [event for event in Event if (life.state, event) in NEXT]
+        event = chance.choice(possible)
+        before = life.state
+        after = life.on(event)
+        acted |= event is Event.ACTED
+        if acted:  # what was seen is neither begun again nor put back
+            assert after not in (State.RESTARTING, State.REQUEUEING), (before, event)
+            assert life.fate is not Fate.WAITING
+        if before in ENDING:
+            assert after not in LIVE or after is State.HOLDING
+        if after is State.DONE:
+            assert life.fate is not None  # somebody sees to its messages
+            if life.reason is Reason.RESTARTED and again < 20:
+                life.again()
+                again += 1
+            else:
+                assert again <= 6  # so many restarts and revisions it has
+                life, acted, again = lived(yields=chance.random() < 0.5), False, 0
+        elif chance.random() < 0.1:  # from anywhere it ends when nobody wants anything more
+            for last in (Event.BEGUN, Event.REPLIED, Event.WRITTEN, Event.PERFORMED):
+                if (life.state, last) in NEXT and life.state is not State.DONE:
+                    life.on(last)
+            assert life.state is State.DONE
+            life, acted, again = lived(), False, 0
+
+
+def test_a_walk_at_random() -> None:
+    walk(random.Random(14), 30_000)
+
+
+@pytest.mark.nightly
+def test_a_long_walk_at_random() -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    walk(random.Random(seed), 3_000_000)
