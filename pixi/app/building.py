@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool
     from pixi.app.reach import Reach
-    from pixi.engine.casting import Cast
+    from pixi.engine.casting import PersonaResolver
     from pixi.engine.engine import Engine
     from pixi.engine.stage import Role
     from pixi.models.model import Model
@@ -108,7 +108,7 @@ async def open_engine(
             library.register(engine.addon)
         else:
             library.announce(engine.tools)
-        reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
+        reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings, tools=tools)
         await stack.enter_async_context(engine)
@@ -180,7 +180,7 @@ async def open_household(
         brought = load_all(settings, addons, engine.commands, engine.tools, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
-        reach = Reach(Grounds(engine.addon, engine.tools, engine.conduct, library, report))
+        reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings)
         house = await _house(
@@ -236,7 +236,7 @@ def _engine(
     store: "Store",
     library: "Library",
     *,
-    cast: "Cast | None" = None,
+    cast: "PersonaResolver | None" = None,
     on_turn: "Callable[[TurnReport], None] | None" = None,
     finish_seconds: float = 900.0,
 ) -> "Engine":
@@ -257,8 +257,8 @@ def _engine(
         helper=library.helper,
         look_up=library.look_up,
     )
-    engine.conduct.summarize = settings.history.summarize
-    engine.conduct.summary_tokens = settings.history.summary_tokens
+    engine.settings.summarize = settings.history.summarize
+    engine.settings.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))
     return engine
 

@@ -13,7 +13,7 @@ from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.engine.repertoire import Missing, missing_names
-from pixi.engine.stage import Conduct
+from pixi.engine.stage import EngineSettings
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded
 from pixi.settings import Settings
@@ -37,7 +37,7 @@ async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tup
         load_all(settings, (), commands, tools, _ignore)
     store = await SqliteStore.open(":memory:")
     library = Library(settings, None, progress=_ignore)
-    reach = Reach(Grounds(addon, tools, Conduct(settings.limits), library, _ignore))
+    reach = Reach(Grounds(addon, tools, EngineSettings(settings.limits), library, _ignore))
     try:
         memory.setup_with(store)(addon)
         for name in settings.mcp:

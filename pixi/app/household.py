@@ -157,13 +157,13 @@ class Household:
             raise
         self._settings, self.cast = settings, cast
         self.engine.tools.mask.learn(secrets_in(settings))
-        conduct = self.engine.conduct
-        conduct.limits, conduct.budgets = settings.limits, settings.limits.budgets
-        conduct.prose, conduct.pace = settings.reply.prose, settings.reply.pace
-        conduct.gather_seconds = settings.reply.gather_seconds
-        conduct.summarize = settings.history.summarize
-        conduct.summary_tokens = settings.history.summary_tokens
-        conduct.finish_seconds = settings.discord.catch_up_minutes * 60
+        engine_settings = self.engine.settings
+        engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
+        engine_settings.prose, engine_settings.pace = settings.reply.prose, settings.reply.pace
+        engine_settings.gather_seconds = settings.reply.gather_seconds
+        engine_settings.summarize = settings.history.summarize
+        engine_settings.summary_tokens = settings.history.summary_tokens
+        engine_settings.finish_seconds = settings.discord.catch_up_minutes * 60
 
     async def _exchange_models(self, settings: Settings) -> None:
         native = wants_native(settings)

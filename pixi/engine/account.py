@@ -1,4 +1,4 @@
-"""The account of one turn: what it uses, for whom, and whether there is more to be used."""
+"""The usage of one turn: what it uses, for whom, and whether there is more to be used."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -10,12 +10,12 @@ from pixi.core.errors import ChannelError, StoreError, ToolError
 from pixi.core.message import Message
 from pixi.core.spending import Kind, Payer, Spent, search_prices, spent_on, way_of_searching
 from pixi.core.venue import Rights
-from pixi.engine.books import Books
-from pixi.engine.refusing import Over, told_to_model
+from pixi.engine.books import UsageLedger
+from pixi.engine.refusing import QuotaExceeded, told_to_model
 from pixi.models.model import Model
 
 NATIVE = way_of_searching("native")
-"""What the searches are called in the books that a model's provider made by itself."""
+"""What the searches are called in the ledger that a model's provider made by itself."""
 
 _LOOK_SECONDS = 5.0  # for what somebody may do in a channel
 
@@ -26,18 +26,20 @@ def payer_of(message: Message, channel: Channel) -> Payer:
     return Payer(message.author.id, venue.channel or message.conversation, venue.guild)
 
 
-async def refused(books: Books, message: Message, channel: Channel) -> Over | None:
+async def refused(ledger: UsageLedger, message: Message, channel: Channel) -> QuotaExceeded | None:
     """What is used up, so that a message is not answered.
 
     Raises:
-        StoreError: the books could not be read.
+        StoreError: the ledger could not be read.
     """
-    return await _over(books, payer_of(message, channel), channel, ("messages", "tokens"))
+    return await _over(ledger, payer_of(message, channel), channel, ("messages", "tokens"))
 
 
-async def _over(books: Books, payer: Payer, channel: Channel, kinds: Iterable[Kind]) -> Over | None:
+async def _over(
+    ledger: UsageLedger, payer: Payer, channel: Channel, kinds: Iterable[Kind]
+) -> QuotaExceeded | None:
     """What is used up; operators may use more than others, as long as the month's dollars last."""
-    over = await books.over(payer, kinds)
+    over = await ledger.over(payer, kinds)
     if over is None or over.scope is None:
         return over
     try:
@@ -48,11 +50,11 @@ async def _over(books: Books, payer: Payer, channel: Channel, kinds: Iterable[Ki
     return None if rights.operator else over
 
 
-class Account:
+class TurnUsage:
     """Of one attempt at a turn.
 
     Args:
-        books: where it is entered.
+        ledger: where it is entered.
         turn: its number in the store.
         model: who writes.
         message: the one that is answered: its author pays.
@@ -63,9 +65,9 @@ class Account:
 
     __slots__ = (
         "_answers",
-        "_books",
         "_channel",
         "_day",
+        "_ledger",
         "_model",
         "_payer",
         "_search_price",
@@ -76,7 +78,7 @@ class Account:
 
     def __init__(
         self,
-        books: Books,
+        ledger: UsageLedger,
         *,
         turn: int,
         model: Model,
@@ -85,7 +87,7 @@ class Account:
         channel: Channel,
         search_price: float | None = None,
     ) -> None:
-        self._books = books
+        self._ledger = ledger
         self._search_price = search_price
         self._turn = turn
         self._model = model
@@ -94,7 +96,7 @@ class Account:
         self._answers = dict(answers)
         self._spent: dict[str, Spent] = {}  # by model; what is not on record yet
         self._settled = False
-        self._day = books.today
+        self._day = ledger.today
         self._hold(1)
 
     def asked(self, finished: Finished) -> None:
@@ -111,32 +113,32 @@ class Account:
         """A model was asked, for whoever is answered, and used this."""
         if usage == Usage():
             return
-        spent = replace(spent_on(self._payer, model, usage, prices), day=self._books.today, turn=self._turn)
+        spent = replace(spent_on(self._payer, model, usage, prices), day=self._ledger.today, turn=self._turn)
         if self._settled:  # something went on beside that the turn did not wait for
-            self._books.enter_later([spent])
+            self._ledger.enter_later([spent])
             return
         known = self._spent.get(model)
         self._spent[model] = spent if known is None else known + spent
 
     async def record(self) -> None:
         """Put on record what was used until now."""
-        await self._books.enter(self._taken())
+        await self._ledger.enter(self._taken())
 
-    async def over(self) -> Over | None:
+    async def over(self) -> QuotaExceeded | None:
         """What was used up meanwhile, so that there is no going on as before.
 
         Raises:
-            StoreError: the books could not be read.
+            StoreError: the ledger could not be read.
         """
-        return await _over(self._books, self._payer, self._channel, ("tokens",))
+        return await _over(self._ledger, self._payer, self._channel, ("tokens",))
 
-    async def notice(self, over: Over) -> str:
+    async def notice(self, over: QuotaExceeded) -> str:
         """What whoever is answered is to be told of it; "" where they were told today.
 
         Raises:
             StoreError: it could not be recorded that they were.
         """
-        return await self._books.told(over, self._payer)
+        return await self._ledger.told(over, self._payer)
 
     async def check_writes(self, tool: str) -> None:
         """See whether one more change may be made.
@@ -145,7 +147,7 @@ class Account:
             ToolError: it may not.
         """
         try:
-            over = await _over(self._books, self._payer, self._channel, ("writes",))
+            over = await _over(self._ledger, self._payer, self._channel, ("writes",))
         except StoreError as error:
             raise ToolError(f"{tool} could not be put on record, so it was not carried out.") from error
         if over is not None:
@@ -154,7 +156,7 @@ class Account:
     def write(self) -> tuple[Spent, ...]:
         """One more change is made at this moment: what to enter with it."""
         spent = (self._row(self._payer.person, writes=1),)
-        self._books.entered(spent)
+        self._ledger.entered(spent)
         return spent
 
     def settle(self, *, answered: bool) -> tuple[Spent, ...]:
@@ -170,7 +172,7 @@ class Account:
     def close(self) -> None:
         """The attempt is over. What was not put on record with it is entered by itself."""
         if not self._settled:
-            self._books.enter_later(self.settle(answered=False))
+            self._ledger.enter_later(self.settle(answered=False))
 
     def _taken(self) -> tuple[Spent, ...]:
         spent, self._spent = tuple(self._spent.values()), {}
@@ -178,8 +180,8 @@ class Account:
 
     def _row(self, person: str, *, messages: int = 0, writes: int = 0) -> Spent:
         row = spent_on(replace(self._payer, person=person), self._model.name, Usage(), None)
-        return replace(row, day=self._books.today, turn=self._turn, messages=messages, writes=writes)
+        return replace(row, day=self._ledger.today, turn=self._turn, messages=messages, writes=writes)
 
     def _hold(self, sign: int) -> None:
         for person, count in self._answers.items():
-            self._books.hold(replace(self._payer, person=person), sign * count, self._day)
+            self._ledger.hold(replace(self._payer, person=person), sign * count, self._day)

@@ -18,7 +18,7 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
-from pixi.engine.account import Account
+from pixi.engine.account import TurnUsage
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
 from pixi.store.kept import Outcome
@@ -45,7 +45,7 @@ class Acts:
         channel: where.
         store: where acts are recorded.
         limits: how many there may be.
-        account: takes what is used for it.
+        usage: takes what is used for it.
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
 
@@ -73,7 +73,6 @@ class Acts:
         "_turn",
         "_typing",
         "_writing_since",
-        "account",
         "askers",
         "changed",
         "channel",
@@ -84,6 +83,7 @@ class Acts:
         "on_limit",
         "performed",
         "persona",
+        "usage",
         "visible",
     )
 
@@ -96,7 +96,7 @@ class Acts:
         channel: Channel,
         store: Store,
         limits: Limits,
-        account: Account,
+        usage: TurnUsage,
         pace: Pace = "off",
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
@@ -106,7 +106,7 @@ class Acts:
         self.askers = tuple(askers) or (message.author,)
         self.persona = persona
         self.channel = channel
-        self.account = account
+        self.usage = usage
         self.on_limit: Callable[[], None] | None = None
         self.effects: Counter[str] = Counter()
         self.visible = self.changed = False
@@ -248,7 +248,7 @@ class Acts:
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used for whoever is answered."""
-        self.account.count(model, usage, prices)
+        self.usage.count(model, usage, prices)
 
     # What the turn tells.
 

@@ -15,10 +15,10 @@ from pixi.core.stamps import Citation, Reminder
 from pixi.engine.account import payer_of, refused
 from pixi.engine.attempt import Attempt, attempt_at
 from pixi.engine.heard import Heard
-from pixi.engine.refusing import Over
+from pixi.engine.refusing import QuotaExceeded
 from pixi.engine.reminding import citations_for, reminders_for
 from pixi.engine.reply import Halt
-from pixi.engine.stage import Stage
+from pixi.engine.stage import PersonaSession
 
 
 class Answer:
@@ -40,7 +40,7 @@ class Answer:
         "_pending",
         "_restarts_left",
         "_revisions_left",
-        "_stage",
+        "_session",
         "_steps",
         "_stopping",
         "_usage",
@@ -51,12 +51,12 @@ class Answer:
         "put_back",
     )
 
-    def __init__(self, stage: Stage, pending: Heard) -> None:
+    def __init__(self, session: PersonaSession, pending: Heard) -> None:
         self.heard = Heard()
         self.put_back = self.outdated = False
-        self._stage = stage
+        self._session = session
         self._pending = pending
-        self._restarts_left = self._revisions_left = stage.shared.conduct.limits.restarts
+        self._restarts_left = self._revisions_left = session.shared.settings.limits.restarts
         self._attempt: Attempt | None = None
         self._began = time.monotonic()
         self._stopping = self._winding_down = False
@@ -77,13 +77,13 @@ class Answer:
         finally:
             self._pending.deferred = frozenset()
             if self._attempt is not None:
-                self._attempt.acts.account.close()
+                self._attempt.acts.usage.close()
 
     async def _run(self, window: Conversation, channel: Channel, generation: int, revision: int) -> TurnEnded:
         while True:
             self.heard.add(self._pending.take())
             over = await self._used_up(channel)
-            if over is not None and self._stage.shared.books.was_told(over, self._payer(channel)):
+            if over is not None and self._session.shared.ledger.was_told(over, self._payer(channel)):
                 await self._only_hear()
                 return TurnEnded("limit", self._steps, self._usage)
             attempt = await self._begin(window, channel, generation, revision, over)
@@ -177,8 +177,8 @@ class Answer:
             turn=attempt.id,
             conversation=attempt.answered.conversation,
             person=attempt.answered.author.id,
-            persona=self._stage.role.persona.name,
-            model=_stand_in(self._ends) or self._stage.role.model.name,
+            persona=self._session.role.persona.name,
+            model=_stand_in(self._ends) or self._session.role.model.name,
             finish=finish,
             steps=self._steps,
             usage=self._usage,
@@ -188,11 +188,11 @@ class Answer:
             effects=dict(attempt.acts.effects),
         )
 
-    async def _used_up(self, channel: Channel) -> Over | None:
+    async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
         """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
-        books, heard = self._stage.shared.books, self.heard
+        ledger, heard = self._session.shared.ledger, self.heard
         asking = {message.author.id: message for message in heard.messages if message.addressed}
-        over = {person: await refused(books, message, channel) for person, message in asking.items()}
+        over = {person: await refused(ledger, message, channel) for person, message in asking.items()}
         if not any(over.values()) or not heard.wants_answer:  # it may have been withdrawn meanwhile
             return None
         free = [person for person in asking if over[person] is None]
@@ -210,23 +210,28 @@ class Answer:
         if ids:  # else they were withdrawn meanwhile
             conversation = self.heard.answered.conversation
             self.heard.overhear()
-            await self._stage.shared.store.only_hear(conversation, ids)
+            await self._session.shared.store.only_hear(conversation, ids)
         self.put_back = True
 
     async def _begin(
-        self, window: Conversation, channel: Channel, generation: int, revision: int, over: Over | None
+        self,
+        window: Conversation,
+        channel: Channel,
+        generation: int,
+        revision: int,
+        over: QuotaExceeded | None,
     ) -> Attempt | None:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
-        stage, heard = self._stage, self.heard
+        session, heard = self._session, self.heard
         reminders: Sequence[Reminder | Citation] = ()
         if over is None:
             reminders = (
-                *await reminders_for(stage, heard.messages, channel.venue, window.lines),
-                *await citations_for(stage, heard.messages),
+                *await reminders_for(session, heard.messages, channel.venue, window.lines),
+                *await citations_for(session, heard.messages),
             )
         if not self._is_wanted():
             return None
-        store, role = stage.shared.store, stage.role
+        store, role = session.shared.store, session.role
         conversation = heard.answered.conversation
         number = await store.begin_turn(
             conversation,
@@ -236,18 +241,18 @@ class Answer:
             model=role.model.name,
             revision=revision,
         )
-        stage.shared.own_turns.add(number)
+        session.shared.own_turns.add(number)
         if not self._is_wanted():
             await self._call_off(number)
             return None
-        books = stage.shared.books
+        ledger = session.shared.ledger
         refusal = ""
-        if over is not None and not (refusal := await books.told(over, self._payer(channel))):
+        if over is not None and not (refusal := await ledger.told(over, self._payer(channel))):
             await self._call_off(number)
             await self._only_hear()
             return None
         attempt = self._attempt = attempt_at(
-            number, stage, window, channel, heard, reminders=reminders, refusal=refusal
+            number, session, window, channel, heard, reminders=reminders, refusal=refusal
         )
         if self._stopping:
             attempt.reply.stop()
@@ -264,7 +269,7 @@ class Answer:
         The next one says so, where the persona has words for that.
         """
         silent = attempt.acts.changed and not attempt.acts.visible
-        return self._winding_down and silent and bool(self._stage.role.persona.when_broken)
+        return self._winding_down and silent and bool(self._session.role.persona.when_broken)
 
     def _is_to_be_put_back(self, attempt: Attempt) -> bool:
         """Whether the turn is to leave no trace: it did nothing, and is answered another time."""
@@ -274,7 +279,7 @@ class Answer:
     async def _end(self, attempt: Attempt, window: Conversation) -> None:
         turn, lines = attempt.turn, attempt.turn.lines
         if self._withdrawn:
-            lines = (self._stage.stamp(self.heard.messages, tokens=window.longest), *lines[1:])
+            lines = (self._session.stamp(self.heard.messages, tokens=window.longest), *lines[1:])
         if turn.steps == 1 and _stand_in(turn.ends) is None:  # another counts otherwise
             window.counted(attempt.guess, turn.usage.prompt_tokens)
         window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
@@ -285,10 +290,10 @@ class Answer:
         self, attempt: Attempt, lines: tuple[Line, ...], finish: Finish, window: Bounds | None = None
     ) -> bool:
         """Put the attempt's end on record, with all that it used; without lines it answered nothing."""
-        shared, turn = self._stage.shared, attempt.turn
+        shared, turn = self._session.shared, attempt.turn
         answered = bool(lines) and turn.steps > 0 and finish != "error"
-        spent = attempt.acts.account.settle(answered=answered)
-        shared.books.entered(spent)
+        spent = attempt.acts.usage.settle(answered=answered)
+        shared.ledger.entered(spent)
         cost = self._cost(turn.ends)
         try:
             recorded = await shared.store.end_turn(
@@ -303,25 +308,25 @@ class Answer:
                 window=window,
             )
         except StoreError:
-            shared.books.not_taken(spent)
+            shared.ledger.not_taken(spent)
             raise
         shared.own_turns.discard(attempt.id)
-        shared.books.enter_later(())  # what the store did not take before, it may take now
+        shared.ledger.enter_later(())  # what the store did not take before, it may take now
         return recorded
 
     async def _call_off(self, number: int) -> None:
         """End a turn that was only just put on record."""
-        shared = self._stage.shared
+        shared = self._session.shared
         await shared.store.end_turn(number, (), "cancelled", 0, Usage())
         shared.own_turns.discard(number)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
         """In dollars, each request by the prices of whoever wrote and searched; None: one is not known."""
-        own = self._stage.role.model.traits.prices
+        own = self._session.role.model.traits.prices
         total = None if own is None and not ends else 0.0
         for end in ends:
             prices = end.prices if end.model else own
-            search = self._stage.shared.conduct.search_price if end.usage.searches else 0.0
+            search = self._session.shared.settings.search_price if end.usage.searches else 0.0
             if total is None or prices is None or search is None:
                 return None
             total += prices.cost(end.usage) + end.usage.searches * search

@@ -13,12 +13,12 @@ from pixi.core.message import Message
 from pixi.core.repeats import last_messages, wants_repeat
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
-from pixi.engine.account import Account
+from pixi.engine.account import TurnUsage
 from pixi.engine.acts import Acts
-from pixi.engine.bench import Bench
+from pixi.engine.bench import ToolRunConfig
 from pixi.engine.heard import Heard
 from pixi.engine.reply import Reply
-from pixi.engine.stage import Stage
+from pixi.engine.stage import PersonaSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Attempt:
 
 def attempt_at(
     number: int,
-    stage: Stage,
+    session: PersonaSession,
     window: Conversation,
     channel: Channel,
     heard: Heard,
@@ -45,47 +45,47 @@ def attempt_at(
 ) -> Attempt:
     """Make ready to write the turn of this number, which answers what was heard; or tells a refusal."""
     answered = heard.answered
-    limits, role = stage.shared.conduct.limits, stage.role
-    account = Account(
-        stage.shared.books,
+    limits, role = session.shared.settings.limits, session.role
+    usage = TurnUsage(
+        session.shared.ledger,
         turn=number,
         model=role.model,
         message=answered,
         answers=Counter(message.author.id for message in heard.messages if message.addressed),
         channel=channel,
-        search_price=stage.shared.conduct.search_price,
+        search_price=session.shared.settings.search_price,
     )
     acts = Acts(
         turn=number,
         message=answered,
         persona=role.persona,
         channel=channel,
-        store=stage.shared.store,
+        store=session.shared.store,
         limits=limits,
-        account=account,
-        pace=stage.pace,
+        usage=usage,
+        pace=session.pace,
         ids=_numbered(heard),
         askers=list({m.author.id: m.author for m in heard.messages if m.addressed}.values()),
     )
-    said = stage.stamp(heard.messages, reminders, tokens=window.longest)
+    said = session.stamp(heard.messages, reminders, tokens=window.longest)
     window.make_room(said)  # before the history is taken: it may be cut
-    not_again = _not_to_be_repeated(stage, window, heard, reminders)
+    not_again = _not_to_be_repeated(session, window, heard, reminders)
     turn = _turn(
-        stage,
+        session,
         window,
         heard,
         said,
         repeats="few" if not_again else "free",
         key=f"{number:x}",
-        grammar=_grammar(stage, reminders),
+        grammar=_grammar(session, reminders),
     )
     sorry, tired = role.persona.when_broken, role.persona.when_tired
     reply = Reply(
         turn=turn,
         model=role.model,
         acts=acts,
-        commands=stage.shared.commands,
-        bench=_bench(number, stage),
+        commands=session.shared.commands,
+        run_config=_run_config(number, session),
         limits=limits,
         spare_tokens=window.spare_tokens,
         when_broken=sorry[number % len(sorry)] if sorry else "",
@@ -96,30 +96,30 @@ def attempt_at(
     return Attempt(number, answered, window.guess(said), turn, acts, reply)
 
 
-def _bench(number: int, stage: Stage) -> Bench:
-    shared = stage.shared
-    return Bench(
+def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
+    shared = session.shared
+    return ToolRunConfig(
         turn=number,
-        tools=stage.repertoire.tools,
+        tools=session.capabilities.tools,
         rates=shared.toolbox.rates,
         mask=shared.toolbox.mask,
         store=shared.store,
-        vision=stage.role.model.traits.vision,
-        approval_seconds=shared.conduct.approval_seconds,
+        vision=session.role.model.traits.vision,
+        approval_seconds=shared.settings.approval_seconds,
     )
 
 
 def _not_to_be_repeated(
-    stage: Stage, window: Conversation, heard: Heard, reminders: Sequence[Reminder | Citation]
+    session: PersonaSession, window: Conversation, heard: Heard, reminders: Sequence[Reminder | Citation]
 ) -> list[str]:
     """List the messages that the reply may not begin with: the last ones, unless people want them again.
 
     Of a model at a server none: it seldom repeats itself, and to ask it anew costs money. Nor beside a
     citation: whoever asks twice is told the same fact twice.
     """
-    if not stage.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
+    if not session.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
         return []
-    said = last_messages(window.lines, stage.repertoire.names)
+    said = last_messages(window.lines, session.capabilities.names)
     asked = (message.text for message in heard.messages if message.addressed)
     return [] if any(wants_repeat(text, said) for text in asked) else said
 
@@ -130,17 +130,17 @@ def _numbered(heard: Heard) -> dict[int, str]:
     return quoted | {message.number: message.id for message in heard.messages if message.number}
 
 
-def _grammar(stage: Stage, reminders: Sequence[Reminder | Citation]) -> str:
+def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) -> str:
     """What the reply is held to: a small model that is shown what documents say, to their words."""
-    repertoire = stage.repertoire
+    capabilities = session.capabilities
     citations = [one for one in reminders if isinstance(one, Citation)]
-    if not (citations and stage.role.model.traits.small):
-        return repertoire.grammar
-    return quoting_grammar(repertoire.help, citations) or repertoire.grammar
+    if not (citations and session.role.model.traits.small):
+        return capabilities.grammar
+    return quoting_grammar(capabilities.help, citations) or capabilities.grammar
 
 
 def _turn(
-    stage: Stage,
+    session: PersonaSession,
     window: Conversation,
     heard: Heard,
     said: UserLine,
@@ -149,17 +149,17 @@ def _turn(
     key: str,
     grammar: str,
 ) -> Turn:
-    conduct = stage.shared.conduct
+    settings = session.shared.settings
     return Turn(
-        prefix=stage.prefix(heard.answered),
+        prefix=session.prefix(heard.answered),
         history=window.lines,
         said=said,
-        names=stage.repertoire.names,
+        names=session.capabilities.names,
         people=[message.author.name for message in heard.messages],
-        tools=stage.offered(heard.messages, window.lines),
-        search=stage.repertoire.searches,
-        limits=conduct.limits,
-        prose=conduct.prose,
+        tools=session.offered(heard.messages, window.lines),
+        search=session.capabilities.searches,
+        limits=settings.limits,
+        prose=settings.prose,
         grammar=grammar,
         repeats=repeats,
         key=key,

@@ -10,7 +10,7 @@ from pixi.toolbox.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class ToolRunConfig:
     """What tools are run with, beside what they act with.
 
     Attributes:

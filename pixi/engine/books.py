@@ -1,4 +1,4 @@
-"""The books of an engine: what is used is entered in the store, and what may still be used is known here."""
+"""The ledger of an engine: what is used is entered in the store, and what may still be used is known here."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from pixi.core.spending import (
     spent_on,
 )
 from pixi.engine.bounded import give_up
-from pixi.engine.refusing import Over, told_to_people
+from pixi.engine.refusing import QuotaExceeded, told_to_people
 from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.engine")
@@ -79,11 +79,11 @@ class _Sum:
         return self.read.cost + self.entered.cost - self.included.cost
 
 
-class Books:
+class UsageLedger:
     """Enters what is used, and tells what is used up. It reads the store where it must, and seldom.
 
     Args:
-        store: where the books are kept; several processes may use one.
+        store: where the ledger is kept; several processes may use one.
         budgets: gives what may be used, as it is set now.
         clock: the time, by which a day begins and ends.
     """
@@ -133,7 +133,7 @@ class Books:
         try:
             await self._store.spend(spent)
         except StoreError as error:
-            _log.warning("what was used is entered in the books later: %s", error)
+            _log.warning("what was used is entered in the ledger later: %s", error)
             self.not_taken(spent)
             return False
         return True
@@ -158,7 +158,7 @@ class Books:
         await asyncio.wait([*entering, last], timeout=_CLOSE_SECONDS)
         for task in (*entering, last):
             if not task.done():
-                await give_up(task, "entering in the books")
+                await give_up(task, "entering in the ledger")
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """Have the store forget a person. What they used today is known until the day is over, here alone."""
@@ -173,7 +173,7 @@ class Books:
 
     # What is used up.
 
-    async def over(self, payer: Payer, kinds: Iterable[Kind]) -> Over | None:
+    async def over(self, payer: Payer, kinds: Iterable[Kind]) -> QuotaExceeded | None:
         """What is used up of what somebody may use where they are; the widest first.
 
         Raises:
@@ -182,7 +182,7 @@ class Books:
         budgets, day = self._budgets(), self.today
         dollars = budgets.month_dollars
         if dollars is not None and await self.month_cost(day) >= dollars:
-            return Over(None, None, dollars)
+            return QuotaExceeded(None, None, dollars)
         for scope in SCOPES:
             allowance, name = budgets.of(scope), payer.name(scope)
             if not name or not allowance.is_bounded:
@@ -191,7 +191,7 @@ class Books:
             for kind in kinds:
                 limit = allowance.of(kind)
                 if limit is not None and known.amount(kind) >= limit:
-                    return Over(scope, kind, limit)
+                    return QuotaExceeded(scope, kind, limit)
         return None
 
     async def month_cost(self, day: int) -> float:
@@ -236,11 +236,11 @@ class Books:
                 ]
         return tuple(shares)
 
-    def was_told(self, over: Over, payer: Payer) -> bool:
+    def was_told(self, over: QuotaExceeded, payer: Payer) -> bool:
         """Whether it is known here that they were told today."""
         return (self.today, *_told_to(over, payer)) in self._told
 
-    async def told(self, over: Over, payer: Payer) -> str:
+    async def told(self, over: QuotaExceeded, payer: Payer) -> str:
         """What they are to be told of it, once a day: a person, or all in the channel or the guild.
 
         "": they were told. From now on they are taken to have been.
@@ -297,7 +297,7 @@ class Books:
         self._carried = {key: spent for key, spent in self._carried.items() if key[0] >= day - _KEPT_DAYS}
 
 
-def _told_to(over: Over, payer: Payer) -> tuple[Scope, str]:
+def _told_to(over: QuotaExceeded, payer: Payer) -> tuple[Scope, str]:
     """Who is told. What is used up for everybody is told once in a channel, or to whoever is alone there."""
     scope = over.scope or ("channel" if payer.guild else "person")
     return scope, payer.name(scope)

@@ -14,12 +14,12 @@ from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.engine.answer import Answer
 from pixi.engine.bounded import give_up
-from pixi.engine.casting import Casting
-from pixi.engine.folding import Folding
+from pixi.engine.casting import PersonaSessions
+from pixi.engine.folding import HistoryCompaction
 from pixi.engine.heard import Heard
 from pixi.engine.history import History
 from pixi.engine.repertoire import NO_ABILITIES
-from pixi.engine.stage import Shared, Stage
+from pixi.engine.stage import EngineContext, PersonaSession
 
 _log = logging.getLogger("pixi.engine")
 
@@ -38,32 +38,32 @@ class LiveConversation:
     __slots__ = (
         "_answer",
         "_arriving",
-        "_casting",
         "_channel",
         "_closed",
-        "_folding",
+        "_compaction",
         "_history",
         "_lock",
         "_name",
         "_overtaken",
         "_pending",
+        "_sessions",
         "_shared",
         "_stopping",
         "_task",
         "_waiters",
     )
 
-    def __init__(self, name: str, shared: Shared, casting: Casting) -> None:
+    def __init__(self, name: str, shared: EngineContext, sessions: PersonaSessions) -> None:
         self._name = name
         self._shared = shared
-        self._casting = casting
+        self._sessions = sessions
         self._pending = Heard()  # received and not yet part of a turn
         self._arriving: set[str] = set()  # ids of messages that are being recorded
         self._overtaken: dict[str, str | None] = {}  # what they say by now; None: they were deleted
         self._channel: Channel | None = None
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
-        self._folding = Folding(name, self._lock, self._history.forget)
+        self._compaction = HistoryCompaction(name, self._lock, self._history.forget)
         self._task: asyncio.Task[None] | None = None
         self._answer: Answer | None = None  # of the turn under way
         self._stopping = False  # a stop came before there was one
@@ -76,9 +76,9 @@ class LiveConversation:
         return self._task is None and not self._arriving and not self._lock.locked()
 
     @property
-    def folding(self) -> Folding:
+    def compaction(self) -> HistoryCompaction:
         """What keeps its summary."""
-        return self._folding
+        return self._compaction
 
     @property
     def talking(self) -> bool:
@@ -147,9 +147,9 @@ class LiveConversation:
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
         """What a model would be shown before the user line of this message."""
         async with self._lock:
-            stage = self._stage(self._channel)
-            window = await self._ready(stage, message)
-            return (*stage.prefix(message), *window.lines)
+            session = self._session(self._channel)
+            window = await self._ready(session, message)
+            return (*session.prefix(message), *window.lines)
 
     async def settled(self) -> None:
         """Return when everything that came was answered."""
@@ -179,7 +179,7 @@ class LiveConversation:
         if self._answer is not None:
             self._answer.stop()
         async with self._lock:  # who asks for it comes before the next turn
-            await self._folding.stop()
+            await self._compaction.stop()
             try:
                 await self._shared.store.reset(self._name)
             finally:
@@ -194,7 +194,7 @@ class LiveConversation:
             PixiError: it could not be read or recorded.
         """
         async with self._lock:
-            saved = await self._history.recover(self._stage(channel), channel)
+            saved = await self._history.recover(self._session(channel), channel)
             self._history.forget()
         wanted = any(message.addressed and message.sent_at >= since for message in saved.waiting)
         if channel is not None and wanted and not self._resting:
@@ -217,7 +217,7 @@ class LiveConversation:
         self._forget()
         if self._task is None:  # what was only overheard waits in the store, too
             self._pending.take()
-        await self._folding.stop()  # what it reads is no longer there
+        await self._compaction.stop()  # what it reads is no longer there
 
     async def let_go(self, overtaken: Container[int]) -> None:
         """Words were taken out of the store, and these turns are to leave nothing: see `Store.forgotten`."""
@@ -234,7 +234,7 @@ class LiveConversation:
         """End what is being done, for good and within seconds; messages that wait stay in the store."""
         self._closed = True
         self.wind_down()
-        await self._folding.stop()
+        await self._compaction.stop()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 while self._task is not None:
@@ -298,15 +298,15 @@ class LiveConversation:
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
         """One turn, however often it is begun again; None where there was nothing to answer any more."""
-        stage = self._stage(channel)
-        answer = self._answer = Answer(stage, self._pending)
+        session = self._session(channel)
+        answer = self._answer = Answer(session, self._pending)
         if self._stopping:
             answer.stop()
-        if self._shared.conduct.gather_seconds > 0:
-            await asyncio.sleep(self._shared.conduct.gather_seconds)
+        if self._shared.settings.gather_seconds > 0:
+            await asyncio.sleep(self._shared.settings.gather_seconds)
         if not self._pending.wants_answer or self._resting:
             return None  # a reset was quicker
-        window = await self._ready(stage, self._pending.answered)
+        window = await self._ready(session, self._pending.answered)
         if not self._pending.wants_answer:
             return None  # it was withdrawn, or another process has answered it
         try:
@@ -320,22 +320,22 @@ class LiveConversation:
         if answer.outdated:
             self._forget()
         elif not self._resting:
-            self._folding.consider(stage, window, self._history.generation)
+            self._compaction.consider(session, window, self._history.generation)
         return ended
 
     # What is kept in memory.
 
-    def _stage(self, channel: Channel | None) -> Stage:
-        return self._casting.stage(self._name, NO_ABILITIES if channel is None else channel.abilities)
+    def _session(self, channel: Channel | None) -> PersonaSession:
+        return self._sessions.at(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
-    async def _ready(self, stage: Stage, message: Message) -> Conversation:
+    async def _ready(self, session: PersonaSession, message: Message) -> Conversation:
         """The window; read anew where there is none, or another role is played now.
 
         What waits in the store then takes the place of what waits here.
         """
-        window = self._history.window(stage)
+        window = self._history.window(session)
         if window is None:
-            window, saved = await self._history.read(stage, message, self._channel)
+            window, saved = await self._history.read(session, message, self._channel)
             self._pending.replace(list(saved.waiting))
             self._pending.pass_over(OVERHEARD)
         return window

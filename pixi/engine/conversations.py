@@ -3,9 +3,9 @@
 import asyncio
 from collections import OrderedDict
 
-from pixi.engine.casting import Casting
+from pixi.engine.casting import PersonaSessions
 from pixi.engine.conversation import LiveConversation
-from pixi.engine.stage import Shared
+from pixi.engine.stage import EngineContext
 
 _CLOSE_SECONDS = 4.0  # what stopping takes at most, nearly always
 
@@ -13,11 +13,11 @@ _CLOSE_SECONDS = 4.0  # what stopping takes at most, nearly always
 class Conversations:
     """All of an engine's. Idle ones, but for the `keep` that were used last, are read again when needed."""
 
-    __slots__ = ("_casting", "_keep", "_live", "_shared")
+    __slots__ = ("_keep", "_live", "_sessions", "_shared")
 
-    def __init__(self, shared: Shared, casting: Casting, keep: int) -> None:
+    def __init__(self, shared: EngineContext, sessions: PersonaSessions, keep: int) -> None:
         self._shared = shared
-        self._casting = casting
+        self._sessions = sessions
         self._keep = keep
         self._live: OrderedDict[str, LiveConversation] = OrderedDict()
 
@@ -36,7 +36,7 @@ class Conversations:
         live = self._live.get(name)
         if live is None:
             self._let_go()
-            live = self._live[name] = LiveConversation(name, self._shared, self._casting)
+            live = self._live[name] = LiveConversation(name, self._shared, self._sessions)
         self._live.move_to_end(name)
         return live
 
@@ -61,7 +61,7 @@ class Conversations:
         for live in busy:
             live.wind_down()
         ends = [asyncio.create_task(live.settled()) for live in busy]
-        await asyncio.gather(*(live.folding.stop() for live in self.known()))
+        await asyncio.gather(*(live.compaction.stop() for live in self.known()))
         if ends:
             await asyncio.wait(ends, timeout=max(seconds - _CLOSE_SECONDS, seconds / 2))
         await self.close()
@@ -75,7 +75,7 @@ class Conversations:
     def _let_go(self) -> None:
         surplus = len(self._live) + 1 - self._keep
         if surplus > 0:
-            idle = [name for name, live in self._live.items() if live.idle and not live.folding.busy][
+            idle = [name for name, live in self._live.items() if live.idle and not live.compaction.busy][
                 :surplus
             ]
             for name in idle:

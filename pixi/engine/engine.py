@@ -17,13 +17,13 @@ from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Bill, Budgets, Payer, Share
-from pixi.engine.books import Books
-from pixi.engine.casting import Cast, Casting
+from pixi.engine.books import UsageLedger
+from pixi.engine.casting import PersonaResolver, PersonaSessions
 from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
-from pixi.engine.repertoire import repertoire_of
+from pixi.engine.repertoire import capabilities_of
 from pixi.engine.resuming import resume_all
-from pixi.engine.stage import Conduct, LookUp, Role, Shared, local_now
+from pixi.engine.stage import EngineContext, EngineSettings, LookUp, Role, local_now
 from pixi.engine.summarizing import Helper, Summarizer
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
@@ -70,7 +70,7 @@ class Engine:
             tools that it names.
         commands: the registered commands.
         tools: the registered tools.
-        conduct: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
+        settings: limits, budgets, prose and pace, which may be set anew: turns that begin later go by them.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Engine:
         prose: ProsePolicy = "auto",
         gather_seconds: float = 0.0,
         clock: Callable[[], datetime] = local_now,
-        cast: Cast | None = None,
+        cast: PersonaResolver | None = None,
         pace: PaceSetting = "persona",
         finish_seconds: float = 900.0,
         on_turn: Callable[[TurnReport], None] | None = None,
@@ -102,8 +102,8 @@ class Engine:
         self.tool = self.addon.tool
         for setup in (basics.setup, *addons):
             setup(self.addon)
-        self.conduct = Conduct(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
-        self.conduct.budgets = budgets or Budgets()
+        self.settings = EngineSettings(limits or Limits(), prose, pace, gather_seconds, finish_seconds)
+        self.settings.budgets = budgets or Budgets()
         self._role = Role(persona, model)
         self._cast = cast
         self._store = store
@@ -113,7 +113,7 @@ class Engine:
         self._helper = helper
         self._keep = keep
         self._look_up = look_up
-        self._books = None if store is None else self._books_in(store)
+        self._ledger = None if store is None else self._ledger_in(store)
         self._opening = asyncio.Lock()
         self._conversations: Conversations | None = None  # once the store is open
         self._closed = False
@@ -140,7 +140,7 @@ class Engine:
         Raises:
             ConfigError: it names a command or a tool that is not registered.
         """
-        repertoire_of(persona, self.commands, self.tools, small=False)
+        capabilities_of(persona, self.commands, self.tools, small=False)
 
     @property
     def talking(self) -> int:
@@ -153,9 +153,9 @@ class Engine:
         return len(self._conversations.known()) if self._conversations else 0
 
     def count(self, model: str, usage: Usage, prices: Prices | None) -> None:
-        """Enter in the books what a model used that nobody in particular asked for."""
-        if self._books:
-            self._books.count(model, usage, prices)
+        """Enter in the ledger what a model used that nobody in particular asked for."""
+        if self._ledger:
+            self._ledger.count(model, usage, prices)
 
     async def bill(self) -> Bill:
         """What everybody used today and in this month.
@@ -164,8 +164,8 @@ class Engine:
             StoreError: it could not be read.
         """
         await self._ready()
-        assert self._books is not None
-        return await self._books.bill()
+        assert self._ledger is not None
+        return await self._ledger.bill()
 
     async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
         """The last turns of a conversation, oldest first.
@@ -183,8 +183,8 @@ class Engine:
             StoreError: it could not be read.
         """
         await self._ready()
-        assert self._books is not None
-        return await self._books.shares(payer)
+        assert self._ledger is not None
+        return await self._ledger.shares(payer)
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record, and answers it beside. A known one is ignored.
@@ -260,8 +260,8 @@ class Engine:
         """
         conversations = await self._ready()
         await asyncio.gather(*(live.part_with(person) for live in conversations.known()))
-        assert self._books is not None  # as there are conversations
-        changed = await self._books.forget(person)
+        assert self._ledger is not None  # as there are conversations
+        changed = await self._ledger.forget(person)
         for name in changed:
             for live in conversations.known(name):
                 await live.outdated()
@@ -334,8 +334,8 @@ class Engine:
         self._closed = True
         if self._conversations:
             await self._conversations.close()
-        if self._books:
-            await self._books.close()
+        if self._ledger:
+            await self._ledger.close()
         if self._owns_store and self._store is not None:
             await self._store.close()
 
@@ -357,7 +357,7 @@ class Engine:
                 await self._open()
         assert self._conversations is not None
         if self._cast is None:  # a persona that names what is not there is told of here
-            _ = self._casting.stage("").repertoire
+            _ = self._sessions.at("").capabilities
         return self._conversations
 
     async def _open(self) -> None:
@@ -367,26 +367,26 @@ class Engine:
             from pixi.store.sqlite import SqliteStore
 
             self._store = await SqliteStore.open(":memory:")
-        conduct = self.conduct
-        self._books = books = self._books or self._books_in(self._store)
-        shared = Shared(
+        settings = self.settings
+        self._ledger = ledger = self._ledger or self._ledger_in(self._store)
+        shared = EngineContext(
             self._store,
             self.commands,
             self.tools,
-            conduct,
+            settings,
             clock=self._clock,
-            books=books,
+            ledger=ledger,
             on_turn=self._on_turn,
             look_up=self._look_up,
         )
         shared.turns_before = await self._store.last_turn()
         if self._helper is not None:
             shared.summarizer = Summarizer(self._helper)
-        self._casting = Casting(self._cast or (lambda _: self._role), shared)
-        self._conversations = Conversations(shared, self._casting, self._keep)
+        self._sessions = PersonaSessions(self._cast or (lambda _: self._role), shared)
+        self._conversations = Conversations(shared, self._sessions, self._keep)
 
-    def _books_in(self, store: Store) -> Books:
-        return Books(store, lambda: self.conduct.budgets, self._clock)
+    def _ledger_in(self, store: Store) -> UsageLedger:
+        return UsageLedger(store, lambda: self.settings.budgets, self._clock)
 
     @property
     def _opened_store(self) -> Store:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pixi.core.conversation import Bounds, Conversation
 from pixi.core.errors import StoreError
 from pixi.core.spending import Payer
-from pixi.engine.stage import Stage
+from pixi.engine.stage import PersonaSession
 
 _LARGEST_SHARE = 8  # of the model's context: a summary takes at most one part in so many
 
 
-class Folding:
+class HistoryCompaction:
     """Keeps the summary of one conversation: in a task of its own, for which no reply ever waits.
 
     Args:
@@ -35,16 +35,16 @@ class Folding:
         """Whether a summary is being written."""
         return self._task is not None
 
-    def consider(self, stage: Stage, window: Conversation, generation: int) -> None:
+    def consider(self, session: PersonaSession, window: Conversation, generation: int) -> None:
         """Begin to fold, if something is to be folded and may be, and nothing is being folded."""
-        summarizer, conduct = stage.shared.summarizer, stage.shared.conduct
-        if self.busy or summarizer is None or summarizer.resting or not conduct.summarize:
+        summarizer, settings = session.shared.summarizer, session.shared.settings
+        if self.busy or summarizer is None or summarizer.resting or not settings.summarize:
             return
-        if stage.role.model.traits.small:  # a long prompt makes it babble
+        if session.role.model.traits.small:  # a long prompt makes it babble
             return
         bounds = window.to_fold()
         if bounds is not None and bounds.first_turn > self._nothing_before:
-            self._task = asyncio.create_task(self._run(stage, bounds, generation))
+            self._task = asyncio.create_task(self._run(session, bounds, generation))
             self._task.add_done_callback(self._ended)  # also of one that is stopped before it begins
 
     async def settled(self) -> None:
@@ -58,25 +58,25 @@ class Folding:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _run(self, stage: Stage, bounds: Bounds, generation: int) -> None:
+    async def _run(self, session: PersonaSession, bounds: Bounds, generation: int) -> None:
         with suppress(StoreError):  # it is tried again, and whoever speaks next is told of it
-            await self._fold(stage, bounds, generation)
+            await self._fold(session, bounds, generation)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._task = None
 
-    async def _fold(self, stage: Stage, bounds: Bounds, generation: int) -> None:
-        shared, role = stage.shared, stage.role
+    async def _fold(self, session: PersonaSession, bounds: Bounds, generation: int) -> None:
+        shared, role = session.shared, session.role
         store, summarizer = shared.store, shared.summarizer
         assert summarizer is not None
-        if await shared.books.over(Payer(), ()) is not None:
+        if await shared.ledger.over(Payer(), ()) is not None:
             return  # no more is to be spent this month
         fold = await store.begin_fold(self._name, generation, bounds.first_turn)
         if fold is None:
             self._nothing_before = bounds.first_turn
             return
-        tokens = min(shared.conduct.summary_tokens, role.model.traits.context_tokens // _LARGEST_SHARE)
-        summary = await summarizer.summary(fold, role.persona.name, tokens, shared.books.count)
+        tokens = min(shared.settings.summary_tokens, role.model.traits.context_tokens // _LARGEST_SHARE)
+        summary = await summarizer.summary(fold, role.persona.name, tokens, shared.ledger.count)
         if not summary:
             return
         async with self._lock:

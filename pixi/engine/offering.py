@@ -11,7 +11,7 @@ from pixi.core.deltas import ToolSchema
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.persona import Persona
 from pixi.core.tokens import estimate_tools
-from pixi.engine.repertoire import Repertoire
+from pixi.engine.repertoire import Capabilities
 from pixi.toolbox.tools import Tool
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Room:
         return len(stock.tools) <= self.tools and stock.foreign_tokens <= self.foreign_tokens
 
 
-class Offering:
+class ToolSelector:
     """Chooses tools for turns: the same ones as long as they do, since each change empties a server's cache.
 
     First come those that the persona names, then Pixi's own and those of addons and databases; what room is
@@ -63,20 +63,20 @@ class Offering:
         self._was_told = False
 
     def schemas(
-        self, repertoire: Repertoire, room: Room, *, conversation: str, asked: str, lines: Sequence[Line]
+        self, capabilities: Capabilities, room: Room, *, conversation: str, asked: str, lines: Sequence[Line]
     ) -> tuple[ToolSchema, ...]:
         """What the model is offered in a turn.
 
         Args:
-            repertoire: all that the persona has.
+            capabilities: all that the persona has.
             room: how much there is room for.
             conversation: its address.
             asked: what is answered.
             lines: what was said before.
         """
-        stock = self._stock_of(repertoire)
+        stock = self._stock_of(capabilities)
         if room.holds(stock):
-            return repertoire.schemas
+            return capabilities.schemas
         self._tell(len(stock.tools), room.tools)
         index = self._index_of(stock)
         fit = index.scores([(asked, 1.0)])
@@ -93,9 +93,9 @@ class Offering:
         self._remember(conversation, chosen)
         return tuple(tool.schema for name, tool in stock.tools.items() if name in chosen)
 
-    def tokens(self, repertoire: Repertoire, room: Room) -> int:
+    def tokens(self, capabilities: Capabilities, room: Room) -> int:
         """How much of a prompt the tools take at most, by estimate."""
-        stock = self._stock_of(repertoire)
+        stock = self._stock_of(capabilities)
         if room.holds(stock):
             return sum(stock.tokens.values())
         house = [*stock.named, *stock.own][: room.tools]
@@ -103,9 +103,9 @@ class Offering:
             room.foreign_tokens, sum(stock.tokens.values())
         )
 
-    def _stock_of(self, repertoire: Repertoire) -> "_Stock":
-        if self._stock is None or self._stock.tools is not repertoire.tools:
-            self._stock = _Stock.of(self._persona, repertoire.tools)
+    def _stock_of(self, capabilities: Capabilities) -> "_Stock":
+        if self._stock is None or self._stock.tools is not capabilities.tools:
+            self._stock = _Stock.of(self._persona, capabilities.tools)
         return self._stock
 
     def _index_of(self, stock: "_Stock") -> "ToolIndex":
@@ -135,7 +135,7 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class _Stock:
-    """The tools of a repertoire, sorted out.
+    """The tools of a persona, sorted out.
 
     Attributes:
         tools: all, by name.

@@ -10,7 +10,7 @@ _WHAT = {"messages": "messages that are answered", "tokens": "tokens", "writes":
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class QuotaExceeded:
     """Something is used up.
 
     Attributes:
@@ -24,7 +24,7 @@ class Over:
     limit: float
 
 
-def told_to_people(over: Over, day: int) -> str:
+def told_to_people(over: QuotaExceeded, day: int) -> str:
     """The notice, where the persona has no words of its own."""
     if over.scope is None or over.kind is None:
         return (
@@ -37,7 +37,7 @@ def told_to_people(over: Over, day: int) -> str:
     )
 
 
-def told_to_model(over: Over, tool: str) -> str:
+def told_to_model(over: QuotaExceeded, tool: str) -> str:
     """Why a tool that changes something is not carried out."""
     if over.scope is None:
         return f"{tool} was not carried out: what may be spent this month is used up. Tell them so."

@@ -12,7 +12,7 @@ from pixi.core.message import Author, Message
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
 from pixi.core.venue import Venue
-from pixi.engine.stage import Stage
+from pixi.engine.stage import PersonaSession
 
 _log = logging.getLogger("pixi.engine")
 
@@ -28,7 +28,7 @@ _LEAST_SCORE = 0.5  # one telling word, even if it is mistyped or a few facts sh
 
 
 async def reminders_for(
-    stage: Stage, messages: Sequence[Message], venue: Venue, history: Sequence[Line]
+    session: PersonaSession, messages: Sequence[Message], venue: Venue, history: Sequence[Line]
 ) -> tuple[Reminder, ...]:
     """What bears on messages that are to be answered, of what their authors told.
 
@@ -39,14 +39,14 @@ async def reminders_for(
         venue: where it would be heard.
         history: what the model is shown anyway; what stands there is left out.
     """
-    if stage.role.model.traits.small or RECALL not in stage.repertoire.tools:
+    if session.role.model.traits.small or RECALL not in session.capabilities.tools:
         return ()
     asked: dict[str, list[Message]] = {}
     for message in reversed(messages):
         if message.addressed:
             asked.setdefault(message.author.id, []).append(message)
     present = {message.author.id for message in messages}
-    store, persona = stage.shared.store, stage.role.persona.name
+    store, persona = session.shared.store, session.role.persona.name
     try:
         known: dict[str, list[Memory]] = {}
         for person in list(asked)[:_MOST_PEOPLE]:
@@ -63,17 +63,17 @@ async def reminders_for(
     return _by_person(chosen, {person: theirs[0].author for person, theirs in asked.items()})
 
 
-async def citations_for(stage: Stage, messages: Sequence[Message]) -> tuple[Citation, ...]:
+async def citations_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Citation, ...]:
     """What the persona's documents say on messages that are to be answered, for a model that calls no tools.
 
     Of the latest message that brings anything; nothing where no document surely does. No model is asked.
     """
-    look_up, traits = stage.shared.look_up, stage.role.model.traits
-    if look_up is None or traits.tools or not stage.role.persona.databases:
+    look_up, traits = session.shared.look_up, session.role.model.traits
+    if look_up is None or traits.tools or not session.role.persona.databases:
         return ()
     most, left = (1, _CITED_TOKENS) if traits.small else (_MOST_CITED, _MOST_CITED * _CITED_TOKENS)
     for message in reversed(messages):
-        if message.addressed and (found := await look_up(stage.role.persona, message.text)):
+        if message.addressed and (found := await look_up(session.role.persona, message.text)):
             chosen: list[Citation] = []
             for citation in found[:most]:
                 left -= estimate_text(citation.source + citation.text)

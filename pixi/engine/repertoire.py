@@ -25,7 +25,7 @@ _SERVER = "mcp"  # the same of the tools of MCP servers
 
 
 @dataclass(frozen=True, slots=True)
-class Repertoire:
+class Capabilities:
     """A persona's commands and tools, in the forms that the parser, the prompt and the model want.
 
     Attributes:
@@ -85,7 +85,7 @@ def _told(kind: str, name: str, known: Iterable[str]) -> str:
     return f"no {kind} {name!r}; {mend}"
 
 
-def repertoire_of(
+def capabilities_of(
     persona: Persona,
     commands: CommandRegistry,
     toolbox: Toolbox,
@@ -93,7 +93,7 @@ def repertoire_of(
     small: bool,
     searches: bool = False,
     abilities: Abilities = NO_ABILITIES,
-) -> Repertoire:
+) -> Capabilities:
     """Choose what the persona names, of a database or another source all its tools; and what is everybody's.
 
     What cannot be done in a place of these abilities is left out, and so is a command that some setting would
@@ -129,7 +129,7 @@ def repertoire_of(
         name: tool for name, tool in its_tools.items() if tool.needs is None or abilities.of(tool.needs)
     }
     lines = tuple(_help(command, abilities) for command in mine)
-    return Repertoire(
+    return Capabilities(
         names={command.name: command.aliases for command in mine},
         help=lines,
         grammar=command_grammar(lines, silence=persona.silence, small=small),

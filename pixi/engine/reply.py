@@ -14,7 +14,7 @@ from pixi.core.reading import CommandEvent
 from pixi.core.repeats import RepeatFilter
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
-from pixi.engine.bench import Bench
+from pixi.engine.bench import ToolRunConfig
 from pixi.engine.performer import Performer
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.models.deadlines import LONGEST_READING
@@ -49,7 +49,7 @@ class Reply:
         model: who writes.
         acts: what commands and tools act with.
         commands: the registered commands.
-        bench: what its tools are run with.
+        run_config: what its tools are run with.
         limits: of the turn.
         spare_tokens: room in the model's context for the results of tools.
         when_broken: what the persona says when its model fails; "" for nothing.
@@ -91,7 +91,7 @@ class Reply:
         model: Model,
         acts: Acts,
         commands: CommandRegistry,
-        bench: Bench,
+        run_config: ToolRunConfig,
         limits: Limits,
         spare_tokens: int = 2_048,
         when_broken: str = "",
@@ -119,7 +119,7 @@ class Reply:
         )
         acts.on_limit = lambda: self._halt(Halt.LIMIT)
         self._tools = ToolRounds(
-            bench,
+            run_config,
             acts,
             limits,
             show=self._performer.show,
@@ -365,7 +365,7 @@ class Reply:
             raise
         finally:
             first_word.came()
-            self._acts.account.asked(self._turn.used(request, failed=failed))
+            self._acts.usage.asked(self._turn.used(request, failed=failed))
 
     async def _read_to_the_end(self) -> None:
         """Read what the reply left open. It may be all of a long one: others come in between."""
@@ -385,16 +385,16 @@ class Reply:
         """
         if self.halted is not None or not (self._turn.calls or self._turn.wants_model):
             return
-        account = self._acts.account
-        await account.record()
-        over = await account.over()
+        usage = self._acts.usage
+        await usage.record()
+        over = await usage.over()
         if over is None:
             return
         if over.scope is not None:
             self._turn.end_tools()
             return
         await self._performer.drained()  # until then nobody knows what people have seen
-        if not self._acts.visible and (told := await account.notice(over)):
+        if not self._acts.visible and (told := await usage.notice(over)):
             self._refuse(told)
         self._turn.exceed()
 

@@ -19,10 +19,10 @@ from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
-from pixi.engine.books import Books
-from pixi.engine.offering import Offering, Room
+from pixi.engine.books import UsageLedger
+from pixi.engine.offering import Room, ToolSelector
 from pixi.engine.pace import PaceSetting
-from pixi.engine.repertoire import NO_ABILITIES, Repertoire, repertoire_of
+from pixi.engine.repertoire import NO_ABILITIES, Capabilities, capabilities_of
 from pixi.engine.summarizing import Summarizer
 from pixi.engine.templates import template
 from pixi.models.model import Model
@@ -51,7 +51,7 @@ class Role:
 
 
 @dataclass(slots=True)
-class Conduct:
+class EngineSettings:
     """How replies are given. May be changed at any time: turns that begin later go by it.
 
     Attributes:
@@ -81,12 +81,12 @@ class Conduct:
 
 
 @dataclass(slots=True)
-class Shared:
+class EngineContext:
     """What all conversations of an engine share. `store` is open.
 
     Attributes:
         clock: the local time, which messages are stamped with.
-        books: where it is entered what is used.
+        ledger: where it is entered what is used.
         on_turn: told of each turn that ended.
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
@@ -98,9 +98,9 @@ class Shared:
     store: Store
     commands: CommandRegistry
     toolbox: Toolbox
-    conduct: Conduct
+    settings: EngineSettings
     clock: Callable[[], datetime]
-    books: Books
+    ledger: UsageLedger
     on_turn: Callable[[TurnReport], None] | None = None
     summarizer: Summarizer | None = None
     look_up: LookUp | None = None
@@ -127,19 +127,19 @@ class Shared:
 
 
 @dataclass(slots=True)
-class Stage:
+class PersonaSession:
     """What the conversations in which one role is played have in common, in places of the same abilities."""
 
     role: Role
-    shared: Shared
+    shared: EngineContext
     abilities: Abilities = NO_ABILITIES
-    _repertoire: Repertoire | None = None
+    _capabilities: Capabilities | None = None
     _registered: tuple[int, int, bool, bool] = (0, 0, False, False)
     _prefixes: dict[str, tuple[Line, ...]] = field(default_factory=dict)
-    _offering: Offering | None = None
+    _selector: ToolSelector | None = None
 
     @property
-    def repertoire(self) -> Repertoire:
+    def capabilities(self) -> Capabilities:
         """The persona's commands and tools, of those registered by now, for what its model can do by now.
 
         Raises:
@@ -150,8 +150,8 @@ class Stage:
         # away may tell later how large its model is.
         traits = self.role.model.traits
         registered = (len(commands), toolbox.version, traits.searches, traits.small)
-        if self._repertoire is None or self._registered != registered:
-            self._repertoire = repertoire_of(
+        if self._capabilities is None or self._registered != registered:
+            self._capabilities = capabilities_of(
                 self.role.persona,
                 commands,
                 toolbox,
@@ -161,14 +161,14 @@ class Stage:
             )
             self._registered = registered
             self._prefixes.clear()
-        return self._repertoire
+        return self._capabilities
 
     def offered(self, messages: Sequence[Message], history: Sequence[Line]) -> tuple[ToolSchema, ...]:
         """The tools that the model is offered for answering these messages: all, or those that matter."""
         if not self.role.model.traits.tools:
             return ()
         return self._offers.schemas(
-            self.repertoire,
+            self.capabilities,
             self._room,
             conversation=messages[-1].conversation,
             asked="\n".join(message.text for message in messages),
@@ -180,27 +180,27 @@ class Stage:
         """How much of a prompt the tools that are offered take, by estimate."""
         if not self.role.model.traits.tools:
             return 0
-        return self._offers.tokens(self.repertoire, self._room)
+        return self._offers.tokens(self.capabilities, self._room)
 
     @property
-    def _offers(self) -> Offering:
-        if self._offering is None:
-            self._offering = Offering(self.role.persona)
-        return self._offering
+    def _offers(self) -> ToolSelector:
+        if self._selector is None:
+            self._selector = ToolSelector(self.role.persona)
+        return self._selector
 
     @property
     def _room(self) -> Room:
-        return Room(self.shared.conduct.limits.tools, self.role.model.traits.context_tokens)
+        return Room(self.shared.settings.limits.tools, self.role.model.traits.context_tokens)
 
     @property
     def pace(self) -> Pace:
         """How fast its messages follow each other."""
-        pace = self.shared.conduct.pace
+        pace = self.shared.settings.pace
         return self.role.persona.pace if pace == "persona" else pace
 
     def prefix(self, message: Message) -> tuple[Line, ...]:
         """The static lines before the history of the conversation that this message was written in."""
-        commands = self.repertoire.help
+        commands = self.capabilities.help
         # In a group the prefix names nobody: it would change with each who speaks.
         person = "" if message.group else message.author.name
         if person not in self._prefixes:
@@ -213,7 +213,7 @@ class Stage:
                 commands,
                 person=person,
                 small=small,
-                unserved=self.repertoire.unserved,
+                unserved=self.capabilities.unserved,
             )
         return self._prefixes[person]
 

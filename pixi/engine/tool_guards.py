@@ -14,7 +14,7 @@ from pixi.core.message import Author
 from pixi.core.strangers import one_line
 from pixi.core.venue import Rights
 from pixi.engine.acts import Acts
-from pixi.engine.bench import Bench
+from pixi.engine.bench import ToolRunConfig
 from pixi.engine.bounded import within
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
@@ -38,18 +38,18 @@ class Guards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
-        bench: the turn's.
+        run_config: the turn's.
         acts: who asks, where, and what is asked of people.
         held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_acts", "_bench", "_held", "_seconds_left")
+    __slots__ = ("_acts", "_held", "_run_config", "_seconds_left")
 
-    def __init__(self, bench: Bench, acts: Acts, held: Held) -> None:
-        self._bench = bench
+    def __init__(self, run_config: ToolRunConfig, acts: Acts, held: Held) -> None:
+        self._run_config = run_config
         self._acts = acts
         self._held = held
-        self._seconds_left = bench.approval_seconds
+        self._seconds_left = run_config.approval_seconds
 
     async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Bound:
         """The tool with its arguments, if it may be used now by those who ask; its use is counted.
@@ -60,7 +60,7 @@ class Guards:
         await self._check_standing(tool, context)
         bound = tool.bind(arguments)
         if tool.writes:
-            await self._acts.account.check_writes(tool.name)
+            await self._acts.usage.check_writes(tool.name)
         self._check_rate(tool)
         return bound
 
@@ -132,7 +132,7 @@ class Guards:
                 uses[(tool.name, "person", platform, asker.id)] = tool.per_person
         if tool.per_guild is not None and self._acts.venue.guild:
             uses[(tool.name, "guild", self._acts.venue.guild)] = tool.per_guild
-        wait = self._bench.rates.use(uses)
+        wait = self._run_config.rates.use(uses)
         if wait > 0:
             raise ToolError(
                 f"{tool.name} was used too often. It can be used again in {as_words(wait)}; "
@@ -146,8 +146,8 @@ class Guards:
         question = Question(
             person=self._acts.message.author.id,
             tool=tool.name,
-            does=self._bench.mask.hide(tool.does),
-            arguments=self._bench.mask.hide(readable(bound.arguments)),
+            does=self._run_config.mask.hide(tool.does),
+            arguments=self._run_config.mask.hide(readable(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
         clock = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.rounds import UNANSWERED
 from pixi.engine.acts import Acts
-from pixi.engine.bench import Bench
+from pixi.engine.bench import ToolRunConfig
 from pixi.engine.tool_context import ToolContext
 from pixi.engine.tool_guards import Guards, Held
 from pixi.engine.tool_runs import Runs
@@ -72,7 +72,7 @@ class ToolRounds:
     """Answers the calls of a turn.
 
     Args:
-        bench: what tools are run with.
+        run_config: what tools are run with.
         acts: what they act with.
         limits: calls, seconds and bytes.
         show: takes the events, in order.
@@ -81,11 +81,21 @@ class ToolRounds:
         left: gives the seconds until the turn ends.
     """
 
-    __slots__ = ("_acts", "_answers", "_bench", "_drained", "_guards", "_limits", "_round", "_runs", "_show")
+    __slots__ = (
+        "_acts",
+        "_answers",
+        "_drained",
+        "_guards",
+        "_limits",
+        "_round",
+        "_run_config",
+        "_runs",
+        "_show",
+    )
 
     def __init__(
         self,
-        bench: Bench,
+        run_config: ToolRunConfig,
         acts: Acts,
         limits: Limits,
         *,
@@ -94,15 +104,15 @@ class ToolRounds:
         held: Held,
         left: Callable[[], float],
     ) -> None:
-        self._bench = bench
+        self._run_config = run_config
         self._acts = acts
         self._limits = limits
         self._show = show
         self._drained = drained
         self._answers: dict[_Question, _Answer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = Guards(bench, acts, held)
-        self._runs = Runs(bench, acts, limits, left)
+        self._guards = Guards(run_config, acts, held)
+        self._runs = Runs(run_config, acts, limits, left)
 
     async def answer(
         self, calls: Sequence[ToolCall], give: Give, *, room: int, goes_on: Callable[[], bool]
@@ -165,7 +175,7 @@ class ToolRounds:
 
     def _find(self, name: str) -> Tool | None:
         """The tool of that name; also where the model put a namespace before it, or brackets behind."""
-        tools = self._bench.tools
+        tools = self._run_config.tools
         return tools.get(name) or tools.get(re.split(r"[.:/]", name.removesuffix("()"))[-1])
 
     async def _answer(self, number: int, call: ToolCall, give: Give, limit: int) -> bool:
@@ -186,7 +196,7 @@ class ToolRounds:
                 if question:
                     tries = before.tries + 1 if before else 1
                     self._answers[question] = _Answer(ok, result, images, tries, self._round)
-            text = clipped(result, limit, self._bench.mask)
+            text = clipped(result, limit, self._run_config.mask)
         finally:
             give(call, text, images)
             self._show(ToolAnswered(call.id, call.name, ok, text))
@@ -225,7 +235,7 @@ class ToolRounds:
             raise arguments
         if tool.writes:
             self._answers.clear()  # also where it fails: nobody knows what it did by then
-        context = ToolContext(self._acts, self._drained, self._bench.mask, self._show)
+        context = ToolContext(self._acts, self._drained, self._run_config.mask, self._show)
         try:
             bound = await self._guards.bound(tool, arguments, context)
             text, images = await self._runs.run(tool, bound, context, self._guards)
@@ -235,10 +245,10 @@ class ToolRounds:
             raise ToolError(f"{call.name} could not be carried out.") from error
         finally:
             context.close()
-        return clipped(text, min(limit, tool.result_bytes or limit), self._bench.mask), images
+        return clipped(text, min(limit, tool.result_bytes or limit), self._run_config.mask), images
 
     def _unknown(self, name: str) -> str:
-        tools = self._bench.tools
+        tools = self._run_config.tools
         near = get_close_matches(name, tools, 1)
         meant = f" Did you mean {near[0]}?" if near else ""
         there = [*tools][: self._limits.tools]

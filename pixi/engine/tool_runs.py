@@ -11,7 +11,7 @@ from pixi.core.limits import Limits
 from pixi.core.message import Image
 from pixi.core.spending import Spent
 from pixi.engine.acts import Acts, NotDone
-from pixi.engine.bench import Bench
+from pixi.engine.bench import ToolRunConfig
 from pixi.engine.bounded import within
 from pixi.engine.tool_context import ToolContext
 from pixi.engine.tool_guards import Denied, Guards
@@ -34,16 +34,18 @@ class Runs:
     """Runs tools.
 
     Args:
-        bench: the turn's.
+        run_config: the turn's.
         acts: who asks, and where.
         limits: seconds.
         left: gives the seconds until the turn ends.
     """
 
-    __slots__ = ("_acts", "_bench", "_left", "_limits")
+    __slots__ = ("_acts", "_left", "_limits", "_run_config")
 
-    def __init__(self, bench: Bench, acts: Acts, limits: Limits, left: Callable[[], float]) -> None:
-        self._bench = bench
+    def __init__(
+        self, run_config: ToolRunConfig, acts: Acts, limits: Limits, left: Callable[[], float]
+    ) -> None:
+        self._run_config = run_config
         self._acts = acts
         self._limits = limits
         self._left = left
@@ -80,9 +82,9 @@ class Runs:
             raise
 
     async def _recorded(self, tool: Tool, bound: Bound, context: ToolContext, approved_by: str) -> object:
-        account = self._acts.account
-        await account.check_writes(tool.name)  # again: a person may have thought for long
-        number = await self._begin(tool, bound, approved_by, account.write())
+        usage = self._acts.usage
+        await usage.check_writes(tool.name)  # again: a person may have thought for long
+        number = await self._begin(tool, bound, approved_by, usage.write())
         self._acts.changed = True  # before it is: begun again, the turn might do it twice
         clock = asyncio.get_running_loop()
         began = clock.time()
@@ -122,14 +124,14 @@ class Runs:
         deed = Deed(
             acts.message.conversation,
             acts.venue.guild,
-            self._bench.turn,
+            self._run_config.turn,
             acts.persona.name,
             acts.message.author.id,
             tool.name,
-            self._bench.mask.hide(as_json(dict(bound.arguments))),
+            self._run_config.mask.hide(as_json(dict(bound.arguments))),
             approved_by,
         )
-        beginning = asyncio.ensure_future(self._bench.store.audit_begin(deed, spent=spent))
+        beginning = asyncio.ensure_future(self._run_config.store.audit_begin(deed, spent=spent))
         try:
             return await asyncio.shield(beginning)
         except StoreError as error:
@@ -141,13 +143,13 @@ class Runs:
 
     async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
         try:
-            await self._bench.store.audit_end(number, outcome, seconds)
+            await self._run_config.store.audit_end(number, outcome, seconds)
         except StoreError as error:  # then it stands there as one of which nobody knows
             _log.error("what came of deed %s could not be recorded: %s", number, error)
 
     async def _told(self, parts: Sequence[Part], context: ToolContext) -> tuple[str, tuple[Image, ...]]:
         """Show the cards; gives the text and the pictures for the model."""
-        checked = await with_pictures_checked(parts, vision=self._bench.vision)
+        checked = await with_pictures_checked(parts, vision=self._run_config.vision)
         texts = [await self._shown(part, context) if isinstance(part, Card) else part for part in checked]
         images = tuple(part for part in texts if isinstance(part, Image))
         text = "\n".join(part for part in texts if isinstance(part, str))

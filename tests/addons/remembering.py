@@ -77,12 +77,12 @@ class Talks:
     async def together(self, whos: list[Author], where: str, tool: str, **arguments: object) -> str:
         """Several write at once and are answered in one turn, in which the model calls a tool."""
         self.here.model.add([ToolCall("c1", tool, json.dumps(arguments))], "[SEND: ok]")
-        self.here.engine.conduct.gather_seconds = 0.05
+        self.here.engine.settings.gather_seconds = 0.05
         for who in whos:
             channel = self.place(where, who)
             await self.here.engine.receive(channel.message("please", author=who, group=True), channel)
         await self.here.engine.settled()
-        self.here.engine.conduct.gather_seconds = 0.0
+        self.here.engine.settings.gather_seconds = 0.0
         last = self.here.model.requests[-1].lines[-1]
         assert isinstance(last, ToolLine), last
         return last.text

@@ -78,7 +78,7 @@ async def desk(notebook: Notebook | None) -> AsyncIterator[Scene]:
 async def called(here: Scene, tool: str, *people: Author, **arguments: object) -> str:
     """What the model is answered when it calls a tool."""
     here.model.add([ToolCall("c1", tool, json.dumps(arguments))], "[SEND: ok]")
-    here.engine.conduct.gather_seconds = 0.05 if len(people) > 1 else 0.0
+    here.engine.settings.gather_seconds = 0.05 if len(people) > 1 else 0.0
     for person in people or (MO,):
         await here.say("please", author=person)
     await here.engine.settled()

@@ -80,8 +80,8 @@ async def test_rules_limits_and_replies_hold_at_once(scene: Scene) -> None:
         "INFO: settings changed: reply.prose, discord.bots, limits.messages",
     ]
     assert scene.house.rules.bots is True
-    assert scene.house.engine.conduct.limits.messages == 1
-    assert scene.house.engine.conduct.prose == "drop"
+    assert scene.house.engine.settings.limits.messages == 1
+    assert scene.house.engine.settings.prose == "drop"
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,7 @@ async def test_wikis_whose_tools_have_a_name_that_is_taken_come_once_it_is_free(
         tools = house.engine.tools
         house.engine.addon.tool(source="mine")(query_blocks_wiki)
         engine, library = house.engine, Library(settings, None, progress=print)
-        part = wikis.part_on(Grounds(engine.addon, engine.tools, engine.conduct, library, print))
+        part = wikis.part_on(Grounds(engine.addon, engine.tools, engine.settings, library, print))
         for _ in range(2):
             with pytest.raises(ConfigError, match="query_blocks_wiki"):
                 await part.go_by(settings)

@@ -23,7 +23,7 @@ def settings(folder: Path, *, read: bool) -> Settings:
 
 
 def grounds_of(engine: Engine) -> Grounds:
-    return Grounds(engine.addon, engine.tools, engine.conduct, mock.Mock(spec=Library), pytest.fail)
+    return Grounds(engine.addon, engine.tools, engine.settings, mock.Mock(spec=Library), pytest.fail)
 
 
 async def test_they_come_and_go(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, Payer, Share, Spent, day_of
 from pixi.core.venue import Rights, Venue
-from pixi.engine.refusing import Over, told_to_model
+from pixi.engine.refusing import QuotaExceeded, told_to_model
 from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
@@ -665,7 +665,7 @@ async def test_of_whom_nothing_can_be_found_out_is_no_operator(
 
 
 def test_what_a_model_is_told_of_the_month() -> None:
-    assert told_to_model(Over(None, None, 5.0), "write") == (
+    assert told_to_model(QuotaExceeded(None, None, 5.0), "write") == (
         "write was not carried out: what may be spent this month is used up. Tell them so."
     )
 

@@ -158,15 +158,15 @@ async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
             cast.role = Role(replace(PIXI, prompt=f"You are number {number}."), model)
             await here.talk("hello")
             assert f"number {number}." in told(model)
-        assert len(here.engine._casting._stages) == 8
+        assert len(here.engine._sessions._sessions) == 8
 
 
 async def test_a_hundred_servers_of_their_own_stickers_have_each_a_stage_that_stays() -> None:
     async with scene(ScriptedModel()) as here:
         places = [Abilities(stickers=(f"wave {number}",)) for number in range(100)]
-        stages = [here.engine._casting.stage("test:chat", each) for each in places]
+        stages = [here.engine._sessions.at("test:chat", each) for each in places]
         assert len({id(stage) for stage in stages}) == 100
         assert all(
-            here.engine._casting.stage("test:chat", each) is stage
+            here.engine._sessions.at("test:chat", each) is stage
             for each, stage in zip(places, stages, strict=True)
         )

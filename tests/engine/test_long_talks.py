@@ -87,7 +87,7 @@ def live(here: Scene) -> LiveConversation:
 
 
 async def folded(here: Scene) -> None:
-    await until(lambda: not live(here).folding.busy)
+    await until(lambda: not live(here).compaction.busy)
 
 
 async def chat(here: Scene, first: int, last: int, *, author: Author = MO) -> None:
@@ -169,7 +169,7 @@ async def test_no_reply_waits_and_a_cut_that_comes_first_is_made_without() -> No
     helper = helper_of([go_on, "Mo was here."], "Mo was here for long.")
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: bool(changes(here.model.requests)))
-        assert live(here).folding.busy
+        assert live(here).compaction.busy
         assert summary(here.model.requests[-1]) == ""
         go_on.set()
         await folded(here)
@@ -185,12 +185,12 @@ async def test_no_reply_waits_and_a_cut_that_comes_first_is_made_without() -> No
 async def test_a_message_that_comes_while_it_is_written_is_answered_at_once() -> None:
     never = asyncio.Event()
     async with long_talk(talker(), helper_of([never])) as here:
-        await chat_until(here, lambda: live(here).folding.busy)
+        await chat_until(here, lambda: live(here).compaction.busy)
         before = len(here.channel.sent)
         await here.say("hello?")
         await here.engine.settled()  # which does not wait for it either
         assert len(here.channel.sent) == before + 1
-        assert live(here).folding.busy
+        assert live(here).compaction.busy
 
 
 @pytest.mark.parametrize("counted", [pytest.param(0, marks=pytest.mark.nightly), 3])
@@ -284,7 +284,7 @@ async def test_a_helper_that_cannot_do_it_is_not_asked(
 async def test_where_it_is_switched_off_or_the_model_is_small_nothing_is_written() -> None:
     helper = helper_of("Mo.")
     async with long_talk(talker(), helper) as here:
-        here.engine.conduct.summarize = False
+        here.engine.settings.summarize = False
         await chat(here, 0, 40)
         assert helper.requests == []
     small = ScriptedModel(*["[SEND: hm]"] * 60, traits=Traits(context_tokens=800, small=True), piece=0)
@@ -313,7 +313,7 @@ async def test_a_small_model_is_not_shown_what_a_larger_one_remembers(tmp_path: 
 async def test_a_summary_is_as_long_as_it_may_be_and_a_reply_without_end_is_not_read_to_it() -> None:
     endless = helper_of(lambda _: ["Mo. " * 20 + "\n"] * 100_000)
     async with long_talk(talker(), endless) as here:
-        here.engine.conduct.summary_tokens = 100
+        here.engine.settings.summary_tokens = 100
         await chat_until(
             here, lambda: bool(summary(here.model.requests[-1])) if here.model.requests else False
         )
@@ -389,15 +389,15 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
     async with long_talk(talker(), helper) as here:
         await chat(here, 0, 30)
         talk = live(here)
-        stage = talk._casting.stage(here.channel.conversation)
+        stage = talk._sessions.at(here.channel.conversation)
         window = talk._history.window(stage)
         assert window is not None
         assert stage.shared.summarizer is not None
         stage.shared.summarizer._not_before = 0.0
-        talk.folding.consider(stage, window, talk._history.generation)
-        assert talk.folding.busy
-        await talk.folding.stop()
-        assert not talk.folding.busy
+        talk.compaction.consider(stage, window, talk._history.generation)
+        assert talk.compaction.busy
+        await talk.compaction.stop()
+        assert not talk.compaction.busy
         assert len(helper.requests) == 1
         await chat_until(here, lambda: len(helper.requests) == 2)  # nor is it given up for good
         await folded(here)
@@ -426,7 +426,7 @@ async def test_a_conversation_is_not_let_go_while_it_is_written() -> None:
             elsewhere = RecordingChannel(f"test:{number}")
             await here.engine.receive(elsewhere.message("hi"), elsewhere)
             await here.engine.settled()
-        assert live(here).folding.busy
+        assert live(here).compaction.busy
         go_on.set()
         await folded(here)
         await chat(here, 0, 1)
@@ -448,7 +448,7 @@ async def test_what_the_helper_uses_is_in_the_books() -> None:
 
 async def test_where_the_months_money_is_spent_nothing_is_written_until_there_is_more() -> None:
     def spent_meanwhile(request: Request) -> str:
-        here.engine.conduct.budgets = Budgets(month_dollars=0.0)
+        here.engine.settings.budgets = Budgets(month_dollars=0.0)
         return "[SEND: fine]"
 
     fine: list[Scripted] = ["[SEND: fine]"] * TURNS
@@ -457,7 +457,7 @@ async def test_where_the_months_money_is_spent_nothing_is_written_until_there_is
     async with long_talk(model, helper) as here:
         await chat(here, 0, TURNS - 1)
         assert helper.requests == []
-        here.engine.conduct.budgets = Budgets()
+        here.engine.settings.budgets = Budgets()
         await chat(here, TURNS, TURNS + 1)
         assert len(helper.requests) == 1
 
@@ -504,7 +504,7 @@ async def test_a_turn_costs_the_same_however_long_the_talk_is_also_where_nothing
             conversations = here.engine._conversations
             assert conversations is not None
             for one in conversations.known():
-                await one.folding.settled()
+                await one.compaction.settled()
     await store.close()
     assert len(store.read) >= 160
     assert max(store.read[-60:]) <= max(store.read[:60])

@@ -11,8 +11,8 @@ from pixi.core.deltas import ToolSchema
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
 from pixi.core.persona import Persona
-from pixi.engine.offering import Offering, Room
-from pixi.engine.repertoire import Repertoire
+from pixi.engine.offering import Room, ToolSelector
+from pixi.engine.repertoire import Capabilities
 from pixi.models.chat.body import body
 from pixi.models.model import Traits
 from pixi.models.render import Style
@@ -117,8 +117,8 @@ def five_hundred() -> list[Tool]:
     return hay
 
 
-def repertoire(tools: Sequence[Tool]) -> Repertoire:
-    return Repertoire({}, (), "", {each.name: each for each in tools}, tuple(each.schema for each in tools))
+def repertoire(tools: Sequence[Tool]) -> Capabilities:
+    return Capabilities({}, (), "", {each.name: each for each in tools}, tuple(each.schema for each in tools))
 
 
 def names(schemas: Sequence[ToolSchema]) -> list[str]:
@@ -135,7 +135,7 @@ EVERYTHING = [*five_hundred(), *OWN]
 
 
 def offered(
-    offering: Offering, asked: str, *, of: Repertoire, lines: Any = (), room: Room = ROOM
+    offering: ToolSelector, asked: str, *, of: Capabilities, lines: Any = (), room: Room = ROOM
 ) -> list[str]:
     return names(offering.schemas(of, room, conversation="a", asked=asked, lines=lines))
 
@@ -145,16 +145,16 @@ def test_there_are_five_hundred() -> None:
 
 
 @pytest.fixture(scope="module")
-def of_ten() -> Offering:
+def of_ten() -> ToolSelector:
     """An offering that looked through the tools already."""
-    return Offering(PIXI)
+    return ToolSelector(PIXI)
 
 
 ALL_OF_THEM = repertoire(EVERYTHING)
 
 
 @pytest.mark.parametrize(("question", "wanted"), QUESTIONS.items())
-def test_what_the_talk_is_about_is_offered(of_ten: Offering, question: str, wanted: str) -> None:
+def test_what_the_talk_is_about_is_offered(of_ten: ToolSelector, question: str, wanted: str) -> None:
     # Of ten, so that it is not there because each server has something offered.
     schemas = of_ten.schemas(ALL_OF_THEM, Room(10, 128_000), conversation=question, asked=question, lines=())
     chosen = names(schemas)
@@ -164,18 +164,18 @@ def test_what_the_talk_is_about_is_offered(of_ten: Offering, question: str, want
 
 
 def test_the_order_is_that_of_the_toolbox() -> None:
-    chosen = offered(Offering(PIXI), "a github issue", of=repertoire(EVERYTHING))
+    chosen = offered(ToolSelector(PIXI), "a github issue", of=repertoire(EVERYTHING))
     everything = [each.name for each in EVERYTHING]
     assert chosen == sorted(chosen, key=everything.index)
 
 
 def test_what_is_few_is_offered_whole_and_as_it_is() -> None:
     few = repertoire(EVERYTHING[:40])
-    assert Offering(PIXI).schemas(few, ROOM, conversation="a", asked="hi", lines=()) is few.schemas
+    assert ToolSelector(PIXI).schemas(few, ROOM, conversation="a", asked="hi", lines=()) is few.schemas
 
 
 def test_the_choice_stays_while_it_has_what_is_needed() -> None:
-    offering, all_of_them = Offering(PIXI), repertoire(EVERYTHING)
+    offering, all_of_them = ToolSelector(PIXI), repertoire(EVERYTHING)
     first = offered(offering, "will it rain in Oslo tomorrow, whats the forecast", of=all_of_them)
     for more in ("thanks!", "and on sunday?", "haha ok", "what about the wind"):
         assert offered(offering, more, of=all_of_them) == first
@@ -192,36 +192,38 @@ def test_what_was_called_stays_however_far_the_talk_goes() -> None:
         *(UserLine(f"about pancakes, {n}") for n in range(50)),
     ]
     assert "maps_route" in offered(
-        Offering(PIXI), "an issue on github", of=repertoire(EVERYTHING), lines=lines
+        ToolSelector(PIXI), "an issue on github", of=repertoire(EVERYTHING), lines=lines
     )
 
 
 def test_what_was_said_last_counts_too() -> None:
     lines = [UserLine("which recipes have spinach among the ingredients?")]
-    assert "recipes_search" in offered(Offering(PIXI), "go on, do it", of=repertoire(EVERYTHING), lines=lines)
+    assert "recipes_search" in offered(
+        ToolSelector(PIXI), "go on, do it", of=repertoire(EVERYTHING), lines=lines
+    )
 
 
 def test_each_server_has_something_offered_where_nothing_is_told() -> None:
-    chosen = offered(Offering(PIXI), "hi", of=repertoire(EVERYTHING))
+    chosen = offered(ToolSelector(PIXI), "hi", of=repertoire(EVERYTHING))
     assert {each.partition("_")[0] for each in chosen} >= {*SYSTEMS, "github", "weather", "tianqi"}
 
 
 def test_a_persona_that_names_more_than_there_is_room_for_has_the_first_it_names() -> None:
     many = [tool(f"mine_{n}", "Mine.", "") for n in range(60)]
     persona = Persona("Pixi", "", tools=tuple(each.name for each in many))
-    assert offered(Offering(persona), "hi", of=repertoire(many)) == [each.name for each in many[:40]]
+    assert offered(ToolSelector(persona), "hi", of=repertoire(many)) == [each.name for each in many[:40]]
 
 
 def test_tools_of_addons_are_chosen_from_where_they_alone_are_too_many() -> None:
     many = [tool(f"addon_{n}", f"About thing{n}.", "") for n in range(60)]
-    chosen = offered(Offering(PIXI), "tell me of thing57", of=repertoire([*many, *OWN]))
+    chosen = offered(ToolSelector(PIXI), "tell me of thing57", of=repertoire([*many, *OWN]))
     assert len(chosen) == 40
     assert {"addon_57", "own_named"} <= set(chosen)
 
 
 def test_a_small_context_is_not_crowded_out_by_large_tools() -> None:
     large = [tool(f"big_{n}", f"About thing{n}. " + "word " * 1_000, "mcp:big") for n in range(20)]
-    room, offering = Room(40, 8_192), Offering(PIXI)
+    room, offering = Room(40, 8_192), ToolSelector(PIXI)
     chosen = offered(offering, "thing7", of=repertoire([*large, *OWN]), room=room)
     assert "big_7" in chosen
     assert len(chosen) == 3
@@ -229,7 +231,7 @@ def test_a_small_context_is_not_crowded_out_by_large_tools() -> None:
 
 
 def test_tools_are_looked_through_once_and_a_choice_costs_few_steps() -> None:
-    offering, all_of_them = Offering(PIXI), repertoire(EVERYTHING)
+    offering, all_of_them = ToolSelector(PIXI), repertoire(EVERYTHING)
     at_first = calls(lambda: offered(offering, "hi", of=all_of_them))
     later = [calls(lambda: offered(offering, question, of=all_of_them)) for question in QUESTIONS]  # noqa: B023
     assert max(later) < at_first / 20

@@ -141,7 +141,7 @@ async def test_what_waits_to_be_posted_was_not_seen_so_a_newer_message_is_answer
     async with scene(ScriptedModel("[SEND: a]", "[SEND: both]"), channel=paced(), store=store) as here:
         await here.say("one")
         await waiting(here)
-        here.engine.conduct.pace = "off"
+        here.engine.settings.pace = "off"
         await here.say("two")
         await here.engine.settled()
         assert here.channel.sent == ["both"]
@@ -154,11 +154,11 @@ async def test_what_waits_to_be_posted_was_not_seen_so_a_newer_message_is_answer
 @pytest.mark.usefixtures("slow_typist")
 async def test_pace_limits_and_prose_may_be_set_anew_for_the_turns_that_follow() -> None:
     async with scene(ScriptedModel("[SEND: a] b [SEND: c]", "[SEND: a] b"), channel=paced()) as here:
-        conduct = here.engine.conduct
-        conduct.pace, conduct.limits = "off", Limits(messages=1)
+        engine_settings = here.engine.settings
+        engine_settings.pace, engine_settings.limits = "off", Limits(messages=1)
         await here.talk("one")
         assert here.channel.sent == ["a"]
-        conduct.limits, conduct.prose = Limits(), "send"
+        engine_settings.limits, engine_settings.prose = Limits(), "send"
         await here.talk("two")
         assert here.channel.sent[1:] == ["a", "b"]
 

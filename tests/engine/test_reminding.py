@@ -100,7 +100,7 @@ async def test_each_who_is_answered_is_told_apart() -> None:
     async with talks() as here:
         await told(here, "has a cat called Mimi", where="general")
         await told(here, "has a dog called Rex", where="general", person=ANN.id)
-        here.here.engine.conduct.gather_seconds = 0.05
+        here.here.engine.settings.gather_seconds = 0.05
         here.here.model.add("[SEND: ok]")
         channel = here.place("games", MO)
         for who, text in ((MO, "my cat"), (ANN, "my dog, and his cat")):
@@ -190,7 +190,7 @@ async def test_whoever_is_forgotten_is_cut_out_of_what_others_were_told_along_wi
     async with talks(store=store) as here:
         await told(here, "has a cat called Canary", where="general")
         await told(here, "has a dog called Rex", where="general", person=ANN.id)
-        here.here.engine.conduct.gather_seconds = 0.05
+        here.here.engine.settings.gather_seconds = 0.05
         here.here.model.add("[SEND: ok]")
         channel = here.place("games", MO)
         for who, text in ((MO, "my cat"), (ANN, "my dog")):

@@ -49,7 +49,7 @@ async def test_what_the_provider_searched_is_told_apart_from_what_its_model_read
     model = ScriptedModel(says("a", 2), says("b", 1), traits=PRICED)
     told_of: list[TurnReport] = []
     async with scene(model, store=store, on_turn=told_of.append) as here:
-        here.engine.conduct.search_price = 0.01
+        here.engine.settings.search_price = 0.01
         await here.talk("one", "two")
         bill = await here.engine.bill()
     told = await by_model(store)
@@ -104,7 +104,7 @@ async def test_searches_count_to_the_dollars_of_the_month(store: SqlStore) -> No
     model = ScriptedModel(says("a", 4), says("b"), traits=free)
     budgets = Budgets(month_dollars=0.05)
     async with scene(model, store=store, budgets=budgets, persona=persona) as here:
-        here.engine.conduct.search_price = 0.02
+        here.engine.settings.search_price = 0.02
         await here.talk("one", "two")
         assert here.channel.sent[0] == "a"
         assert "b" not in here.channel.sent

@@ -16,10 +16,10 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Author, Image
 from pixi.core.spending import Budgets
 from pixi.core.venue import Rights, Venue
-from pixi.engine.account import Account
+from pixi.engine.account import TurnUsage
 from pixi.engine.acts import Acts
-from pixi.engine.bench import Bench
-from pixi.engine.books import Books
+from pixi.engine.bench import ToolRunConfig
+from pixi.engine.books import UsageLedger
 from pixi.engine.stage import local_now
 from pixi.engine.tool_guards import readable
 from pixi.engine.tool_rounds import ToolRounds
@@ -68,12 +68,14 @@ class Play:
         self._turn += 1
         mask = Toolbox().mask
         mask.learn(["canary-secret"])
-        bench = Bench(self._turn, {tool.name: tool}, self.rates, mask, self.store, False, self.seconds)
+        run_config = ToolRunConfig(
+            self._turn, {tool.name: tool}, self.rates, mask, self.store, False, self.seconds
+        )
         message = self.channel.message("ban eve", author=askers[0])
         limits = Limits()
-        books = Books(self.store, Budgets, local_now)
-        account = Account(
-            books,
+        ledger = UsageLedger(self.store, Budgets, local_now)
+        usage = TurnUsage(
+            ledger,
             turn=self._turn,
             model=ScriptedModel(),
             message=message,
@@ -87,11 +89,11 @@ class Play:
             channel=self.channel,
             store=self.store,
             limits=limits,
-            account=account,
+            usage=usage,
             askers=askers,
         )
         rounds = ToolRounds(
-            bench,
+            run_config,
             acts,
             limits,
             show=self.channel.show,

@@ -151,7 +151,7 @@ async def test_what_was_left_of_the_turns_time_is_all_there_is_afterwards(clock:
 async def test_nobody_is_waited_for_longer_than_the_engine_says(clock: HeldClock) -> None:
     model = ScriptedModel([ToolCall("1", "ban", "{}")], "[SEND: ok]")
     async with scene(model, persona=BANNER, addons=[banning], channel=Thoughtful(60)) as here:
-        here.engine.conduct.approval_seconds, began = 30, clock.time()
+        here.engine.settings.approval_seconds, began = 30, clock.time()
         await here.talk("go")
         assert clock.time() - began == 30
         assert told(here)[0].startswith('ban needs "Mo"\'s yes, and no answer came')

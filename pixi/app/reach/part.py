@@ -8,7 +8,7 @@ from pixi.settings import Settings
 
 if TYPE_CHECKING:
     from pixi.app.library import Library
-    from pixi.engine.stage import Conduct
+    from pixi.engine.stage import EngineSettings
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.tools import Toolbox
 
@@ -22,14 +22,14 @@ class Grounds:
     Attributes:
         addon: takes commands and tools.
         tools: those that were registered; from there they are taken away again.
-        conduct: how the engine gives replies.
+        engine_settings: how the engine gives replies.
         library: has the agent that reads what is too long.
         report: told what a person should know, in one line: a server that cannot be started.
     """
 
     addon: "Addon"
     tools: "Toolbox"
-    conduct: "Conduct"
+    engine_settings: "EngineSettings"
     library: "Library"
     report: Tell
 

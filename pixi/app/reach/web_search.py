@@ -41,7 +41,7 @@ class WebSearch:
         self._web.contact = settings.web_pages.contact
         wanted = settings.web_search
         grounds = self._grounds
-        grounds.conduct.search_price = wanted.price if wanted.engine == "native" else None
+        grounds.engine_settings.search_price = wanted.price if wanted.engine == "native" else None
         if wanted.engine == "native":
             self._look_at(settings.model)
         elif wanted.engine == "duckduckgo":
