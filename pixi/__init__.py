@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pixi.core.message import Author, Image, Message
     from pixi.core.persona import Persona
     from pixi.core.report import TurnReport
+    from pixi.engine.context import Role
     from pixi.engine.engine import Engine
-    from pixi.engine.stage import Role
     from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.retrieval import RetrievalAgent
     from pixi.models.model import Model
@@ -93,7 +93,7 @@ _HOMES = {
     "pixi.core.persona": ("Persona",),
     "pixi.core.report": ("TurnReport",),
     "pixi.engine.engine": ("Engine",),
-    "pixi.engine.stage": ("Role",),
+    "pixi.engine.context": ("Role",),
     "pixi.knowledge.database": ("DirectoryDatabase",),
     "pixi.knowledge.retrieval": ("RetrievalAgent",),
     "pixi.models.model": ("Model",),

@@ -53,7 +53,7 @@ def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", rem
 
     What the persona's file does not name is remarked on, with what would make it permanent.
     """
-    from pixi.engine.repertoire import not_named
+    from pixi.engine.capabilities import not_named
 
     its_tools = [tool for tool in engine.tools if tool.name in brought.tools]
     commands, tools = not_named(persona, brought.commands, its_tools)
@@ -80,7 +80,7 @@ def tell_of_unnamed(
     brought: "AddonContents", personas: Iterable[Persona], engine: "Engine", report: Tell
 ) -> None:
     """Tell of what an addon brought and no persona's file names: among many people the file decides."""
-    from pixi.engine.repertoire import not_named
+    from pixi.engine.capabilities import not_named
 
     its_tools = [tool for tool in engine.tools if tool.name in brought.tools]
     unnamed = [not_named(persona, brought.commands, its_tools) for persona in personas]

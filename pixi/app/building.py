@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool
     from pixi.app.reach import Reach
-    from pixi.engine.casting import PersonaResolver
+    from pixi.engine.context import PersonaResolver, Role
     from pixi.engine.engine import Engine
-    from pixi.engine.stage import Role
     from pixi.models.model import Model
     from pixi.store.store import Store
 
@@ -80,7 +79,7 @@ async def open_engine(
     from pixi.app.library import Library
     from pixi.app.reach import Reach
     from pixi.app.reach.part import Grounds
-    from pixi.engine.stage import Role
+    from pixi.engine.context import Role
     from pixi.store.opening import open_store
 
     async with AsyncExitStack() as stack:
@@ -144,7 +143,7 @@ async def open_household(
     from pixi.app.reach.part import Grounds
     from pixi.app.standstill import telling_of_standstills
     from pixi.app.turn_log import log_turn
-    from pixi.engine.stage import Role
+    from pixi.engine.context import Role
     from pixi.store.opening import open_store
 
     cast = await asyncio.to_thread(read_cast, settings)

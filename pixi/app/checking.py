@@ -12,8 +12,8 @@ from pixi.app.reach import Reach
 from pixi.app.reach.part import Grounds
 from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
-from pixi.engine.repertoire import Missing, missing_names
-from pixi.engine.stage import EngineSettings
+from pixi.engine.capabilities import Missing, missing_names
+from pixi.engine.context import EngineSettings
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded
 from pixi.settings import Settings

@@ -17,8 +17,8 @@ from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer
+from pixi.engine.context import Role
 from pixi.engine.engine import Engine
-from pixi.engine.stage import Role
 from pixi.settings import Settings
 from pixi.settings.hidden import secrets_in
 from pixi.store.kept import Place, TurnRecord

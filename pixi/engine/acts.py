@@ -18,9 +18,9 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
-from pixi.engine.account import TurnUsage
 from pixi.engine.pace import typing_seconds
 from pixi.engine.typing_sign import TypingSign
+from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked

@@ -6,7 +6,7 @@ from typing import Any
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandText
 from pixi.core.reading import CommandEvent
-from pixi.engine.bounded import give_up
+from pixi.engine.timeouts import give_up
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.draft import Draft

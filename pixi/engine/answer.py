@@ -12,13 +12,12 @@ from pixi.core.lines import Line
 from pixi.core.report import TurnReport
 from pixi.core.spending import Payer
 from pixi.core.stamps import Citation, Reminder
-from pixi.engine.account import payer_of, refused
 from pixi.engine.attempt import Attempt, attempt_at
+from pixi.engine.context import PersonaSession
 from pixi.engine.heard import Heard
-from pixi.engine.refusing import QuotaExceeded
 from pixi.engine.reminding import citations_for, reminders_for
 from pixi.engine.reply import Halt
-from pixi.engine.stage import PersonaSession
+from pixi.engine.usage import QuotaExceeded, payer_of, refused
 
 
 class Answer:

@@ -13,12 +13,12 @@ from pixi.core.message import Message
 from pixi.core.repeats import last_messages, wants_repeat
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
-from pixi.engine.account import TurnUsage
 from pixi.engine.acts import Acts
-from pixi.engine.bench import ToolRunConfig
+from pixi.engine.context import PersonaSession
 from pixi.engine.heard import Heard
 from pixi.engine.reply import Reply
-from pixi.engine.stage import PersonaSession
+from pixi.engine.tool_guards import ToolRunConfig
+from pixi.engine.usage import TurnUsage
 
 
 @dataclass(frozen=True, slots=True)

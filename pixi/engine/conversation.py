@@ -13,13 +13,12 @@ from pixi.core.events import Failed, TurnEnded
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.engine.answer import Answer
-from pixi.engine.bounded import give_up
-from pixi.engine.casting import PersonaSessions
-from pixi.engine.folding import HistoryCompaction
+from pixi.engine.capabilities import NO_ABILITIES
+from pixi.engine.compaction import HistoryCompaction
+from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
 from pixi.engine.heard import Heard
 from pixi.engine.history import History
-from pixi.engine.repertoire import NO_ABILITIES
-from pixi.engine.stage import EngineContext, PersonaSession
+from pixi.engine.timeouts import give_up
 
 _log = logging.getLogger("pixi.engine")
 
@@ -63,7 +62,14 @@ class LiveConversation:
         self._channel: Channel | None = None
         self._history = History(name)
         self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
-        self._compaction = HistoryCompaction(name, self._lock, self._history.forget)
+        self._compaction = HistoryCompaction(
+            name,
+            shared.store,
+            shared.ledger,
+            shared.summarizer,
+            lock=self._lock,
+            outdated=self._history.forget,
+        )
         self._task: asyncio.Task[None] | None = None
         self._answer: Answer | None = None  # of the turn under way
         self._stopping = False  # a stop came before there was one
@@ -320,7 +326,9 @@ class LiveConversation:
         if answer.outdated:
             self._forget()
         elif not self._resting:
-            self._compaction.consider(session, window, self._history.generation)
+            self._compaction.consider(
+                session.role.persona.name, session.summary_tokens, window, self._history.generation
+            )
         return ended
 
     # What is kept in memory.

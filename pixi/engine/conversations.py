@@ -3,9 +3,8 @@
 import asyncio
 from collections import OrderedDict
 
-from pixi.engine.casting import PersonaSessions
+from pixi.engine.context import EngineContext, PersonaSessions
 from pixi.engine.conversation import LiveConversation
-from pixi.engine.stage import EngineContext
 
 _CLOSE_SECONDS = 4.0  # what stopping takes at most, nearly always
 

@@ -17,14 +17,21 @@ from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Bill, Budgets, Payer, Share
-from pixi.engine.books import UsageLedger
-from pixi.engine.casting import PersonaResolver, PersonaSessions
+from pixi.engine.capabilities import capabilities_of
+from pixi.engine.compaction import Helper, Summarizer
+from pixi.engine.context import (
+    EngineContext,
+    EngineSettings,
+    LookUp,
+    PersonaResolver,
+    PersonaSessions,
+    Role,
+    local_now,
+)
 from pixi.engine.conversations import Conversations
 from pixi.engine.pace import PaceSetting
-from pixi.engine.repertoire import capabilities_of
 from pixi.engine.resuming import resume_all
-from pixi.engine.stage import EngineContext, EngineSettings, LookUp, Role, local_now
-from pixi.engine.summarizing import Helper, Summarizer
+from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 from pixi.store.store import Store

@@ -6,8 +6,8 @@ from pixi.channels.channel import Channel
 from pixi.core.conversation import Conversation
 from pixi.core.message import Message
 from pixi.core.tokens import estimate_all
+from pixi.engine.context import PersonaSession
 from pixi.engine.recovery import Recovery
-from pixi.engine.stage import PersonaSession
 from pixi.store.kept import SavedConversation
 
 

@@ -11,7 +11,7 @@ from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
 from pixi.core.reading import CommandEvent
 from pixi.engine.acts import Acts, NotDone
 from pixi.engine.ahead import Ahead
-from pixi.engine.bounded import give_up, within
+from pixi.engine.timeouts import give_up, within
 from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
 from pixi.toolbox.foreign import foreign
 

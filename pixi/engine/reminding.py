@@ -12,7 +12,7 @@ from pixi.core.message import Author, Message
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
 from pixi.core.venue import Venue
-from pixi.engine.stage import PersonaSession
+from pixi.engine.context import PersonaSession
 
 _log = logging.getLogger("pixi.engine")
 

@@ -14,8 +14,8 @@ from pixi.core.reading import CommandEvent
 from pixi.core.repeats import RepeatFilter
 from pixi.core.turn import Turn
 from pixi.engine.acts import Acts
-from pixi.engine.bench import ToolRunConfig
 from pixi.engine.performer import Performer
+from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.models.deadlines import LONGEST_READING
 from pixi.models.model import Model

@@ -1,25 +1,38 @@
-"""Whether a call may be carried out: rights, condition, arguments, rate, and then a person's word."""
+"""What a call of a tool works with, and whether it may be carried out.
+
+A call acts through its `ToolContext`: in order behind what was said before, and for as long as it runs.
+Before it begins, `Guards` look at rights, condition, arguments and rate, and then ask a person, where that
+is wanted.
+"""
 
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Channel, Question, Verdict
 from pixi.channels.shortening import shortened
+from pixi.core.card import Card
+from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
-from pixi.core.message import Author
-from pixi.core.strangers import one_line
-from pixi.core.venue import Rights
-from pixi.engine.acts import Acts
-from pixi.engine.bench import ToolRunConfig
-from pixi.engine.bounded import within
+from pixi.core.events import Progressed, TurnEvent
+from pixi.core.masking import Mask
+from pixi.core.message import Author, Message
+from pixi.core.persona import Persona
+from pixi.core.picture import Picture
+from pixi.core.strangers import clipped, one_line
+from pixi.core.venue import Rights, Venue
+from pixi.engine.acts import Acts, NotDone
+from pixi.engine.timeouts import within
+from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
-from pixi.toolbox.rates import Key, Rate, as_words
-from pixi.toolbox.results import as_json
+from pixi.toolbox.rates import Key, Rate, Rates, as_words
+from pixi.toolbox.results import as_json, masked
 from pixi.toolbox.tools import Bound, Tool
 
 _LOOK_SECONDS = 5.0  # for what only looks whether a tool may be used
@@ -30,6 +43,162 @@ Held = Callable[[], AbstractContextManager[None]]
 """While it is entered, the turn's time stands still."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolRunConfig:
+    """How the tools of one turn are run.
+
+    Attributes:
+        turn: its number in the store.
+        tools: those that the persona may use, by name.
+        rates: counts how often they are used.
+        mask: hides secrets in their answers.
+        store: records what they change.
+        vision: the model can be shown pictures.
+        approval_seconds: how long people may take for their answers, in the whole turn.
+    """
+
+    turn: int
+    tools: Mapping[str, Tool]
+    rates: Rates
+    mask: Mask
+    store: Store
+    vision: bool
+    approval_seconds: float
+
+
+class ToolContext:
+    """The context of a call: a `pixi.toolbox.context.Context`.
+
+    Args:
+        acts: performs what the tool wants.
+        drained: waits until the commands that came before are performed.
+        mask: hides secrets in what is shown.
+        show: takes the events, in order.
+    """
+
+    __slots__ = ("_acts", "_closed", "_drained", "_ends", "_mask", "_show", "_waited", "_waits_since")
+
+    def __init__(
+        self,
+        acts: Acts,
+        drained: Callable[[], Awaitable[None]],
+        mask: Mask,
+        show: Callable[[TurnEvent], None],
+    ) -> None:
+        self._acts = acts
+        self._drained = drained
+        self._mask = mask
+        self._show = show
+        self._closed = False
+        self._ends = math.inf  # on the loop's clock; see `begin`
+        self._waited = 0.0
+        self._waits_since: float | None = None
+
+    @property
+    def message(self) -> Message:
+        """The message being answered."""
+        return self._acts.message
+
+    @property
+    def askers(self) -> Sequence[Author]:
+        """The authors of the messages that are answered."""
+        return self._acts.askers
+
+    @property
+    def venue(self) -> Venue:
+        """The place, which decides what may be said there."""
+        return self._acts.venue
+
+    @property
+    def persona(self) -> Persona:
+        """The persona that answers."""
+        return self._acts.persona
+
+    @property
+    def channel(self) -> Channel:
+        """The channel of this turn."""
+        return self._acts.channel
+
+    async def send(self, text: str, *, to: int = 0) -> None:
+        """See `Context.send`."""
+        await self._its_turn()
+        await self._acts.send(self._mask.hide(text), to=to)
+
+    async def card(self, card: Card) -> None:
+        """See `Context.card`."""
+        await self._its_turn()
+        await self._acts.card(masked(card, self._mask))
+
+    async def picture(self, picture: Picture) -> None:
+        """See `Context.picture`."""
+        await self._its_turn()
+        words, link = self._mask.hide(picture.words), self._mask.hide(picture.link)
+        await self._acts.picture(replace(picture, words=words, link=link))
+
+    async def sticker(self, name: str) -> None:
+        """See `Context.sticker`."""
+        await self._its_turn()
+        await self._acts.sticker(name)
+
+    async def react(self, emoji: str, *, to: int = 0) -> None:
+        """See `Context.react`."""
+        await self._its_turn()
+        await self._acts.react(emoji, to=to)
+
+    async def note(self, text: str) -> None:
+        """See `Context.note`."""
+        await self._its_turn()
+        await self._acts.note(self._mask.hide(text))
+
+    async def typing(self) -> None:
+        """See `Context.typing`."""
+        if not self._closed:
+            await self._acts.typing()
+
+    @property
+    def seconds_left(self) -> float:
+        """See `Context.seconds_left`."""
+        return max(0.0, self._ends + self.waited() - asyncio.get_running_loop().time())
+
+    def progress(self, text: str) -> None:
+        """See `Context.progress`."""
+        if not self._closed:
+            self._show(Progressed(clipped(self._mask.hide(text), 200)))
+
+    def begin(self, seconds: float) -> None:
+        """Start the clock of the call, which may take so many seconds."""
+        self._ends = asyncio.get_running_loop().time() + seconds
+
+    def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
+        """See `Context.count`. What goes on after the call is counted, too."""
+        self._acts.count(model, usage, prices)
+
+    def close(self) -> None:
+        """End the call: what is left of it can do nothing any more."""
+        self._closed = True
+
+    def waited(self) -> float:
+        """Give the seconds that the call waited for commands before it: they are no time of the tool's."""
+        since = self._waits_since
+        return self._waited + (0.0 if since is None else asyncio.get_running_loop().time() - since)
+
+    async def _its_turn(self) -> None:
+        if self._closed:
+            raise NotDone("The call is over.")
+        clock = asyncio.get_running_loop()
+        alone = self._waits_since is None  # a tool may do several things at once
+        if alone:
+            self._waits_since = clock.time()
+        try:
+            await self._drained()
+        finally:
+            if alone and self._waits_since is not None:
+                self._waited += clock.time() - self._waits_since
+                self._waits_since = None
+        if self._closed:
+            raise NotDone("The call is over.")
+
+
 class Denied(ToolError):
     """A person was asked and did not say yes."""
 
@@ -38,8 +207,8 @@ class Guards:
     """Lets calls pass, or refuses them in words that the model can act on.
 
     Args:
-        run_config: the turn's.
-        acts: who asks, where, and what is asked of people.
+        run_config: how the tools of the turn are run.
+        acts: knows who asks, and where, and asks people.
         held: stops the turn's time while a person thinks.
     """
 
@@ -52,7 +221,7 @@ class Guards:
         self._seconds_left = run_config.approval_seconds
 
     async def bound(self, tool: Tool, arguments: Mapping[str, Any], context: Context) -> Bound:
-        """The tool with its arguments, if it may be used now by those who ask; its use is counted.
+        """Bind the tool to its arguments, if those who ask may use it now; its use is counted.
 
         Raises:
             ToolError: it may not.
@@ -65,7 +234,7 @@ class Guards:
         return bound
 
     def asks(self, tool: Tool, bound: Bound, context: Context) -> bool:
-        """Whether a person must say yes to it."""
+        """Return True if a person must say yes to the call."""
         if isinstance(tool.approval, bool):
             return tool.approval
         try:
@@ -104,7 +273,7 @@ class Guards:
             raise ToolError(f"{tool.name} cannot be used here just now. Go on without it.")
 
     async def _are_allowed(self, tool: Tool) -> bool:
-        """Whether all who ask may use it."""
+        """Return True if all who ask may use the tool."""
         rights = await asyncio.gather(*(self._rights(asker.id) for asker in self._acts.askers))
         if tool.allow == "operators":
             return all(each.operator for each in rights)
@@ -162,12 +331,12 @@ class Guards:
 
 
 def _named(person: Author) -> str:
-    """A person's name in a refusal: a stranger's word, in quotation marks so that it says nothing else."""
+    """Quote a person's name for a refusal: it is a stranger's word, and must say nothing else."""
     return f'"{one_line(person.name) or "somebody"}"'
 
 
 def readable(arguments: Mapping[str, Any]) -> str:
-    """Arguments as lines that a person can read, and in which nothing passes for another line."""
+    """Write arguments as lines that a person can read, and in which nothing passes for another line."""
     lines = []
     for name, value in json.loads(as_json(dict(arguments))).items():
         text = json.dumps(value, ensure_ascii=False)

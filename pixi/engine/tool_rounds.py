@@ -1,5 +1,8 @@
 """Runs the tools that a model asked for: side by side or one by one, and always with an answer for it.
 
+`ToolRounds` answers the calls of a turn, round by round; `_ToolRun` carries one of them out, records what it
+changes, and takes its result apart.
+
 A small model may ask the same again and again. What was answered in a turn is answered from the first call
 when it is asked again, unless its tool writes or varies; once a tool wrote, nothing that was read before it
 counts. A failure may pass, so what failed is tried a second time.
@@ -7,26 +10,41 @@ counts. A failure may pass, so what failed is tried a second time.
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Protocol
 
-from pixi.core.errors import PixiError, ToolError
+from pixi.core.card import Card
+from pixi.core.errors import ChannelError, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.rounds import UNANSWERED
-from pixi.engine.acts import Acts
-from pixi.engine.bench import ToolRunConfig
-from pixi.engine.tool_context import ToolContext
-from pixi.engine.tool_guards import Guards, Held
-from pixi.engine.tool_runs import Runs
+from pixi.core.spending import Spent
+from pixi.engine.acts import Acts, NotDone
+from pixi.engine.timeouts import within
+from pixi.engine.tool_guards import Denied, Guards, Held, ToolContext, ToolRunConfig
+from pixi.store.kept import AuditOutcome, Deed
 from pixi.toolbox.arguments import arguments_in
-from pixi.toolbox.results import clipped
-from pixi.toolbox.tools import LEAST_BYTES, Tool
+from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
+from pixi.toolbox.tools import LEAST_BYTES, Bound, Tool
+
+_log = logging.getLogger("pixi.engine")
+
+_AGAIN = "(You asked this already in this turn, and this is what came of it. Do not ask it again.)"
+_PICTURES_AGAIN = "(Its pictures stand where you asked it first.)"
+_SHOWN = "(The people here were shown this card; do not repeat it.)"
+_NOT_SHOWN = "(This was to be shown as a card, which is not possible here; tell what matters of it.)"
+_TRIES = 2  # of a call that fails, each in a round of its own
+
+_Question = tuple[str, str]
+"""A tool's name and its arguments: alike, whatever the order of those and the blanks between them."""
 
 
 class Give(Protocol):
@@ -37,17 +55,9 @@ class Give(Protocol):
         ...
 
 
-_AGAIN = "(You asked this already in this turn, and this is what came of it. Do not ask it again.)"
-_PICTURES_AGAIN = "(Its pictures stand where you asked it first.)"
-_TRIES = 2  # of a call that fails, each in a round of its own
-
-_Question = tuple[str, str]
-"""A tool's name and its arguments: alike, whatever the order of those and the blanks between them."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What came of a call.
+    """The answer to a call.
 
     Attributes:
         ok: it was carried out.
@@ -72,8 +82,8 @@ class ToolRounds:
     """Answers the calls of a turn.
 
     Args:
-        run_config: what tools are run with.
-        acts: what they act with.
+        run_config: how tools are run.
+        acts: performs what they want.
         limits: calls, seconds and bytes.
         show: takes the events, in order.
         drained: waits until the commands that came before are performed.
@@ -86,10 +96,10 @@ class ToolRounds:
         "_answers",
         "_drained",
         "_guards",
+        "_left",
         "_limits",
         "_round",
         "_run_config",
-        "_runs",
         "_show",
     )
 
@@ -112,12 +122,12 @@ class ToolRounds:
         self._answers: dict[_Question, _Answer] = {}  # of this turn, since a tool last wrote
         self._round = 0
         self._guards = Guards(run_config, acts, held)
-        self._runs = Runs(run_config, acts, limits, left)
+        self._left = left
 
     async def answer(
         self, calls: Sequence[ToolCall], give: Give, *, room: int, goes_on: Callable[[], bool]
     ) -> bool:
-        """Run them all; `give` takes each call's answer, also where it is cancelled half-way.
+        """Run all calls; `give` takes each call's answer, also where it is cancelled half-way.
 
         Those that only read run side by side. One that writes, or that a person must approve, begins when
         all before it are done, and runs alone. Once it does not go on any more, none is begun.
@@ -144,7 +154,7 @@ class ToolRounds:
         return any_ran
 
     def _in_order(self, calls: Sequence[ToolCall]) -> Iterator[list[tuple[int, ToolCall]]]:
-        """The calls, numbered from 1, in the groups that run side by side: no group asks the same twice."""
+        """Number the calls from 1, in groups that run side by side: no group asks the same twice."""
         together: list[tuple[int, ToolCall]] = []
         asked: set[_Question] = set()
         for number, call in enumerate(calls, 1):
@@ -163,7 +173,7 @@ class ToolRounds:
             yield together
 
     def _question(self, call: ToolCall) -> _Question | None:
-        """What a call asks; None where asking it again may come to something else."""
+        """Say what a call asks; None where asking it again may come to something else."""
         tool = self._find(call.name)
         if tool is not None and (tool.writes or tool.varies):
             return None
@@ -174,7 +184,7 @@ class ToolRounds:
         return (tool.name if tool else call.name), arguments
 
     def _find(self, name: str) -> Tool | None:
-        """The tool of that name; also where the model put a namespace before it, or brackets behind."""
+        """Find the tool of a name; also where the model put a namespace before it, or brackets behind."""
         tools = self._run_config.tools
         return tools.get(name) or tools.get(re.split(r"[.:/]", name.removesuffix("()"))[-1])
 
@@ -223,7 +233,7 @@ class ToolRounds:
     async def _run(
         self, call: ToolCall, arguments: dict[str, Any] | ToolError, limit: int
     ) -> tuple[str, tuple[Image, ...]]:
-        """The result for the model.
+        """Run the tool of a call; gives the result for the model.
 
         Raises:
             ToolError: it could not be done; words for the model, without any exception's own text.
@@ -238,7 +248,10 @@ class ToolRounds:
         context = ToolContext(self._acts, self._drained, self._run_config.mask, self._show)
         try:
             bound = await self._guards.bound(tool, arguments, context)
-            text, images = await self._runs.run(tool, bound, context, self._guards)
+            run = _ToolRun(
+                tool, bound, context, self._guards, self._acts, self._run_config, self._limits, self._left
+            )
+            text, images = await run.carry_out()
         except ToolError:
             raise
         except PixiError as error:  # the turn may do no more, or nothing can be recorded
@@ -254,3 +267,140 @@ class ToolRounds:
         there = [*tools][: self._limits.tools]
         more = f" and {len(tools) - len(there)} more" if len(tools) > len(there) else ""
         return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(there) or 'none'}{more}."
+
+
+class _Unfinished(ToolError):
+    """The tool was stopped, and what it did by then is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ToolRun:
+    """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
+
+    tool: Tool
+    bound: Bound
+    context: ToolContext
+    guards: Guards
+    acts: Acts
+    config: ToolRunConfig
+    limits: Limits
+    left: Callable[[], float]
+
+    async def carry_out(self) -> tuple[str, tuple[Image, ...]]:
+        """Run the tool, after a person approved where that is wanted, and show its cards; gives the result.
+
+        Raises:
+            ToolError: it was not, or could not be, done.
+        """
+        approved_by = await self._approval()
+        result = await (self._recorded(approved_by) if self.tool.writes else self._run())
+        try:
+            with foreign(f"the result of tool {self.tool.name!r}"):
+                parts = parts_of(result)
+        except ForeignError as error:
+            raise ToolError(str(error)) from error
+        return await self._told(parts)
+
+    async def _approval(self) -> str:
+        """Ask a person; gives the id of who said yes, "" where nobody needs to."""
+        if not self.guards.asks(self.tool, self.bound, self.context):
+            return ""
+        try:
+            return await self.guards.approved(self.tool, self.bound, self.context)
+        except Denied:
+            if self.tool.writes:
+                await self._end(await self._begin(""), "denied", 0.0)
+            raise
+
+    async def _recorded(self, approved_by: str) -> object:
+        """Run a tool that writes, with its audit entry begun before and ended after."""
+        usage = self.acts.usage
+        await usage.check_writes(self.tool.name)  # again: a person may have thought for long
+        number = await self._begin(approved_by, usage.write())
+        self.acts.changed = True  # before it is: begun again, the turn might do it twice
+        clock = asyncio.get_running_loop()
+        began = clock.time()
+        outcome: AuditOutcome = "unknown"
+        try:
+            result = await self._run()
+            outcome = "done"
+            return result
+        except _Unfinished:
+            raise
+        except ToolError:
+            outcome = "failed"
+            raise
+        finally:
+            await self._end(number, outcome, clock.time() - began)
+
+    async def _run(self) -> object:
+        """Run the tool within its time."""
+        tool, context = self.tool, self.context
+        seconds = self.limits.seconds_for(tool.timeout, self.left())
+        what = f"tool {tool.name!r}"
+        context.begin(seconds)
+        try:
+            return await within(seconds, _guarded(what, self.bound, context), what, spared=context.waited)
+        except TimeoutError:
+            told = f"{tool.name} took longer than {seconds:g} seconds and was stopped."
+            if tool.writes:
+                told += " Nobody knows whether it was done: do not do it again unless you are asked to."
+            raise _Unfinished(told) from None
+        except (ForeignError, ChannelError) as error:
+            raise ToolError(str(error)) from error
+        except ToolError:
+            raise
+        except PixiError as error:
+            raise ToolError(f"{tool.name} could not be carried out.") from error
+
+    async def _begin(self, approved_by: str, spent: Sequence[Spent] = ()) -> int:
+        acts = self.acts
+        deed = Deed(
+            acts.message.conversation,
+            acts.venue.guild,
+            self.config.turn,
+            acts.persona.name,
+            acts.message.author.id,
+            self.tool.name,
+            self.config.mask.hide(as_json(dict(self.bound.arguments))),
+            approved_by,
+        )
+        beginning = asyncio.ensure_future(self.config.store.audit_begin(deed, spent=spent))
+        try:
+            return await asyncio.shield(beginning)
+        except StoreError as error:
+            raise ToolError(
+                f"{self.tool.name} could not be put on record, so it was not carried out."
+            ) from error
+        except asyncio.CancelledError:
+            with suppress(StoreError):
+                await self._end(await beginning, "failed", 0.0)  # it is on record and was never begun
+            raise
+
+    async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
+        try:
+            await self.config.store.audit_end(number, outcome, seconds)
+        except StoreError as error:  # then it stands there as one of which nobody knows
+            _log.error("what came of deed %s could not be recorded: %s", number, error)
+
+    async def _told(self, parts: Sequence[Part]) -> tuple[str, tuple[Image, ...]]:
+        """Show the cards; gives the text and the pictures for the model."""
+        checked = await with_pictures_checked(parts, vision=self.config.vision)
+        texts = [await self._shown(part) if isinstance(part, Card) else part for part in checked]
+        images = tuple(part for part in texts if isinstance(part, Image))
+        text = "\n".join(part for part in texts if isinstance(part, str))
+        return text or ("(a picture)" if len(images) == 1 else f"({len(images)} pictures)"), images
+
+    async def _shown(self, card: Card) -> str:
+        try:
+            await self.context.card(card)
+        except ChannelError:
+            return f"{_NOT_SHOWN}\n{card.plain}"
+        except NotDone as error:
+            raise ToolError("No more can be shown in this turn.") from error
+        return f"{_SHOWN}\n{card.plain}"
+
+
+async def _guarded(what: str, bound: Bound, context: ToolContext) -> object:
+    with foreign(what):  # it makes a tool's own TimeoutError unlike the limit's
+        return await bound.run(context)

@@ -12,7 +12,7 @@ from pixi.core.errors import ConfigError, ToolError
 from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.persona import Persona
-from pixi.engine.stage import Role
+from pixi.engine.context import Role
 from pixi.mcp.offers import Called, CallFailed, ForeignTool
 from pixi.settings.sections import McpSettings
 from pixi.testing import RecordingChannel, ScriptedModel

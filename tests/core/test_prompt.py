@@ -12,7 +12,7 @@ from pixi.core.lines import AssistantLine, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.prompt import CommandHelp, fill, prefix
 from pixi.core.written import read_again
-from pixi.engine.templates import template
+from pixi.engine.context import prompt_template
 
 COMMANDS = (
     CommandHelp("send", "message", "a message in the chat"),
@@ -32,7 +32,7 @@ PIXI = Persona(
 
 
 def big(persona: Persona, person: str = "Mo") -> str:
-    lines = prefix(template(small=False), persona, COMMANDS, person=person, small=False)
+    lines = prefix(prompt_template(small=False), persona, COMMANDS, person=person, small=False)
     assert len(lines) == 1
     assert isinstance(lines[0], SystemLine)
     return lines[0].text
@@ -102,7 +102,7 @@ def test_a_command_without_argument_and_one_in_another_script() -> None:
 
 
 def test_small_prefix_is_short_with_examples_as_turns() -> None:
-    lines = prefix(template(small=True), PIXI, COMMANDS, person="Mo", small=True)
+    lines = prefix(prompt_template(small=True), PIXI, COMMANDS, person="Mo", small=True)
     assert lines == (
         SystemLine("You are Pixi, Mo's friend."),
         UserLine("hi"),
@@ -115,13 +115,13 @@ def test_small_prefix_is_short_with_examples_as_turns() -> None:
 def test_small_prefix_prefers_what_the_persona_says_in_short() -> None:
     persona = replace(PIXI, in_short="You are Pixi,\nwho naps.", examples=())
     wave = CommandHelp("wave", "how", "wave at somebody")
-    lines = prefix(template(small=True), persona, (*COMMANDS, wave), person="Mo", small=True)
+    lines = prefix(prompt_template(small=True), persona, (*COMMANDS, wave), person="Mo", small=True)
     assert lines == (SystemLine("You are Pixi, who naps.\n\nYou can also write [WAVE: how]."),)
 
 
 def test_small_prefix_cuts_a_long_prompt_at_a_sentence_and_skips_headings() -> None:
     persona = Persona(name="Bo", prompt="# Bo\n\n" + "You are Bo. " * 60)
-    lines = prefix(template(small=True), persona, COMMANDS, person="Mo", small=True)
+    lines = prefix(prompt_template(small=True), persona, COMMANDS, person="Mo", small=True)
     assert isinstance(lines[0], SystemLine)
     assert lines[0].text.startswith("You are Bo. You")
     assert lines[0].text.endswith("You are Bo.")
@@ -131,7 +131,7 @@ def test_small_prefix_cuts_a_long_prompt_at_a_sentence_and_skips_headings() -> N
 def test_small_examples_are_few_and_short() -> None:
     long = Example("tell me", f"[SEND: {'word ' * 80}]")
     persona = replace(PIXI, examples=(long, *PIXI.examples * 5))
-    lines = prefix(template(small=True), persona, COMMANDS, person="Mo", small=True)
+    lines = prefix(prompt_template(small=True), persona, COMMANDS, person="Mo", small=True)
     assert len(lines) == 1 + 2 * 4
     assert UserLine("tell me") not in lines
 
@@ -140,7 +140,7 @@ def test_small_examples_in_chinese_end_as_chinese_does() -> None:
     persona = Persona(
         name="老秦", prompt="你是老秦。", language="zh", examples=(Example("你好", "[SEND: 坐]"),)
     )
-    lines = prefix(template(small=True), persona, COMMANDS, person="", small=True)
+    lines = prefix(prompt_template(small=True), persona, COMMANDS, person="", small=True)
     assert lines[-1] == AssistantLine("[SEND: 坐。]")
 
 
@@ -164,14 +164,14 @@ def test_the_numbers_of_messages_are_explained_in_groups_alone() -> None:
     ],
 )
 def test_only_what_the_persona_has_is_explained(commands: tuple[CommandHelp, ...], told: str) -> None:
-    (line,) = prefix(template(small=False), PIXI, commands, person="", small=False)
+    (line,) = prefix(prompt_template(small=False), PIXI, commands, person="", small=False)
     assert isinstance(line, SystemLine)
     assert (f"such as #3. {told} Commands without" in line.text) is bool(told)
     assert ("#3" in line.text) is bool(told)
 
 
 def test_what_is_explained_is_read_so() -> None:
-    (line,) = prefix(template(small=False), PIXI, COMMANDS, person="", small=False)
+    (line,) = prefix(prompt_template(small=False), PIXI, COMMANDS, person="", small=False)
     assert isinstance(line, SystemLine)
     forms = re.findall(r"`(\[[A-Z]+ #3: .*?\])`", line.text)
     assert read_again("\n".join(forms), BUILT_IN) == [
@@ -181,5 +181,5 @@ def test_what_is_explained_is_read_so() -> None:
 
 
 def test_a_small_model_is_told_of_no_numbers() -> None:
-    lines = prefix(template(small=True), PIXI, COMMANDS, person="", small=True)
+    lines = prefix(prompt_template(small=True), PIXI, COMMANDS, person="", small=True)
     assert not any("#" in str(line) for line in lines)

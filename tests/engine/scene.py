@@ -15,9 +15,9 @@ from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Budgets
 from pixi.engine import Engine
+from pixi.engine.compaction import Helper
+from pixi.engine.context import Role
 from pixi.engine.pace import PaceSetting
-from pixi.engine.stage import Role
-from pixi.engine.summarizing import Helper
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

@@ -16,7 +16,7 @@ from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.core.spending import Allowance, Budgets, Payer, Share, Spent, day_of
 from pixi.core.venue import Rights, Venue
-from pixi.engine.refusing import QuotaExceeded, told_to_model
+from pixi.engine.usage import QuotaExceeded
 from pixi.models.model import Traits
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
@@ -338,7 +338,7 @@ async def test_a_restart_changes_nothing(tmp_path: Path) -> None:
 async def test_two_engines_on_one_store_share_the_books_and_the_notice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.books.FRESH_SECONDS", -1.0)
+    monkeypatch.setattr("pixi.engine.usage.FRESH_SECONDS", -1.0)
     one, two = [await SqliteStore.open(tmp_path / "pixi.db") for _ in range(2)]
     budgets = person(messages=2)
     async with (
@@ -665,7 +665,7 @@ async def test_of_whom_nothing_can_be_found_out_is_no_operator(
 
 
 def test_what_a_model_is_told_of_the_month() -> None:
-    assert told_to_model(QuotaExceeded(None, None, 5.0), "write") == (
+    assert QuotaExceeded(None, None, 5.0).for_model("write") == (
         "write was not carried out: what may be spent this month is used up. Tell them so."
     )
 

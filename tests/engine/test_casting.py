@@ -10,8 +10,8 @@ from pixi.core.events import Failed
 from pixi.core.lines import AssistantLine, SystemLine
 from pixi.core.persona import Persona
 from pixi.core.picture import Abilities
-from pixi.engine import casting
-from pixi.engine.stage import Role
+from pixi.engine import context
+from pixi.engine.context import Role
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -150,7 +150,7 @@ async def test_what_is_read_beforehand_is_the_roles() -> None:
 async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(casting, "_KEPT", 8)
+    monkeypatch.setattr(context, "_SESSIONS", 8)
     model = ScriptedModel(*["[SEND: x]"] * 20)
     cast = Stock(Role(PIXI, model))
     async with scene(ScriptedModel(), cast=cast) as here:

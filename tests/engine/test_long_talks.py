@@ -220,7 +220,7 @@ async def test_after_a_restart_the_request_is_the_same_to_the_byte(tmp_path: Pat
 async def test_errors_of_the_helper_are_told_once_and_the_talk_goes_on(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.summarizing._REST_SECONDS", 0.0)
+    monkeypatch.setattr("pixi.engine.compaction._REST_SECONDS", 0.0)
     broken = ModelError("The server is\ndown.")
     helper = helper_of(*[[broken]] * 3, [""], [" \n "], ["It works"])
     with caplog.at_level(logging.WARNING, logger="pixi.engine"):
@@ -260,7 +260,7 @@ async def test_a_helper_that_cannot_be_opened_or_breaks_is_an_error_of_its_own(
 async def test_a_helper_that_hangs_is_given_up(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.summarizing._SECONDS", 0.05)
+    monkeypatch.setattr("pixi.engine.compaction._SECONDS", 0.05)
     helper = helper_of([asyncio.Event()])
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: len(helper.requests) == 1)
@@ -394,7 +394,7 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
         assert window is not None
         assert stage.shared.summarizer is not None
         stage.shared.summarizer._not_before = 0.0
-        talk.compaction.consider(stage, window, talk._history.generation)
+        talk.compaction.consider("Mo", 100, window, talk._history.generation)
         assert talk.compaction.busy
         await talk.compaction.stop()
         assert not talk.compaction.busy

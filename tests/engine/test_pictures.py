@@ -14,7 +14,7 @@ from pixi.core.lines import AssistantLine, SystemLine
 from pixi.core.message import Image
 from pixi.core.persona import Example, Persona
 from pixi.core.picture import Abilities, Picture, on_record
-from pixi.engine.repertoire import unset_commands
+from pixi.engine.capabilities import unset_commands
 from pixi.models.model import Traits
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel

@@ -16,13 +16,11 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Author, Image
 from pixi.core.spending import Budgets
 from pixi.core.venue import Rights, Venue
-from pixi.engine.account import TurnUsage
 from pixi.engine.acts import Acts
-from pixi.engine.bench import ToolRunConfig
-from pixi.engine.books import UsageLedger
-from pixi.engine.stage import local_now
-from pixi.engine.tool_guards import readable
+from pixi.engine.context import local_now
+from pixi.engine.tool_guards import ToolRunConfig, readable
 from pixi.engine.tool_rounds import ToolRounds
+from pixi.engine.usage import TurnUsage, UsageLedger
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.context import Context

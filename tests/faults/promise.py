@@ -24,7 +24,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine
 from pixi.core.persona import Persona
 from pixi.engine import Engine
-from pixi.engine.stage import Role, local_now
+from pixi.engine.context import Role, local_now
 from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries

@@ -25,7 +25,7 @@ from pixi.core.grammar import command_grammar
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Persona
 from pixi.core.prompt import CommandHelp, prefix
-from pixi.engine.templates import template
+from pixi.engine.context import prompt_template
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
@@ -144,7 +144,7 @@ async def test_the_large_grammar_is_taken_and_read_too(model: LocalModel, said: 
 async def test_set_to_a_larger_size_it_takes_the_whole_prompt(grammar: Literal["auto", "llama.cpp"]) -> None:
     commands = (SEND, NOTE, REACT)
     persona = Persona("Pixi", "You are Pixi, an art student who loves pancakes.")
-    lines = prefix(template(small=False), persona, commands, person="Mo", small=False)
+    lines = prefix(prompt_template(small=False), persona, commands, person="Mo", small=False)
     local = await LocalModel.open(parameters=1.5, context_tokens=2048, max_tokens=60, grammar=grammar)
     try:
         assert describe(local.traits) == "1.5B: whole prompt, no tools"

@@ -8,7 +8,7 @@ from pixi.settings import Settings
 
 if TYPE_CHECKING:
     from pixi.app.library import Library
-    from pixi.engine.stage import EngineSettings
+    from pixi.engine.context import EngineSettings
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.tools import Toolbox
 

@@ -11,8 +11,7 @@ from pixi.core.deltas import ToolSchema
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
 from pixi.core.persona import Persona
-from pixi.engine.offering import Room, ToolSelector
-from pixi.engine.repertoire import Capabilities
+from pixi.engine.capabilities import Capabilities, Room, ToolSelector
 from pixi.models.chat.body import body
 from pixi.models.model import Traits
 from pixi.models.render import Style

@@ -1,10 +1,16 @@
-"""What conversations share: the parts of an engine, and what follows from the role that is played in one."""
+"""What conversations share: the settings and parts of an engine, and the personas that speak in it.
+
+`EngineContext` holds the parts. A resolver says which `Role` (persona and model) speaks in a conversation;
+`PersonaSessions` gives the `PersonaSession` of that role: its prompt, commands and tools, made once.
+"""
 
 import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
+from importlib import resources
 
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
@@ -19,12 +25,10 @@ from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
-from pixi.engine.books import UsageLedger
-from pixi.engine.offering import Room, ToolSelector
+from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
+from pixi.engine.compaction import Summarizer
 from pixi.engine.pace import PaceSetting
-from pixi.engine.repertoire import NO_ABILITIES, Capabilities, capabilities_of
-from pixi.engine.summarizing import Summarizer
-from pixi.engine.templates import template
+from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.store import Store
 from pixi.toolbox.commands import CommandRegistry
@@ -34,11 +38,20 @@ from pixi.toolbox.tools import Toolbox
 LookUp = Callable[[Persona, str], Awaitable[Sequence[Citation]]]
 """Gives what the databases of a persona say on a message, best first; nothing where that is not sure."""
 
+PersonaResolver = Callable[[str], "Role"]
+"""Gives the role of a conversation, by its address. Asked anew for each turn."""
+
 _PREFIXES = 128  # kept, one for each person that was talked to
+
+# Sessions that stay in memory: a persona that is edited is another one each time, and each server with
+# stickers of its own needs one. With a session goes what keeps the tools of its talks the same.
+_SESSIONS = 256
+
+_LARGEST_SHARE = 8  # of the model's context: a summary takes at most one part in so many
 
 
 def local_now() -> datetime:
-    """The time, where this computer is."""
+    """Give the time in the zone of this computer."""
     return datetime.now().astimezone()
 
 
@@ -52,7 +65,7 @@ class Role:
 
 @dataclass(slots=True)
 class EngineSettings:
-    """How replies are given. May be changed at any time: turns that begin later go by it.
+    """How replies are given. May be changed at any time: turns that begin later go by the change.
 
     Attributes:
         limits: how much one turn may do.
@@ -86,7 +99,7 @@ class EngineContext:
 
     Attributes:
         clock: the local time, which messages are stamped with.
-        ledger: where it is entered what is used.
+        ledger: takes what is used.
         on_turn: told of each turn that ended.
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
@@ -128,7 +141,10 @@ class EngineContext:
 
 @dataclass(slots=True)
 class PersonaSession:
-    """What the conversations in which one role is played have in common, in places of the same abilities."""
+    """A persona on its model, ready to answer: its prompt, commands and tools.
+
+    All conversations that the same role speaks in share it, in places of the same abilities.
+    """
 
     role: Role
     shared: EngineContext
@@ -164,7 +180,7 @@ class PersonaSession:
         return self._capabilities
 
     def offered(self, messages: Sequence[Message], history: Sequence[Line]) -> tuple[ToolSchema, ...]:
-        """The tools that the model is offered for answering these messages: all, or those that matter."""
+        """Choose the tools that the model is offered for these messages: all, or those that matter."""
         if not self.role.model.traits.tools:
             return ()
         return self._offers.schemas(
@@ -193,13 +209,21 @@ class PersonaSession:
         return Room(self.shared.settings.limits.tools, self.role.model.traits.context_tokens)
 
     @property
+    def summary_tokens(self) -> int:
+        """How long the summary of a talk may be; 0: none is written."""
+        settings, traits = self.shared.settings, self.role.model.traits
+        if not settings.summarize or traits.small:  # a long prompt makes a small model babble
+            return 0
+        return min(settings.summary_tokens, traits.context_tokens // _LARGEST_SHARE)
+
+    @property
     def pace(self) -> Pace:
-        """How fast its messages follow each other."""
+        """How fast the messages of the persona follow each other."""
         pace = self.shared.settings.pace
         return self.role.persona.pace if pace == "persona" else pace
 
     def prefix(self, message: Message) -> tuple[Line, ...]:
-        """The static lines before the history of the conversation that this message was written in."""
+        """Give the static lines before the history of the conversation that this message was written in."""
         commands = self.capabilities.help
         # In a group the prefix names nobody: it would change with each who speaks.
         person = "" if message.group else message.author.name
@@ -208,7 +232,7 @@ class PersonaSession:
                 self._prefixes.clear()
             small = self.role.model.traits.small
             self._prefixes[person] = prefix(
-                template(small=small),
+                prompt_template(small=small),
                 self.role.persona,
                 commands,
                 person=person,
@@ -224,9 +248,9 @@ class PersonaSession:
         *,
         tokens: float = math.inf,
     ) -> UserLine:
-        """The user line of messages that are to be answered now, within so many tokens by estimate.
+        """Write the user line of messages that are to be answered now, within so many tokens by estimate.
 
-        Of the reminders of people those are in it whose people are answered.
+        It holds the reminders of the people who are answered.
         """
         several = len({message.author.id for message in messages}) > 1
         stamped = partial(
@@ -238,3 +262,41 @@ class PersonaSession:
         answered = {message.author.id for message in messages if message.addressed}
         reminded = [one for one in reminders if isinstance(one, Citation) or one.person.id in answered]
         return Gathered(stamped, reminded, tokens).line(messages)
+
+
+class PersonaSessions:
+    """The sessions of an engine: one for each role that spoke lately, in places of the same abilities."""
+
+    __slots__ = ("_cast", "_sessions", "_shared")
+
+    def __init__(self, cast: PersonaResolver, shared: EngineContext) -> None:
+        self._cast = cast
+        self._shared = shared
+        self._sessions: OrderedDict[tuple[Persona, int, Abilities], PersonaSession] = OrderedDict()
+
+    def at(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
+        """Give the session of a conversation: one for the same role in places of the same abilities.
+
+        Raises:
+            PixiError: the resolver could not say who speaks.
+        """
+        role = self._cast(conversation)
+        key = (
+            role.persona,
+            id(role.model),
+            abilities,
+        )  # a session holds its model, so that the id stays its own
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = PersonaSession(role, self._shared, abilities)
+            if len(self._sessions) > _SESSIONS:
+                self._sessions.popitem(last=False)
+        self._sessions.move_to_end(key)
+        return session
+
+
+@cache
+def prompt_template(*, small: bool) -> str:
+    """Read the text round a persona's own prompt, for `pixi.core.prompt.prefix` to fill in."""
+    name = "small.md" if small else "large.md"
+    return resources.files("pixi.engine").joinpath("templates", name).read_text("utf-8").strip()

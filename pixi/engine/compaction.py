@@ -1,21 +1,28 @@
-"""The summarizer: has the helper model fold what falls out of windows into what a persona remembers."""
+"""Compaction: what soon falls out of a conversation's window becomes part of its summary, beside the talk.
+
+The helper model folds old turns into what the persona remembers. One `Summarizer` asks it, for all
+conversations of an engine; the `HistoryCompaction` of each sees when there is something to fold.
+"""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from importlib import resources
 
+from pixi.core.conversation import Bounds, Conversation
 from pixi.core.deltas import Finished, Request, Text, Usage
-from pixi.core.errors import ModelError, PixiError
+from pixi.core.errors import ModelError, PixiError, StoreError
 from pixi.core.lines import SystemLine, UserLine
 from pixi.core.prompt import fill
-from pixi.core.spending import Count
+from pixi.core.spending import Count, Payer
 from pixi.core.strangers import one_line
 from pixi.core.summary import as_summary, portions, question, told
 from pixi.core.tokens import estimate_all, estimate_text
-from pixi.engine.templates import summary_template
+from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import Fold
+from pixi.store.store import Store
 from pixi.toolbox.foreign import foreign
 
 _log = logging.getLogger("pixi.engine")
@@ -59,13 +66,13 @@ class Summarizer:
         return asyncio.get_running_loop().time() < self._not_before
 
     async def summary(self, fold: Fold, persona: str, tokens: int, count: Count) -> str:
-        """What the persona remembers once the turns are folded in; "" where the helper could not do it.
+        """Write what the persona remembers once the turns are folded in; "" where the helper could not.
 
-        Its errors are logged, once until it works again; meanwhile it is `resting`.
+        Errors of the helper are logged, once until it works again; meanwhile it is `resting`.
 
         Args:
             persona: the name.
-            tokens: the most that it may have.
+            tokens: how long it may be.
             count: told what each request used.
         """
         try:
@@ -87,7 +94,7 @@ class Summarizer:
         if model.traits.small:
             raise ModelError(f"{model.name} is too small for that; name a larger one in [helper_model].")
         name, words = one_line(persona), int(tokens * _WORDS_PER_TOKEN)
-        instruction = fill(summary_template(), {"name": name, "words": str(words)})
+        instruction = fill(_template(), {"name": name, "words": str(words)})
         room = int(model.traits.context_tokens * _READ_SHARE - estimate_text(instruction) - 2 * tokens)
         if room < _SMALLEST_PORTION:
             raise ModelError(f"{model.name} holds too few tokens for that; see context_tokens.")
@@ -108,7 +115,7 @@ class Summarizer:
 
 
 async def _ask(model: Model, instruction: str, told: str, tokens: int, count: Count) -> str:
-    """What the helper answers, as far as it is read.
+    """Ask the helper; gives the answer, as far as it is read.
 
     Raises:
         ModelError: it could not be asked, or broke off.
@@ -131,3 +138,105 @@ async def _ask(model: Model, instruction: str, told: str, tokens: int, count: Co
             usage = Usage(estimate_all(request.lines), 0, estimate_text("".join(pieces)))
         count(model.name, usage, model.traits.prices)
     return "".join(pieces)
+
+
+def _template() -> str:
+    """Read what the helper is told."""
+    return resources.files("pixi.engine").joinpath("templates", "summary.md").read_text("utf-8").strip()
+
+
+class HistoryCompaction:
+    """Keeps the summary of one conversation: in a task of its own, for which no reply ever waits.
+
+    Args:
+        name: the conversation's address.
+        store: keeps the summaries.
+        ledger: takes what the helper used; once the month's dollars are used up, nothing is folded.
+        summarizer: writes the summaries; None: nobody does.
+        lock: held while a turn is answered: a summary comes in between two.
+        outdated: called once there is a new summary, and the window is to be read again.
+    """
+
+    __slots__ = (
+        "_ledger",
+        "_lock",
+        "_name",
+        "_nothing_before",
+        "_outdated",
+        "_store",
+        "_summarizer",
+        "_task",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        store: Store,
+        ledger: UsageLedger,
+        summarizer: Summarizer | None,
+        *,
+        lock: asyncio.Lock,
+        outdated: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._store = store
+        self._ledger = ledger
+        self._summarizer = summarizer
+        self._lock = lock
+        self._outdated = outdated
+        self._task: asyncio.Task[None] | None = None
+        self._nothing_before = 0  # a turn: nothing before it is left to be folded
+
+    @property
+    def busy(self) -> bool:
+        """Whether a summary is being written."""
+        return self._task is not None
+
+    def consider(self, persona: str, tokens: int, window: Conversation, generation: int) -> None:
+        """Begin to fold, if something is to be folded and nothing is being folded.
+
+        Args:
+            persona: the name of the one who remembers.
+            tokens: how long the summary may be; 0: none is wanted.
+            window: knows which turns soon fall out.
+            generation: of the conversation in the store.
+        """
+        summarizer = self._summarizer
+        if not tokens or self.busy or summarizer is None or summarizer.resting:
+            return
+        bounds = window.to_fold()
+        if bounds is not None and bounds.first_turn > self._nothing_before:
+            work = self._fold(summarizer, persona, tokens, bounds, generation)
+            self._task = asyncio.create_task(work)
+            self._task.add_done_callback(self._ended)  # also of one that is stopped before it begins
+
+    async def settled(self) -> None:
+        """Return when nothing is being folded."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def stop(self) -> None:
+        """Give up what is being folded; returns when that has ended."""
+        while self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+
+    async def _fold(
+        self, summarizer: Summarizer, persona: str, tokens: int, bounds: Bounds, generation: int
+    ) -> None:
+        with suppress(StoreError):  # it is tried again, and the turn that fails at the store tells of it
+            if await self._ledger.over(Payer(), ()) is not None:
+                return  # no more is to be spent this month
+            fold = await self._store.begin_fold(self._name, generation, bounds.first_turn)
+            if fold is None:
+                self._nothing_before = bounds.first_turn
+                return
+            summary = await summarizer.summary(fold, persona, tokens, self._ledger.count)
+            if not summary:
+                return
+            async with self._lock:
+                if await self._store.end_fold(self._name, fold, bounds, summary):
+                    self._outdated()
