@@ -20,6 +20,7 @@ NAMES = (
     "returning",
     "start",
     "discord",
+    "hops",
     "store",
     "search_speed",
     "sureness",

@@ -14,6 +14,7 @@ from benchmarks import (
     client,
     discord,
     flow,
+    hops,
     latency,
     long_talk,
     parser,
@@ -68,6 +69,12 @@ def test_client() -> None:
     figures = client.run(quick=True)
     assert len(figures) == 2
     assert all(_has_value(figure) and figure.met is not None for figure in figures)
+
+
+@pytest.mark.nightly
+def test_hops() -> None:
+    (figure,) = hops.run(quick=True)
+    assert _has_value(figure)
 
 
 @pytest.mark.nightly
