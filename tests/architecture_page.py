@@ -9,13 +9,14 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from benchmarks import hops
 from pixi.core.life import ENDING, FATES, LIVE, NEXT, Event, Life, Reason, State
 from tests.pages import ROOT
-from tests.test_architecture import FLOORS
+from tests.test_architecture import FLOORS, arrows_of, read_house
 
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = ROOT / "pixi"
@@ -62,9 +63,27 @@ def floors() -> str:
 
 
 def engine() -> str:
-    """List the files of the engine, each with its purpose."""
-    files = [file for file in sorted((PACKAGE / "engine").glob("*.py")) if file.stem != "__init__"]
-    return _table(("file", "what it is"), [(f"`{file.name}`", _purpose(file)) for file in files])
+    """List the files of the engine by their own floors, each with its purpose."""
+    house = read_house(PACKAGE)
+    files = {name: module for name, module in house.items() if name.startswith("engine.")}
+    below = {
+        name: {target for target, _ in arrows_of(module, house, PACKAGE.name) if target in files}
+        for name, module in files.items()
+    }
+
+    @cache
+    def floor(name: str) -> int:
+        return 1 + max(map(floor, below[name]), default=0)
+
+    rows = [
+        (str(floor(name)), f"`{name.removeprefix('engine.')}.py`", _purpose(_path(name)))
+        for name in sorted(files, key=lambda name: (-floor(name), name))
+    ]
+    return _table(("floor", "file", "what it is"), rows)
+
+
+def _path(module: str) -> Path:
+    return PACKAGE.joinpath(*module.split(".")).with_suffix(".py")
 
 
 def _purpose(file: Path) -> str:
