@@ -56,7 +56,7 @@ class Give(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _CallAnswer:
     """The answer to a call.
 
     Attributes:
@@ -119,7 +119,7 @@ class ToolRounds:
         self._limits = limits
         self._show = show
         self._drained = drained
-        self._answers: dict[_Question, _Answer] = {}  # of this turn, since a tool last wrote
+        self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
         self._guards = Guards(run_config, acts, held)
         self._left = left
@@ -205,7 +205,7 @@ class ToolRounds:
                 ok, result, images = await self._tried(call, arguments, limit)
                 if question:
                     tries = before.tries + 1 if before else 1
-                    self._answers[question] = _Answer(ok, result, images, tries, self._round)
+                    self._answers[question] = _CallAnswer(ok, result, images, tries, self._round)
             text = clipped(result, limit, self._run_config.mask)
         finally:
             give(call, text, images)

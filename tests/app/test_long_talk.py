@@ -54,7 +54,7 @@ async def test_the_helper_writes_down_what_falls_out_and_the_model_is_told_also_
                 assert number < 60
             conversations = house.engine._conversations
             assert conversations is not None
-            await until(lambda: not any(one.folding.busy for one in conversations.known()))
+            await until(lambda: not any(one.compaction.busy for one in conversations.known()))
         (told,) = asked(server, "cheap")
         assert "> > 0 xxx" in told
         async with house_in(tmp_path) as house:
