@@ -164,9 +164,9 @@ async def test_personas_that_are_edited_all_day_are_not_kept_for_ever(
 async def test_a_hundred_servers_of_their_own_stickers_have_each_a_stage_that_stays() -> None:
     async with scene(ScriptedModel()) as here:
         places = [Abilities(stickers=(f"wave {number}",)) for number in range(100)]
-        stages = [here.engine._sessions.at("test:chat", each) for each in places]
-        assert len({id(stage) for stage in stages}) == 100
+        sessions = [here.engine._sessions.at("test:chat", each) for each in places]
+        assert len({id(session) for session in sessions}) == 100
         assert all(
-            here.engine._sessions.at("test:chat", each) is stage
-            for each, stage in zip(places, stages, strict=True)
+            here.engine._sessions.at("test:chat", each) is session
+            for each, session in zip(places, sessions, strict=True)
         )

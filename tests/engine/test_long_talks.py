@@ -389,11 +389,11 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
     async with long_talk(talker(), helper) as here:
         await chat(here, 0, 30)
         talk = live(here)
-        stage = talk._sessions.at(here.channel.conversation)
-        window = talk._history.window(stage)
+        session = talk._sessions.at(here.channel.conversation)
+        window = talk._history.window(session)
         assert window is not None
-        assert stage.shared.summarizer is not None
-        stage.shared.summarizer._not_before = 0.0
+        assert session.shared.summarizer is not None
+        session.shared.summarizer._not_before = 0.0
         talk.compaction.consider("Mo", 100, window, talk._history.generation)
         assert talk.compaction.busy
         await talk.compaction.stop()

@@ -116,7 +116,7 @@ def five_hundred() -> list[Tool]:
     return hay
 
 
-def repertoire(tools: Sequence[Tool]) -> Capabilities:
+def capabilities(tools: Sequence[Tool]) -> Capabilities:
     return Capabilities({}, (), "", {each.name: each for each in tools}, tuple(each.schema for each in tools))
 
 
@@ -134,9 +134,9 @@ EVERYTHING = [*five_hundred(), *OWN]
 
 
 def offered(
-    offering: ToolSelector, asked: str, *, of: Capabilities, lines: Any = (), room: Room = ROOM
+    selector: ToolSelector, asked: str, *, of: Capabilities, lines: Any = (), room: Room = ROOM
 ) -> list[str]:
-    return names(offering.schemas(of, room, conversation="a", asked=asked, lines=lines))
+    return names(selector.schemas(of, room, conversation="a", asked=asked, lines=lines))
 
 
 def test_there_are_five_hundred() -> None:
@@ -145,11 +145,11 @@ def test_there_are_five_hundred() -> None:
 
 @pytest.fixture(scope="module")
 def of_ten() -> ToolSelector:
-    """An offering that looked through the tools already."""
+    """An selector that looked through the tools already."""
     return ToolSelector(PIXI)
 
 
-ALL_OF_THEM = repertoire(EVERYTHING)
+ALL_OF_THEM = capabilities(EVERYTHING)
 
 
 @pytest.mark.parametrize(("question", "wanted"), QUESTIONS.items())
@@ -163,25 +163,25 @@ def test_what_the_talk_is_about_is_offered(of_ten: ToolSelector, question: str, 
 
 
 def test_the_order_is_that_of_the_toolbox() -> None:
-    chosen = offered(ToolSelector(PIXI), "a github issue", of=repertoire(EVERYTHING))
+    chosen = offered(ToolSelector(PIXI), "a github issue", of=capabilities(EVERYTHING))
     everything = [each.name for each in EVERYTHING]
     assert chosen == sorted(chosen, key=everything.index)
 
 
 def test_what_is_few_is_offered_whole_and_as_it_is() -> None:
-    few = repertoire(EVERYTHING[:40])
+    few = capabilities(EVERYTHING[:40])
     assert ToolSelector(PIXI).schemas(few, ROOM, conversation="a", asked="hi", lines=()) is few.schemas
 
 
 def test_the_choice_stays_while_it_has_what_is_needed() -> None:
-    offering, all_of_them = ToolSelector(PIXI), repertoire(EVERYTHING)
-    first = offered(offering, "will it rain in Oslo tomorrow, whats the forecast", of=all_of_them)
+    selector, all_of_them = ToolSelector(PIXI), capabilities(EVERYTHING)
+    first = offered(selector, "will it rain in Oslo tomorrow, whats the forecast", of=all_of_them)
     for more in ("thanks!", "and on sunday?", "haha ok", "what about the wind"):
-        assert offered(offering, more, of=all_of_them) == first
-    then = offered(offering, "now convert 20 euros into another currency", of=all_of_them)
+        assert offered(selector, more, of=all_of_them) == first
+    then = offered(selector, "now convert 20 euros into another currency", of=all_of_them)
     assert "currency_convert" in then
     assert "weather_forecast" in then
-    assert offered(offering, "ok, and 50?", of=all_of_them) == then
+    assert offered(selector, "ok, and 50?", of=all_of_them) == then
 
 
 def test_what_was_called_stays_however_far_the_talk_goes() -> None:
@@ -191,48 +191,48 @@ def test_what_was_called_stays_however_far_the_talk_goes() -> None:
         *(UserLine(f"about pancakes, {n}") for n in range(50)),
     ]
     assert "maps_route" in offered(
-        ToolSelector(PIXI), "an issue on github", of=repertoire(EVERYTHING), lines=lines
+        ToolSelector(PIXI), "an issue on github", of=capabilities(EVERYTHING), lines=lines
     )
 
 
 def test_what_was_said_last_counts_too() -> None:
     lines = [UserLine("which recipes have spinach among the ingredients?")]
     assert "recipes_search" in offered(
-        ToolSelector(PIXI), "go on, do it", of=repertoire(EVERYTHING), lines=lines
+        ToolSelector(PIXI), "go on, do it", of=capabilities(EVERYTHING), lines=lines
     )
 
 
 def test_each_server_has_something_offered_where_nothing_is_told() -> None:
-    chosen = offered(ToolSelector(PIXI), "hi", of=repertoire(EVERYTHING))
+    chosen = offered(ToolSelector(PIXI), "hi", of=capabilities(EVERYTHING))
     assert {each.partition("_")[0] for each in chosen} >= {*SYSTEMS, "github", "weather", "tianqi"}
 
 
 def test_a_persona_that_names_more_than_there_is_room_for_has_the_first_it_names() -> None:
     many = [tool(f"mine_{n}", "Mine.", "") for n in range(60)]
     persona = Persona("Pixi", "", tools=tuple(each.name for each in many))
-    assert offered(ToolSelector(persona), "hi", of=repertoire(many)) == [each.name for each in many[:40]]
+    assert offered(ToolSelector(persona), "hi", of=capabilities(many)) == [each.name for each in many[:40]]
 
 
 def test_tools_of_addons_are_chosen_from_where_they_alone_are_too_many() -> None:
     many = [tool(f"addon_{n}", f"About thing{n}.", "") for n in range(60)]
-    chosen = offered(ToolSelector(PIXI), "tell me of thing57", of=repertoire([*many, *OWN]))
+    chosen = offered(ToolSelector(PIXI), "tell me of thing57", of=capabilities([*many, *OWN]))
     assert len(chosen) == 40
     assert {"addon_57", "own_named"} <= set(chosen)
 
 
 def test_a_small_context_is_not_crowded_out_by_large_tools() -> None:
     large = [tool(f"big_{n}", f"About thing{n}. " + "word " * 1_000, "mcp:big") for n in range(20)]
-    room, offering = Room(40, 8_192), ToolSelector(PIXI)
-    chosen = offered(offering, "thing7", of=repertoire([*large, *OWN]), room=room)
+    room, selector = Room(40, 8_192), ToolSelector(PIXI)
+    chosen = offered(selector, "thing7", of=capabilities([*large, *OWN]), room=room)
     assert "big_7" in chosen
     assert len(chosen) == 3
-    assert offering.tokens(repertoire([*large, *OWN]), room) < 8_192 / 2
+    assert selector.tokens(capabilities([*large, *OWN]), room) < 8_192 / 2
 
 
 def test_tools_are_looked_through_once_and_a_choice_costs_few_steps() -> None:
-    offering, all_of_them = ToolSelector(PIXI), repertoire(EVERYTHING)
-    at_first = calls(lambda: offered(offering, "hi", of=all_of_them))
-    later = [calls(lambda: offered(offering, question, of=all_of_them)) for question in QUESTIONS]  # noqa: B023
+    selector, all_of_them = ToolSelector(PIXI), capabilities(EVERYTHING)
+    at_first = calls(lambda: offered(selector, "hi", of=all_of_them))
+    later = [calls(lambda: offered(selector, question, of=all_of_them)) for question in QUESTIONS]  # noqa: B023
     assert max(later) < at_first / 20
     assert max(later) < 10 * len(EVERYTHING)
 
