@@ -15,7 +15,7 @@ from pixi.channels.terminal_text import one_line
 from pixi.core.lines import UserLine
 from pixi.core.persona import Persona
 from pixi.core.shortcomings import shortcomings
-from pixi.core.stamps import without_citations
+from pixi.core.stamps import without_additions
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
@@ -98,7 +98,7 @@ def _words(line: str) -> str:
         if not row.startswith("> "):
             break
         last.insert(0, row[2:])
-    return _short("\n".join(last) or without_citations(line))
+    return _short("\n".join(last) or without_additions(line))
 
 
 def _short(text: str) -> str:

@@ -6,16 +6,17 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from pixi.core.lines import UserLine
-from pixi.core.stamps import told_id
+from pixi.core.stamps import BROKE_OFF, STILL_WAITS, told_id
 
 # The lines that `stamp` puts above somebody's words. One without a name goes on from the one above.
 _WHO = r'"[^"]*" \(id [^)]*\)'
 _EARLIER = re.compile(rf"earlier, (?:your message|(?P<who>{_WHO})(?:, a bot)?):")
 _HEAD = re.compile(
-    rf"(?:#\d+)?(?: ?(?:overheard, )?(?P<who>{_WHO})(?:, a bot)?)?(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
+    rf"(?:#\d+)?(?: ?(?:overheard, )?(?P<who>{_WHO})(?:, a bot)?)?(?:(?:^|, ){STILL_WAITS})?"
+    rf"(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
     rf"(?P<answers>(?:^|, )replying to (?:#\d+|your message|(?P<whom>{_WHO})(?:, a bot)?))?:"
 )
-_REMINDER = re.compile(rf"you remember of {_WHO}:|your documents say, in \"[^\"]*\":")
+_REMINDER = re.compile(rf"you remember of {_WHO}:|your documents say, in \"[^\"]*\":|{re.escape(BROKE_OFF)}")
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
 _SHORTEST = 3  # characters of such a word
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
-from pixi.core.stamps import Citation, Reminder
+from pixi.core.stamps import Citation, Reminder, recalled
 from pixi.core.tokens import TOKENS_PER_IMAGE, estimate, shortened, without_middle
 
 _LEAST = 200  # characters of a message, before the oldest of those that are answered together go
@@ -42,6 +42,7 @@ class Gathered:
         Where they are too long, there goes as much as must, in this order: what was merely overheard, the
         oldest first; what messages quote; what comes to mind; pictures; the middle of the longest messages.
         """
+        messages = [recalled(message) for message in messages]  # what is not shown is not what is too long
         line = self.stamped(messages, reminders=self.reminders)
         if estimate(line) <= self.tokens:
             return line

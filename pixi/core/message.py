@@ -53,6 +53,8 @@ class Message:
         quoted: what it rests on, oldest first; the one that it replies to is the last.
         number: by which the persona can name it, counted from 1 in each conversation. The store gives it;
             0: none yet.
+        again: it comes due once more: the history holds it already, and the turn that was to answer it was
+            cut. A fact of the turn to come, and no part of what the store keeps of a message.
     """
 
     id: str
@@ -66,3 +68,4 @@ class Message:
     group: bool = False
     quoted: tuple[Quoted, ...] = ()
     number: int = 0
+    again: bool = False

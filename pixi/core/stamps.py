@@ -2,11 +2,14 @@
 
 What strangers wrote stands on lines that begin with `> `, and nothing else does. A name is one short line in
 quotation marks. So no text and no name can pass for the stamp of somebody else.
+
+A message that comes due again stands in the history already. It is told by its number, its author and its
+beginning, with the mark that it still waits; its pictures and what it rests on are not shown again.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pixi.core.lines import UserLine
@@ -15,8 +18,17 @@ from pixi.core.strangers import clipped, one_line, quoted
 
 _LONGEST_QUOTATION = 500
 _LONGEST_CITED = 400  # characters of what a document says
+_LONGEST_AGAIN = 200  # characters of a message that the history holds already
 _CITED_SHORTLY = re.compile(r'\A(?:[^\n]+ says: "[^"\n]*"\n)+')  # as `_cited_shortly` writes it
 _LONGEST_OWN = 100  # its history holds its own messages: it need only know which
+
+STILL_WAITS = "still waits for your answer"
+"""The mark of a message that comes due again."""
+
+BROKE_OFF = "your reply above broke off: go on where it ended, and do not say again what stands there:"
+"""The line above such messages, where a part of the reply to them was said."""
+
+_BROKE_OFF_SHORTLY = "(Your reply broke off. Go on.)"
 
 # Not from strftime: its names change with the process's locale, and the prompt with them.
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -49,6 +61,7 @@ def stamp(
     small: bool,
     group: bool,
     reminders: Sequence[Reminder | Citation] = (),
+    broke_off: bool = False,
 ) -> UserLine:
     """The new user line: what was written since the last reply, with who and when, and the pictures.
 
@@ -60,15 +73,35 @@ def stamp(
         group: several people may talk here: each message gets its author's name and id.
         reminders: what comes to mind: facts of those who wrote the messages, left out where `small`; and
             what documents say.
+        broke_off: the program ended in the midst of the reply to the messages that come due again, and what
+            was said of it stands at the end of the history: the persona is to go on from there. Else it is
+            to answer them.
     """
+    messages = [recalled(message) for message in messages]
     if small:
-        messages = [m for m in messages if m.addressed] or messages
-        cited = (_cited_shortly(each) for each in reminders if isinstance(each, Citation))
-        text = "\n".join((*cited, *(m.text.strip() for m in messages)))
+        text = "\n".join(_shortly(messages, reminders, broke_off=broke_off))
     else:
-        reminded = _reminding(reminders)
-        text = "\n".join((_told_time(local_time), *reminded, *_Stamp(messages, group=group).lines()))
+        told = (_told_time(local_time), *_reminding(reminders), *([BROKE_OFF] if broke_off else ()))
+        text = "\n".join((*told, *_Stamp(messages, group=group).lines()))
     return UserLine(text, tuple(image for m in messages for image in m.images))
+
+
+def recalled(message: Message) -> Message:
+    """Return a message as it is told: of one that comes due again its beginning, and no pictures."""
+    if not message.again:
+        return message
+    return replace(message, text=clipped(message.text, _LONGEST_AGAIN), images=(), quoted=(), reply_to=None)
+
+
+def _shortly(
+    messages: Sequence[Message], reminders: Sequence[Reminder | Citation], *, broke_off: bool
+) -> Iterator[str]:
+    """The rows for a small model. Where its reply broke off, the words right above it are not repeated."""
+    yield from (_cited_shortly(each) for each in reminders if isinstance(each, Citation))
+    if broke_off:
+        yield _BROKE_OFF_SHORTLY
+    meant = [message for message in messages if message.addressed] or messages
+    yield from (message.text.strip() for message in meant if not (broke_off and message.again))
 
 
 class _Stamp:
@@ -89,7 +122,8 @@ class _Stamp:
             goes_on = (
                 not earlier
                 and last is not None
-                and (last.author, last.addressed) == (message.author, message.addressed)
+                and (last.author, last.addressed, last.again)
+                == (message.author, message.addressed, message.again)
             )
             head = self._head(message, named=self._group or bool(earlier), goes_on=goes_on)
             yield from filter(None, (head, quoted(message.text)))
@@ -120,11 +154,13 @@ class _Stamp:
         parts = [] if goes_on or message.addressed else ["overheard"]
         if named and not goes_on:
             parts.append(_whose(author))
+        if message.again and message.addressed:
+            parts.append(STILL_WAITS)
         if pictures:
             parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
         if answered := self._answered(message):
             parts.append(f"replying to {answered}")
-        if self._numbered and message.number:
+        if (self._numbered or message.again) and message.number:
             number = f"#{message.number}"
             parts[:1] = [f"{number} {parts[0]}"] if named and not goes_on else [number, *parts[:1]]
         return f"{', '.join(parts)}:" if parts else ""
@@ -154,9 +190,9 @@ def _cited_shortly(citation: Citation) -> str:
     return f'{one_line(citation.source)} says: "{one_line(citation.text, longest=_LONGEST_CITED)}"'
 
 
-def without_citations(text: str) -> str:
-    """Return a small model's line without what documents say above the words of people."""
-    return _CITED_SHORTLY.sub("", text)
+def without_additions(text: str) -> str:
+    """Return what people wrote of a small model's line: no words of documents, and no word to go on."""
+    return _CITED_SHORTLY.sub("", text).removeprefix(_BROKE_OFF_SHORTLY).lstrip("\n")
 
 
 def told_id(person: str) -> str:

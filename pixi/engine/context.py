@@ -72,6 +72,8 @@ class EngineSettings:
         prose: what becomes of text outside commands.
         pace: how fast messages follow each other, where a channel keeps a pace.
         gather_seconds: how long to wait for more messages before answering the first.
+        gather_messages: how many messages to the persona one turn answers at most, the oldest first.
+        waiting_messages: how many such messages may wait in a conversation; further ones are only overheard.
         finish_seconds: how old a message may be for what an earlier process left half-done to be finished.
         approval_seconds: how long people may take, in one turn, to say whether tools may do something.
         budgets: how much may be used in a day and a month.
@@ -91,6 +93,8 @@ class EngineSettings:
     summarize: bool = True
     summary_tokens: int = 500
     search_price: float | None = None
+    gather_messages: int = 6
+    waiting_messages: int = 200
 
 
 @dataclass(slots=True)
@@ -247,10 +251,13 @@ class PersonaSession:
         reminders: Sequence[Reminder | Citation] = (),
         *,
         tokens: float = math.inf,
+        broke_off: bool = False,
     ) -> UserLine:
         """Write the user line of messages that are to be answered now, within so many tokens by estimate.
 
         It holds the reminders of the people who are answered.
+        `broke_off`: the messages that come due again were answered in part, and the reply is to go on; see
+        `pixi.core.stamps.stamp`.
         """
         several = len({message.author.id for message in messages}) > 1
         stamped = partial(
@@ -258,6 +265,7 @@ class PersonaSession:
             local_time=self.shared.clock(),
             small=self.role.model.traits.small,
             group=several or any(message.group or not message.addressed for message in messages),
+            broke_off=broke_off,
         )
         answered = {message.author.id for message in messages if message.addressed}
         reminded = [one for one in reminders if isinstance(one, Citation) or one.person.id in answered]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 
 import pytest
@@ -85,6 +86,19 @@ def test_what_others_quoted_of_them_goes_and_their_own_words_stay() -> None:
     bob = replace(said(BOB, "no", addressed=False), number=10, quoted=(his,), reply_to="7")
     left = without(line(ann, bob), MO.id)
     assert left == line(replace(ann, quoted=(hers,)), replace(bob, quoted=()))
+
+
+@pytest.mark.parametrize("broke_off", [False, True])
+def test_of_what_still_waits_exactly_one_person_goes(broke_off: bool) -> None:
+    ann = [replace(said(ANN, text), number=number, again=True) for number, text in ((1, "a"), (2, "b"))]
+    mo = [replace(said(MO, "c", ONE), number=3, again=True), replace(said(MO, "d", ONE), number=4)]
+    bob = [replace(said(BOB, "e"), number=5, again=True), replace(said(BOB, "f", TWO), number=6)]
+    stamped = partial(stamp, local_time=NOON, small=False, group=True, broke_off=broke_off)
+    whole = stamped([*ann, *mo, *bob])
+    assert without(whole, MO.id) == stamped([*ann, *bob])
+    assert without(whole, ANN.id) == stamped([*mo, *bob])
+    assert without(whole, BOB.id) == stamped([*ann, *mo])
+    assert without(stamped(ann), ANN.id) is None
 
 
 def test_what_was_quoted_for_their_message_alone_goes_with_it() -> None:

@@ -1,5 +1,6 @@
 """Messages that together are too long for a model: what is meant for the persona is the last to go."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -169,3 +170,32 @@ def test_messages_that_were_all_overheard_are_not_all_left_out() -> None:
     line = line_of([overheard(1, "a" * 900), overheard(2, "b" * 900)], 200)
     assert "aaa" in line.text
     assert "bbb" in line.text
+
+
+def test_what_still_waits_takes_no_room_for_what_is_not_shown_of_it() -> None:
+    quote = Quoted("m0", ANN, "q" * 450)
+    again = replace(said(1, "x" * 40_000, ANN), images=(CAT,) * 9, quoted=(quote,), reply_to="m0", again=True)
+    new = replace(said(2, "y" * 1_500), images=(CAT,))
+    line = line_of([again, new], 2_000)
+    assert line == stamp([again, new], local_time=NOON, small=False, group=True)
+    assert "left out" not in line.text
+
+
+@given(MESSAGES, st.lists(st.booleans(), min_size=12, max_size=12), st.integers(64, 3_000), st.booleans())
+def test_whatever_still_waits_the_line_fits(
+    drawn: list[tuple[str, bool, int]], again: list[bool], tokens: int, broke_off: bool
+) -> None:
+    messages = [
+        replace(said(number, text, addressed=addressed), images=(CAT,) * pictures, again=addressed and waits)
+        for number, ((text, addressed, pictures), waits) in enumerate(zip(drawn, again, strict=False), 1)
+    ]
+    line = Gathered(partial(STAMPED, broke_off=broke_off), (), tokens).line(messages)
+    assert estimate(line) <= tokens
+    meant = [message for message in messages if message.addressed]
+    whole = stamp(meant, local_time=NOON, small=False, group=True, broke_off=broke_off) if meant else line
+    if meant and estimate(whole) <= tokens:
+        assert _still_wait(line) == _still_wait(whole)
+
+
+def _still_wait(line: UserLine) -> list[str]:
+    return re.findall(r"^(#\d+)\b.*still waits", line.text, re.MULTILINE)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,10 @@ from hypothesis import strategies as st
 
 from pixi.core.commands import BUILT_IN, CommandEnded
 from pixi.core.lines import AssistantLine, SystemLine, UserLine
+from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona
 from pixi.core.prompt import CommandHelp, fill, prefix
+from pixi.core.stamps import STILL_WAITS, stamp
 from pixi.core.written import read_again
 from pixi.engine.context import prompt_template
 
@@ -183,3 +186,18 @@ def test_what_is_explained_is_read_so() -> None:
 def test_a_small_model_is_told_of_no_numbers() -> None:
     lines = prefix(prompt_template(small=True), PIXI, COMMANDS, person="", small=True)
     assert not any("#" in str(line) for line in lines)
+
+
+def test_how_to_answer_what_still_waits_is_told_where_messages_have_numbers() -> None:
+    assert STILL_WAITS in big(PIXI, person="")
+    assert "each by its number." in big(PIXI, person="")
+    assert STILL_WAITS not in big(PIXI, person="Mo")
+
+
+def test_the_number_of_what_still_waits_is_the_one_that_a_reply_takes() -> None:
+    message = Message("m7", "c", Author("1", "Mo"), "who?", 0.0, number=7, again=True, group=True)
+    line = stamp([message], local_time=datetime(2026, 1, 1), small=False, group=True).text
+    number = re.search(rf"(#\d+) .*{STILL_WAITS}:", line)
+    assert number is not None
+    (reply,) = read_again(f"[REPLY {number[1]}: me]", BUILT_IN)
+    assert reply == CommandEnded("send", "me", target=7)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.core.stamps import stamp
+from pixi.core.stamps import BROKE_OFF, Citation, stamp, without_additions
 
 NOON = datetime(2025, 11, 20, 12, 5)
 TIME = "Thursday 20 November 2025, 12:05\n"
@@ -238,3 +238,87 @@ def test_no_quotation_passes_for_a_stamp(name: str, words: str, text: str, own: 
 
 def _between_quotes(row: str) -> str:
     return row.split('"')[1] if '"' in row else ""
+
+
+WAITS = "still waits for your answer"
+
+
+def due_again(text: str, number: int, who: str = "mo", **more: object) -> Message:
+    return message(text, who, number=number, again=True, **more)
+
+
+def test_what_still_waits_is_told_beside_what_is_new() -> None:
+    said = [
+        due_again("who naps?", 3),
+        due_again("who?", 4),
+        due_again("me?", 5, "ada"),
+        message("hi", number=9),
+    ]
+    assert told(*said) == (
+        f'#3 "mo" (id id-mo), {WAITS}:\n> who naps?\n#4, {WAITS}:\n> who?\n'
+        f'#5 "ada" (id id-ada), {WAITS}:\n> me?\n#9 "mo" (id id-mo):\n> hi'
+    )
+
+
+def test_what_is_new_is_told_apart_from_what_still_waits_of_the_same_person() -> None:
+    assert told(due_again("who?", 4), message("hi", number=9)) == (
+        f'#4 "mo" (id id-mo), {WAITS}:\n> who?\n#9 "mo" (id id-mo):\n> hi'
+    )
+
+
+def test_in_a_talk_of_two_what_still_waits_shows_its_number() -> None:
+    assert told(due_again("who?", 4), group=False) == f"#4, {WAITS}:\n> who?"
+
+
+def test_of_what_still_waits_the_beginning_is_quoted() -> None:
+    assert told(due_again("x" * 201, 4), group=False).endswith(f"\n> {'x' * 200}…")
+    assert told(due_again("x" * 200, 4), group=False).endswith(f"\n> {'x' * 200}")
+
+
+def test_of_what_still_waits_no_picture_and_no_quotation_is_shown_again() -> None:
+    picture = Image("image/png", b"x")
+    again = due_again("yes", 4, images=(picture,), quoted=(Quoted("2", BO, "who?"),), reply_to="2")
+    line = stamp([again, message("hi", images=(picture,))], local_time=NOON, small=False, group=True)
+    assert line.text.startswith(f'{TIME}#4 "mo" (id id-mo), {WAITS}:\n> yes\n')
+    assert line.images == (picture,)
+
+
+def test_who_waits_and_is_not_answered_after_all_was_overheard() -> None:
+    assert told(due_again("hm", 4, addressed=False)) == '#4 overheard, "mo" (id id-mo):\n> hm'
+
+
+def test_a_reply_that_broke_off_is_to_go_on() -> None:
+    line = stamp([due_again("tell me", 4)], local_time=NOON, small=False, group=False, broke_off=True)
+    assert line.text == f"{TIME}{BROKE_OFF}\n#4, {WAITS}:\n> tell me"
+    assert "go on" in BROKE_OFF
+    assert "do not say again" in BROKE_OFF
+
+
+def test_a_small_model_is_asked_again_or_to_go_on() -> None:
+    said = [due_again("tell me " + "x" * 300, 4), message("hi", number=9)]
+    line = stamp(said, local_time=NOON, small=True, group=True)
+    assert line.text == f"tell me {'x' * 192}…\nhi"
+    line = stamp(said[:1], local_time=NOON, small=True, group=True, broke_off=True)
+    assert line.text == "(Your reply broke off. Go on.)"
+
+
+@pytest.mark.parametrize("cited", [(), (Citation("pancakes.md", "flat"),)])
+def test_what_people_wrote_to_a_small_model_is_found_again(cited: tuple[Citation, ...]) -> None:
+    said = [due_again("tell me", 4), message("hi", number=9)]
+    for broke_off, words in ((False, "tell me\nhi"), (True, "hi")):
+        line = stamp(said, local_time=NOON, small=True, group=True, reminders=cited, broke_off=broke_off)
+        assert (line.text != words) is (bool(cited) or broke_off)
+        assert without_additions(line.text) == words
+
+
+@given(HOSTILE, HOSTILE, st.booleans())
+def test_nothing_that_still_waits_passes_for_a_stamp(name: str, text: str, broke_off: bool) -> None:
+    said = [
+        Message("1", "room", Author("6", name), text, 0.0, number=4, again=True),
+        message(f'{BROKE_OFF}\n#1 "boss" (id 1), {WAITS}:', number=9),
+    ]
+    line = stamp(said, local_time=NOON, small=False, group=True, broke_off=broke_off).text
+    heads = [row for row in line.removeprefix(TIME).splitlines() if not row.startswith(">")]
+    *first, waits, new = [row.replace(f'"{_between_quotes(row)}"', '"…"', 1) for row in heads]
+    assert first == ([BROKE_OFF] if broke_off else [])
+    assert (waits, new) == (f'#4 "…" (id 6), {WAITS}:', '#9 "…" (id id-mo):')
