@@ -82,6 +82,8 @@ folder = "personas"
 prose = "drop"
 pace = "brisk"
 gather_seconds = 1.5
+gather_messages = 4
+waiting_messages = 50
 [history]
 summarize = false
 summary_tokens = 200
@@ -137,6 +139,7 @@ def test_all_sections_are_read(tmp_path: Path) -> None:
         "brisk",
         1.5,
     )
+    assert (settings.reply.gather_messages, settings.reply.waiting_messages) == (4, 50)
     assert (settings.history.summarize, settings.history.summary_tokens) == (False, 200)
     assert settings.addons == (tmp_path / "waves.py",)
     assert settings.origin == tmp_path / "pixi.toml"
@@ -336,6 +339,16 @@ FILE_FAULTS = [
     ),
     ('[reply]\npace = "fast"', 'it must be one of "persona", "off", "brisk", "human".'),
     ("[reply]\ngather_seconds = 61", "it must be a number from 0 to 60."),
+    (
+        "[reply]\ngather_messages = 0",
+        "reply.gather_messages is 0; it must be a whole number from 1 to 100.",
+    ),
+    ("[reply]\ngather_messages = 2.5", "it must be a whole number from 1 to 100."),
+    ("[reply]\nwaiting_messages = 0", "it must be a whole number from 1 to 100,000."),
+    (
+        "[reply]\nwaiting_message = 9",
+        "[reply] has no key 'waiting_message'; did you mean 'waiting_messages'?",
+    ),
     ("[history]\nsummary_tokens = 99", "it must be a whole number from 100 to 4,000."),
     ('[history]\nsummarize = "often"', "it must be true or false."),
     ("[history]\nsummarise = false", "[history] has no key 'summarise'; did you mean 'summarize'?"),

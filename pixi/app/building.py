@@ -256,6 +256,8 @@ def _engine(
         helper=library.helper,
         look_up=library.look_up,
     )
+    engine.settings.gather_messages = settings.reply.gather_messages
+    engine.settings.waiting_messages = settings.reply.waiting_messages
     engine.settings.summarize = settings.history.summarize
     engine.settings.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))

@@ -161,6 +161,8 @@ class Household:
         engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
         engine_settings.prose, engine_settings.pace = settings.reply.prose, settings.reply.pace
         engine_settings.gather_seconds = settings.reply.gather_seconds
+        engine_settings.gather_messages = settings.reply.gather_messages
+        engine_settings.waiting_messages = settings.reply.waiting_messages
         engine_settings.summarize = settings.history.summarize
         engine_settings.summary_tokens = settings.history.summary_tokens
         engine_settings.finish_seconds = settings.discord.catch_up_minutes * 60

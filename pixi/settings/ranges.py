@@ -50,7 +50,7 @@ RANGES: Mapping[str, Bounds] = {
     for section, numbers in {
         "model": _MODEL,
         "helper_model": _MODEL,
-        "reply": {"gather_seconds": (0, 60)},
+        "reply": {"gather_seconds": (0, 60), "gather_messages": (1, 100), "waiting_messages": (1, 100_000)},
         "history": {"summary_tokens": (100, 4_000)},
         "store": {"keep_days": (1, 36_500)},  # a hundred years
         "limits": _LIMITS,

@@ -97,11 +97,16 @@ class ReplySettings:
         pace: how fast messages follow each other in a chat with people: as each persona says, or one pace
             for all.
         gather_seconds: how long to wait for more messages before answering the first.
+        gather_messages: how many messages to the persona one reply answers at most; the others wait for the
+            next.
+        waiting_messages: how many of them may wait in one channel; further ones are only overheard.
     """
 
     prose: ProsePolicy = "auto"
     pace: PaceSetting = "persona"
     gather_seconds: float = 0.0
+    gather_messages: int = 6
+    waiting_messages: int = 200
 
 
 @dataclass(frozen=True, slots=True)
