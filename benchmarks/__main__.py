@@ -21,6 +21,7 @@ NAMES = (
     "start",
     "discord",
     "hops",
+    "crowd",
     "store",
     "search_speed",
     "sureness",

@@ -87,16 +87,16 @@ async def test_rules_limits_and_replies_hold_at_once(scene: Scene) -> None:
 async def test_how_many_are_answered_together_holds_at_the_start_and_after_a_change(
     scene: Scene, tmp_path: Path
 ) -> None:
-    conduct = scene.house.engine.conduct
-    assert (conduct.gather_messages, conduct.waiting_messages) == (6, 200)
+    engine_settings = scene.house.engine.settings
+    assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (6, 200)
     scene.settings("[reply]\ngather_messages = 3\nwaiting_messages = 20\n")
     assert await scene.look() == [
         "INFO: settings changed: reply.gather_messages, reply.waiting_messages",
     ]
-    assert (conduct.gather_messages, conduct.waiting_messages) == (3, 20)
+    assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
     async with house_in(tmp_path) as house:
-        conduct = house.engine.conduct
-        assert (conduct.gather_messages, conduct.waiting_messages) == (3, 20)
+        engine_settings = house.engine.settings
+        assert (engine_settings.gather_messages, engine_settings.waiting_messages) == (3, 20)
 
 
 @pytest.mark.parametrize(

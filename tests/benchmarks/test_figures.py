@@ -12,6 +12,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import (
     client,
+    crowd,
     discord,
     flow,
     hops,
@@ -173,6 +174,34 @@ def test_a_window_that_slides_has_the_same_room_and_loses_its_oldest_turn_each_t
     slid = long_talk.sliding(asked)
     assert slid == {turn: asked_at(turn, turn - 9) for turn in range(10, 40, long_talk.EVERY)}
     assert long_talk.told(asked).share == 0.9
+
+
+def test_crowd() -> None:
+    figures = crowd.run(quick=True)
+    assert len(figures) == 4
+    assert all(_has_value(figure) and figure.met is not None for figure in figures)
+    assert [figure.ours.split()[2] for figure in figures] == ["10", "10", "150", "150"]
+
+
+def test_who_is_forgotten_in_a_crowd_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "CROWDS", (crowd.Crowd(3, 1, 0.0),))
+    monkeypatch.setattr(crowd, "MODELS", {"nobody": lambda _: [], "everybody": crowd.looking_back})
+    nobody, everybody = crowd.run(quick=True)
+    assert nobody.ours.startswith("0 of 3 answered, 0 twice, 0 out of order; waited 0.0 s")
+    assert nobody.note == "never answered: p0q0, p1q0, p2q0"
+    assert not nobody.met
+    assert everybody.ours.startswith("3 of 3 answered, 0 twice, 0 out of order; ")
+    assert everybody.met
+
+
+def test_what_a_model_of_the_crowd_finds() -> None:
+    said = 'Sunday, 10:00\n#1 "a" (id 1):\n> question p0q0\n#2:\n> question p0q1'
+    newer = '#2 "a" (id 1), still waits for your answer:\n> question p0q1\n#3 "b" (id 2):\n> question p1q0'
+    lines = (UserLine(said), AssistantLine("[SEND #1: re: question p0q0]"), UserLine(newer))
+    both = [("2", "question p0q1"), ("3", "question p1q0")]
+    assert crowd.last_line(Request(lines)) == both
+    assert crowd.looking_back(Request(lines)) == both
+    assert crowd.looking_back(Request((*lines, AssistantLine("[SEND #2: re: question p0q1]")))) == both[1:]
 
 
 def test_bars_for_a_row_of_values() -> None:
