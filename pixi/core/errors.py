@@ -52,6 +52,10 @@ class ChannelLost(ChannelError):
     """A channel could not be reached, so that nobody knows whether the act happened."""
 
 
+class ChannelForgot(ChannelLost):
+    """A channel keeps no record of what was posted in it: nobody will ever know whether the act happened."""
+
+
 class ChannelElsewhere(ChannelError):
     """Another process speaks in this channel, and sees to what is to be done there."""
 
@@ -62,3 +66,7 @@ class StoreError(PixiError):
 
 class StoreOutdated(StoreError):
     """What somebody holds in memory is no longer so: another process changed it. It is to be read again."""
+
+
+class LeaseHeld(StoreError):
+    """Another living process has a turn under way in the conversation."""

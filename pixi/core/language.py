@@ -50,6 +50,19 @@ class CommandEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A command that closed, as it is put on record before it is performed or waits to be.
+
+    `number` counts the commands of a turn; the rest is as in its `CommandEnded`.
+    """
+
+    number: int
+    name: str
+    argument: str
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Thought:
     """Reasoning, never to be delivered."""
 

@@ -52,6 +52,19 @@ class Connection(Database, Protocol):
         """What its statements raise."""
         ...
 
+    @property
+    def owner(self) -> int:
+        """The number under which this store owns conversations; 0: it has none yet, see `become_owner`."""
+        ...
+
+    def become_owner(self) -> None:
+        """Take a number, and the lock under it, where there is none yet. In no transaction."""
+        ...
+
+    def is_alive(self, owner: int) -> bool:
+        """Whether the owner of that number lives, which is asked without waiting."""
+        ...
+
     def transact(self, work: Callable[[], T], *, writes: bool) -> T:
         """Carry out work in one transaction: all of it is kept, or nothing. One process writes at a time.
 

@@ -6,6 +6,7 @@ from typing import Literal
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
+from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
 
@@ -14,12 +15,35 @@ AuditOutcome = Literal["done", "failed", "denied", "unknown"]
 """What came of a deed; `denied`: a person who was asked did not say yes, `unknown`: it may have happened."""
 
 
+CommandOutcome = Literal["begun", "done", "dropped", "failed"]
+"""What came of a planned command; `begun`: it may have happened, in part or as a whole."""
+Mark = Literal["written", "stopped"]
+"""What is known of how a turn under way will end. `written`: its reply is whole, and all its commands are
+on record. `stopped`: somebody stopped it, and what it planned is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn that was put on record, and the ids of the messages that it answers, as they were asked for."""
+
+    turn: int
+    taken: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCommand(Planned):
+    """A command on record. `outcome` is None while it was not begun."""
+
+    outcome: CommandOutcome | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """An outward act under its key (turn, sequence). `kind` is e.g. `send`; `payload` what was to be done.
 
     `outcome` is None while only the intent is recorded: whether it happened is not known. `target` is the
-    number of the earlier message that it is about; 0: none was named.
+    number of the earlier message that it is about; 0: none was named. `command` is the number of the planned
+    command that acts; None: none does, as where a tool posts.
     """
 
     turn: int
@@ -29,21 +53,30 @@ class Effect:
     outcome: Outcome | None = None
     platform_id: str | None = None
     target: int = 0
+    command: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedTurn:
-    """A turn that the last process did not end: the messages it answered, and what is on record of it.
+    """A turn that was not ended: the messages it answers, and what is on record of it.
 
     Attributes:
         effects: its acts.
         deeds: what its tools changed, or may have.
+        commands: those that closed, by their numbers.
+        lease: the number of the lease that it began under.
+        mark: what is known of its end; None: nothing yet.
+        answered: the id of the last message to the persona, also where that was withdrawn since.
     """
 
     id: int
     messages: tuple[Message, ...]
     effects: tuple[Effect, ...]
     deeds: "tuple[AuditRecord, ...]" = ()
+    commands: tuple[PlannedCommand, ...] = ()
+    lease: int = 0
+    mark: Mark | None = None
+    answered: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +86,8 @@ class SavedConversation:
     Attributes:
         generation: counts resets; writes of an older generation are dropped.
         turns: the history, or what of it was asked for, oldest first, frozen to the byte.
-        waiting: messages received and not yet part of a turn, oldest first (overheard ones too).
+        waiting: messages received and not yet part of a turn, and those that come due again, oldest first
+            (overheard ones too).
         unfinished: turns begun and not ended, oldest first. One that `reset` or `forget` overtook has
             neither messages nor acts here: nothing is left of it but to end it.
         bounds: where the window stands.

@@ -6,18 +6,22 @@ from typing import Any
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
+from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
-from pixi.store.database import Database
+from pixi.store.database import Connection
 from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
+    Begun,
+    CommandOutcome,
     Deed,
     Fold,
     Forgotten,
     Known,
+    Mark,
     Outcome,
     Place,
     SavedConversation,
@@ -30,6 +34,7 @@ from pixi.store.statements import (
     forgotten,
     inbox,
     journal,
+    leases,
     memories,
     people,
     records,
@@ -38,7 +43,7 @@ from pixi.store.statements import (
     windows,
 )
 from pixi.store.statements import usage as books
-from pixi.store.statements.journal import Intent, Settlement, record
+from pixi.store.statements.journal import CommandEnd, Intent, Plan, Settlement, record
 from pixi.store.writer import Row, Writer
 
 
@@ -82,6 +87,19 @@ class SqlStore:
         """See `Store.load`."""
         return await self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
 
+    async def lease(self, conversation: str, *, take: bool = False) -> int:
+        """See `Store.lease`."""
+        await self._writer.ask(lambda db: db.become_owner(), alone=True)
+        return await self._writer.ask(lambda db: leases.lease(db, conversation, take=take))
+
+    async def release(self, conversation: str) -> None:
+        """See `Store.release`."""
+        await self._writer.ask(lambda db: leases.release(db, conversation))
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """See `Store.owned_elsewhere`."""
+        return await self._writer.ask(lambda db: leases.owned_elsewhere(db, conversation), writes=False)
+
     async def begin_turn(
         self,
         conversation: str,
@@ -91,21 +109,46 @@ class SqlStore:
         *,
         model: str = "",
         revision: int | None = None,
-    ) -> int:
+        lease: int,
+    ) -> Begun:
         """See `Store.begin_turn`."""
         return await self._writer.ask(
             lambda db: journal.begin_turn(
-                db, conversation, generation, persona, message_ids, model=model, revision=revision
+                db,
+                conversation,
+                generation,
+                persona,
+                message_ids,
+                model=model,
+                revision=revision,
+                lease=lease,
             )
         )
 
-    async def last_turn(self) -> int:
-        """See `Store.last_turn`."""
-        return await self._writer.ask(records.last_turn, writes=False)
+    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+        """See `Store.plan`."""
+        await self._writer.ask(Row(record, Plan(turn, tuple(commands))))
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
+    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+        """See `Store.command_ended`."""
+        await self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
+
+    async def mark_turn(self, turn: int, mark: Mark) -> None:
+        """See `Store.mark_turn`."""
+        await self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
+
+    async def intend(
+        self,
+        turn: int,
+        sequence: int,
+        kind: str,
+        payload: str,
+        *,
+        target: int = 0,
+        command: int | None = None,
+    ) -> None:
         """See `Store.intend`."""
-        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target)))
+        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target, command)))
 
     async def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
@@ -125,10 +168,11 @@ class SqlStore:
         model: str | None = None,
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
+        again: Sequence[str] = (),
     ) -> bool:
         """See `Store.end_turn`."""
 
-        def end(db: Database) -> bool:
+        def end(db: Connection) -> bool:
             books.spend(db, spent)
             return journal.end_turn(
                 db,
@@ -140,6 +184,7 @@ class SqlStore:
                 cost=cost,
                 model=model,
                 window=window,
+                again=tuple(again),
             )
 
         recorded = await self._writer.ask(end)
@@ -201,7 +246,7 @@ class SqlStore:
     async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
         """See `Store.audit_begin`."""
 
-        def begin(db: Database) -> int:
+        def begin(db: Connection) -> int:
             books.spend(db, spent)
             return auditing.begin(db, deed)
 

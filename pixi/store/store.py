@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Finish
+from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
@@ -13,10 +14,13 @@ from pixi.core.spending import Part, Scope, Spent
 from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
+    Begun,
+    CommandOutcome,
     Deed,
     Fold,
     Forgotten,
     Known,
+    Mark,
     Outcome,
     Place,
     SavedConversation,
@@ -67,6 +71,28 @@ class Store(Protocol):
         """
         ...
 
+    async def lease(self, conversation: str, *, take: bool = False) -> int:
+        """Own a conversation; gives the number of the lease, which grows whenever the owner changes.
+
+        A living store that owns it loses it where it has no turn under way there, or with `take`. From then
+        on that one writes nothing of its turns but what became of acts that it had begun.
+
+        Turns of the conversation that were not ended are then this store's to end, but for those with a
+        higher number: they began under an owner that took it over since. So it must not be asked while a
+        turn of this store is under way there.
+
+        `LeaseHeld`: a living process has a turn under way there, and `take` is not set.
+        """
+        ...
+
+    async def release(self, conversation: str) -> None:
+        """Own a conversation no more, though a turn may be open there: whoever leases it next finishes it."""
+        ...
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """Whether another store that lives owns a conversation, be it at work or not."""
+        ...
+
     async def begin_turn(
         self,
         conversation: str,
@@ -76,30 +102,57 @@ class Store(Protocol):
         *,
         model: str = "",
         revision: int | None = None,
-    ) -> int:
+        lease: int,
+    ) -> Begun:
         """Record that a turn answers these messages, which wait no longer; gives the turn's id.
 
-        `StoreOutdated`, and no turn, if words were taken out of the conversation since it was loaded at this
-        revision: what the caller holds of it is to be read again.
-        `StoreError`, and no turn, if one of them is not waiting: it never came, or a turn has it already.
+        Messages that are not waiting are left out: they never came, or a turn has them already.
+
+        `StoreOutdated`, and no turn, if the lease has another number by now; if words were taken out of the
+        conversation since it was loaded at this revision; or if there are messages, and none is waiting. What
+        the caller holds of it is to be read again.
         """
         ...
 
-    async def last_turn(self) -> int:
-        """The highest id of a turn by now; 0 where there is none."""
+    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+        """Record commands that closed, before they are performed or wait. A number is recorded once.
+
+        They are forgotten when the turn ends. `StoreOutdated` as `intend`.
+        """
         ...
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
+    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+        """Record what came of a planned command; the last outcome stands. `StoreOutdated` as `intend`."""
+        ...
+
+    async def mark_turn(self, turn: int, mark: Mark) -> None:
+        """Note how a turn will end; `stopped` also drops what it planned and did not begin.
+
+        One that was stopped stays so. `StoreOutdated` as `intend`.
+        """
+        ...
+
+    async def intend(
+        self,
+        turn: int,
+        sequence: int,
+        kind: str,
+        payload: str,
+        *,
+        target: int = 0,
+        command: int | None = None,
+    ) -> None:
         """Record an act before it is performed. A key (turn, sequence) is recorded once.
 
-        `StoreOutdated`, and it is not to be performed, if the turn was ended: another process took it over.
+        `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
+        conversation by now.
         """
         ...
 
     async def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
     ) -> None:
-        """Record what became of an act."""
+        """Record what became of an act. The first outcome stands, whoever tells it."""
         ...
 
     async def end_turn(
@@ -114,13 +167,18 @@ class Store(Protocol):
         model: str | None = None,
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
+        again: Sequence[str] = (),
     ) -> bool:
         """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
-        False, and nothing appended, if `reset` or `forget` overtook the turn, or it was ended before.
-        What was used is entered all the same. `model` is who wrote, where it was another than the one that
-        the turn began with. Ending a turn with no lines (it was begun again with newer
-        messages) puts its messages back among the waiting, in their old places.
+        False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
+        store owns the conversation by now (then it is not ended). What was used is entered all the same.
+        `model` is who wrote, where it was another than the one that the turn began with.
+
+        Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
+        waiting, in their old places. It does not, and answers False, where an act of the turn may have been
+        seen. `again` are ids of messages that its lines hold and that it left unanswered: they come due
+        again, in their old places, if they had not before.
         """
         ...
 
@@ -161,7 +219,8 @@ class Store(Protocol):
     async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
         """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
 
-        `StoreOutdated`, and it is not to be done, if the turn was ended: another process took it over.
+        `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
+        conversation by now.
         """
         ...
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from pixi.core.errors import ConfigError, PixiError, StoreError
-from pixi.store.database import Connection, Database
+from pixi.store.database import Connection
 
 T = TypeVar("T")
 Operation = Callable[[Connection], T]
@@ -24,10 +24,10 @@ class Row:
     loop takes far longer than the statement: so what comes often is written many rows at once.
     """
 
-    together: Callable[[Database, list[Any]], None]
+    together: Callable[[Connection, list[Any]], None]
     value: object
 
-    def __call__(self, db: Database) -> None:
+    def __call__(self, db: Connection) -> None:
         """Write it alone."""
         self.together(db, [self.value])
 
@@ -210,5 +210,5 @@ def _is_alone(call: _Call) -> bool:
     return call.alone
 
 
-def _together(call: _Call) -> Callable[[Database, list[Any]], None] | None:
+def _together(call: _Call) -> Callable[[Connection, list[Any]], None] | None:
     return call.operation.together if isinstance(call.operation, Row) else None

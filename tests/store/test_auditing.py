@@ -15,6 +15,7 @@ from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
 from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
+from tests.begun import begun
 from tests.store.kinds import in_a_file
 
 ROOM = "discord:1:7:pixi"
@@ -33,7 +34,7 @@ async def test_a_deed_is_on_record_before_and_after(store: SqlStore) -> None:
 
 async def test_nothing_is_done_in_a_turn_that_another_process_took_over(store: SqlStore) -> None:
     await store.receive(Message("1", ROOM, Author("11", "mo"), "ban them", 0.0))
-    turn = await store.begin_turn(ROOM, 0, "Pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "Pixi", ("1",))
     await store.audit_begin(replace(DEED, turn=turn))
     await store.end_turn(turn, (), "cancelled", 0, Usage())
     with pytest.raises(StoreOutdated, match=f"Turn {turn} was ended by another process"):
@@ -80,7 +81,7 @@ async def test_a_forgotten_person_is_in_no_record_and_others_are(store: SqlStore
 async def test_what_begins_after_its_person_was_forgotten_names_nobody(store: SqlStore) -> None:
     said = Message("m1", ROOM, Author("11", "Mo"), "ban canary", 100.0)
     await store.receive(said)
-    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m1",))
+    turn = await begun(store, ROOM, 0, "Pixi", ("m1",))
     await store.forget("11")
     await store.audit_begin(replace(DEED, turn=turn))
     (record,) = await store.audit(1)
@@ -94,7 +95,7 @@ async def test_what_was_done_for_several_holds_no_words_of_one_who_was_forgotten
         await store.receive(
             Message(f"m{number}", ROOM, Author(person, f"P{person}"), text, 100.0, addressed=addressed)
         )
-    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m0", "m1", "m2"))
+    turn = await begun(store, ROOM, 0, "Pixi", ("m0", "m1", "m2"))
     deed = replace(DEED, person="12", turn=turn, approved_by="12")
     for given in ('{"who": "canary"}', '{"debt": "40,000"}'):
         await store.audit_begin(replace(deed, arguments=given))
@@ -124,7 +125,7 @@ async def test_the_pictures_that_a_tool_brought_are_kept_once_and_go_with_their_
         AssistantLine("[SEND: ok]"),
     )
     await store.receive(Message("m1", ROOM, Author("11", "Mo"), "draw", 100.0))
-    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m1",))
+    turn = await begun(store, ROOM, 0, "Pixi", ("m1",))
     await store.end_turn(turn, lines, "stop", 2, Usage())
     assert (await store.load(ROOM)).lines == lines
     with closing(sqlite3.connect(tmp_path / "pixi.db")) as db:
@@ -141,7 +142,7 @@ async def test_pictures_go_with_an_answer_of_which_only_silence_stays(
     for number, author in enumerate(people):
         await store.receive(Message(f"m{number}", ROOM, author, f"draw {author.name}", 100.0, group=True))
     messages = (await store.load(ROOM)).waiting
-    turn = await store.begin_turn(ROOM, 0, "Pixi", ("m0", "m1"))
+    turn = await begun(store, ROOM, 0, "Pixi", ("m0", "m1"))
     lines = (
         stamp(messages, local_time=datetime(2026, 1, 1, tzinfo=UTC), small=False, group=True),
         AssistantLine("", (ToolCall("1", "draw", "{}"),)),

@@ -23,6 +23,7 @@ from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import SqliteStore, damage, schema
 from pixi.store.sqlite.damage import set_aside_before, suspect
 from pixi.store.sqlite.salvage import carry_over
+from tests.begun import begun
 
 MO, ROOM = Author("11", "mo"), "discord:1:7:pixi"
 PAGE = 4096
@@ -40,7 +41,7 @@ async def filled(path: Path, turns: int = 120) -> list[Line]:
     for number in range(turns):
         message = said(number)
         await store.receive(message)
-        turn = await store.begin_turn(ROOM, 0, "pixi", (message.id,))
+        turn = await begun(store, ROOM, 0, "pixi", (message.id,))
         await store.intend(turn, 0, "send", "y" * 200)
         await store.settle(turn, 0, "done", f"p{number}")
         lines: tuple[Line, ...] = (
@@ -131,7 +132,7 @@ async def test_wherever_it_is_harmed_the_talk_goes_on_and_nothing_is_answered_tw
     assert {message.id for message in saved.waiting} <= {"waits"}
     recorded = await store.receive(Message("new", ROOM, MO, "and now?", 200.0))
     assert recorded is not None
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("new",))
+    turn = await begun(store, ROOM, 0, "pixi", ("new",))
     assert await store.end_turn(turn, (UserLine("> x"), AssistantLine("y")), "stop", 1, Usage())
     await store.forget(MO.id)
     await store.check()
@@ -463,7 +464,10 @@ async def test_other_harm(tmp_path: Path, harm: Harm) -> None:
     harm(path)
     before = path.read_bytes()
     suspect(path)
+    owner = tmp_path / "pixi.db-owner-7"  # of one that was killed
+    owner.touch()
     store, told = await reopened(path)
+    assert not owner.exists()
     await store.check()
     await store.close()
     assert len(told) == 1

@@ -12,6 +12,7 @@ from pixi.store.kept import UnfinishedTurn
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
+from tests.begun import begun
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann")
@@ -40,7 +41,7 @@ async def received(store: SqlStore, sent: Message) -> Message:
 
 async def answered(store: SqlStore, *names: str, room: str = ROOM) -> None:
     generation = (await store.load(room)).generation
-    turn = await store.begin_turn(room, generation, "pixi", names)
+    turn = await begun(store, room, generation, "pixi", names)
     assert await store.end_turn(turn, (UserLine("> hi"),), "stop", 1, Usage())
 
 
@@ -133,7 +134,7 @@ async def test_a_message_that_waits_can_be_changed(store: SqlStore) -> None:
 
 async def test_a_message_whose_turn_is_under_way_can_be_changed(store: SqlStore) -> None:
     await received(store, message("1", "draft"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.revise(ROOM, "1", "final")
     await store.end_turn(turn, (), "cancelled", 1, Usage())
     assert await waiting(store) == ["final"]
@@ -161,12 +162,24 @@ async def test_a_withdrawn_message_waits_no_longer_and_is_still_known(store: Sql
     assert (await received(store, message("3"))).number == 3
 
 
+async def test_the_message_that_a_turn_answers_is_named_also_where_it_was_withdrawn(store: SqlStore) -> None:
+    for message_id in ("1", "2"):
+        await received(store, message(message_id))
+    await begun(store, ROOM, 0, "pixi", ("1", "2"))
+    assert await store.withdraw(ROOM, "2")
+    (turn,) = (await store.load(ROOM)).unfinished
+    assert [each.id for each in turn.messages] == ["1"]
+    assert turn.answered == "2"
+
+
 async def test_a_message_withdrawn_under_its_turn_does_not_come_back(store: SqlStore) -> None:
     await received(store, message("1", "oops"))
     kept = await received(store, message("2", "well"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1", "2"))
+    turn = await begun(store, ROOM, 0, "pixi", ("1", "2"))
     assert await store.withdraw(ROOM, "1")
-    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (kept,), ()),)
+    assert (await store.load(ROOM)).unfinished == (
+        UnfinishedTurn(turn, (kept,), (), lease=1, answered=kept.id),
+    )
     assert await store.end_turn(turn, (), "cancelled", 1, Usage())
     assert await waiting(store) == ["well"]
 
@@ -184,7 +197,7 @@ async def test_pictures_that_others_show_stay(store: SqlStore) -> None:
     await received(store, message("1", images=(CAT, DOG)))
     seen = await received(store, message("2", images=(CAT,)))
     await received(store, message("3", images=(DOG,)))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("3",))
+    turn = await begun(store, ROOM, 0, "pixi", ("3",))
     line = UserLine("1 picture:", (DOG,))
     assert await store.end_turn(turn, (line,), "stop", 1, Usage())
     assert await store.withdraw(ROOM, "1")
@@ -229,7 +242,7 @@ async def test_what_nobody_answered_is_found_by_prefix_and_time(store: SqlStore)
 
 async def test_a_turn_that_was_not_ended_is_found_however_old(store: SqlStore) -> None:
     await received(store, message("1", sent_at=5.0))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.unanswered("discord:1:", 100.0) == (ROOM,)
     assert await store.unanswered("discord:2:", 0.0) == ()
     await store.end_turn(turn, (UserLine("> hi"),), "stop", 1, Usage())
@@ -238,10 +251,10 @@ async def test_a_turn_that_was_not_ended_is_found_however_old(store: SqlStore) -
 
 async def test_a_turn_that_a_reset_overtook_wants_only_its_end(store: SqlStore) -> None:
     await received(store, message("1"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "was it delivered?")
     await store.reset(ROOM)
     assert await store.unanswered("discord:1:", 0.0) == (ROOM,)
-    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), ()),)
+    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), (), lease=1),)
     assert not await store.end_turn(turn, (), "cancelled", 0, Usage())
     assert await store.unanswered("discord:1:", 0.0) == ()

@@ -1,35 +1,39 @@
 """No call reads through a table: what it costs does not grow with what is kept of others."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
 
 from pixi.core.deltas import Usage
+from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Place
-from pixi.store.sqlite import schema
 from pixi.store.statements import (
     chosen,
     inbox,
     journal,
+    leases,
     people,
     records,
     told,
 )
+from tests.begun import Watched, begun_in
 
-TABLES = ("messages", "turns", "lines", "effects", "pictures", "quotes", "watermarks", "conversations")
+TABLES = (
+    *("messages", "turns", "lines", "effects", "commands", "pictures", "quotes", "watermarks"),
+    *("conversations", "leases"),
+)
 
 
 @pytest.fixture
-def db() -> Iterator[sqlite3.Connection]:
-    with closing(schema.connect(None)) as connection:
+def db() -> Iterator[Watched]:
+    with closing(Watched()) as connection:
         yield connection
 
 
-def everything(db: sqlite3.Connection) -> None:
+def everything(db: Watched) -> None:
     """Each statement of the store, at least once."""
     room = "discord:1:7:pixi"
     picture = Image("image/png", b"cat")
@@ -44,12 +48,22 @@ def everything(db: sqlite3.Connection) -> None:
     inbox.message_id(db, room, 1)
     inbox.unanswered(db, "discord:", 0.0)
     for ids in (("0", "1", "2"), ("4",)):
-        turn = journal.begin_turn(db, room, 0, "pixi", ids, model="quick")
-        journal.record(db, [journal.Intent(turn, 0, "send", "x", 0)])
-        journal.record(db, [journal.Settlement(turn, 0, "done", "900")])
+        turn = begun_in(db, room, ids, model="quick")
+        journal.record(db, [journal.Intent(turn, 0, "send", "x", 0, None)])
+        journal.record(db, [journal.Settlement(turn, 0, "done" if "1" in ids else "refused", "900")])
+        journal.record(
+            db, [journal.Plan(turn, (Planned(1, "send", "x"),)), journal.CommandEnd(turn, 1, "done")]
+        )
+        journal.mark_turn(db, turn, "stopped")
         journal.load(db, room)
+        leases.owned_elsewhere(db, room)
         lines = (UserLine("x", (picture,)), AssistantLine("y")) if "1" in ids else ()
-        journal.end_turn(db, turn, lines, finish="stop", steps=1, usage=Usage(), cost=None)
+        journal.end_turn(db, turn, lines, finish="stop", steps=1, usage=Usage(), cost=None, again=("1",))
+    second = begun_in(db, room, ("1",))
+    journal.load(db, room)
+    db.execute("UPDATE leases SET owner = 99 WHERE conversation = ?", (room,))
+    leases.lease(db, room, take=False)
+    journal.end_turn(db, second, (UserLine("x"),), finish="stop", steps=1, usage=Usage(), cost=None)
     records.turn_behind(db, "discord:1:", "900")
     records.turns(db, room, 3)
     records.tally(db, "discord:1:", 0.0)
@@ -59,16 +73,16 @@ def everything(db: sqlite3.Connection) -> None:
     chosen.watermarks(db, "discord:")
     told.export(db, mo.id)
     people.forget(db, mo.id)
-    journal.begin_turn(db, room, 0, "pixi", ("4",), model="")
+    begun_in(db, room, ("4",))
     people.forget(db, ann.id)
     journal.reset(db, room)
 
 
-def test_nothing_is_found_by_reading_through_a_table(db: sqlite3.Connection) -> None:
+def test_nothing_is_found_by_reading_through_a_table(db: Watched) -> None:
     statements: list[str] = []
-    db.set_trace_callback(statements.append)
+    db.raw.set_trace_callback(statements.append)
     everything(db)
-    db.set_trace_callback(None)
+    db.raw.set_trace_callback(None)
     looked_at = [one for one in dict.fromkeys(statements) if one.startswith(("SELECT", "UPDATE", "DELETE"))]
     assert len(looked_at) > 40
     for statement in looked_at:
@@ -77,7 +91,7 @@ def test_nothing_is_found_by_reading_through_a_table(db: sqlite3.Connection) -> 
         assert not through, f"{statement}\n{plan}"
 
 
-def test_a_message_finds_its_number_by_one_look(db: sqlite3.Connection) -> None:
+def test_a_message_finds_its_number_by_one_look(db: Watched) -> None:
     """However many there are: the number of steps that the database takes stays the same."""
 
     def steps(count: int) -> int:
@@ -88,9 +102,9 @@ def test_a_message_finds_its_number_by_one_look(db: sqlite3.Connection) -> None:
             taken += 1
             return 0
 
-        db.set_progress_handler(step, 1)
+        db.raw.set_progress_handler(step, 1)
         inbox.receive(db, Message(str(count), "room", Author("1", "mo"), "x", 1.0))
-        db.set_progress_handler(None, 0)
+        db.raw.set_progress_handler(None, 0)
         return taken
 
     few = [steps(count) for count in range(10)][-1]
@@ -100,7 +114,7 @@ def test_a_message_finds_its_number_by_one_look(db: sqlite3.Connection) -> None:
 
 
 def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_ones(
-    db: sqlite3.Connection,
+    db: Watched,
 ) -> None:
     steps = 0
 
@@ -112,9 +126,9 @@ def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_one
     for count in range(1_000):
         room = f"discord:1:{count}:pixi"
         inbox.receive(db, Message("1", room, Author("1", "mo"), "x", 1.0))
-        journal.begin_turn(db, room, 0, "pixi", ("1",), model="")
+        begun_in(db, room, ("1",))
     db.execute("UPDATE turns SET began = id")
-    db.set_progress_handler(step, 1)
+    db.raw.set_progress_handler(step, 1)
     assert records.tally(db, "discord:", 999.0).turns == 2
-    db.set_progress_handler(None, 0)
+    db.raw.set_progress_handler(None, 0)
     assert steps < 200

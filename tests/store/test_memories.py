@@ -16,6 +16,7 @@ from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore, schema
 from pixi.store.statements import memories
 from pixi.store.statements.memories import MOST
+from tests.begun import begun
 from tests.store.kinds import in_a_file
 
 MO, ANN = "11", "12"
@@ -164,7 +165,7 @@ async def test_what_was_shown_of_them_to_others_goes_with_them(store: SqlStore, 
         AssistantLine("[SEND: a canary]"),
     )
     for message in ("5", "6"):
-        turn = await store.begin_turn("general", 0, "Pixi", (message,))
+        turn = await begun(store, "general", 0, "Pixi", (message,))
         await store.end_turn(turn, lines, "stop", 2, Usage())
     await store.memories_shown("general", "5", [MO])
     await store.memories_shown("general", "6", [ANN])

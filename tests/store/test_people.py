@@ -24,6 +24,7 @@ from pixi.store.kept import Known, SavedConversation, UnfinishedTurn
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite import SqliteStore
 from pixi.store.statements import people, told
+from tests.begun import begun
 from tests.store.kinds import in_a_file
 
 ROOM, DM = "discord:1:7:pixi", "discord:1:8:pixi"
@@ -60,7 +61,7 @@ class Talk:
     async def begun(self, messages: Sequence[Message], reply: str = "hello") -> int:
         """A turn that has posted its reply, and is not ended."""
         names = tuple(message.id for message in messages)
-        turn = await self._store.begin_turn(self._room, 0, "pixi", names, model="quick")
+        turn = await begun(self._store, self._room, 0, "pixi", names, model="quick")
         await self._store.intend(turn, 0, "send", reply)
         await self._store.settle(turn, 0, "done", f"post {turn}")
         return turn
@@ -203,7 +204,7 @@ async def test_a_turn_under_way_of_theirs_ends_without_effect(store: SqlStore, t
     mo = await talk.heard(MO, "hello")
     turn = await talk.begun([mo])
     assert await store.forget(MO.id) == (ROOM,)
-    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), ()),)
+    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), (), lease=1),)
     assert not await store.end_turn(turn, (talk.line(mo), SILENT), "stop", 1, Usage(10, 5, 2))
     assert await store.load(ROOM) == SavedConversation(0, (), (), (), revision=1)
     assert (await store.turns(ROOM, 1))[0].usage == Usage(10, 5, 2)
@@ -224,7 +225,7 @@ async def test_others_in_a_turn_that_was_overtaken_wait_again_unless_something_w
     store: SqlStore, talk: Talk
 ) -> None:
     mo, ann, bob = [await talk.heard(author, "hi") for author in (MO, ANN, BOB)]
-    quiet = await store.begin_turn(ROOM, 0, "pixi", (mo.id, ann.id))
+    quiet = await begun(store, ROOM, 0, "pixi", (mo.id, ann.id))
     await store.intend(quiet, 0, "send", "hi all")
     await store.settle(quiet, 0, "refused")
     await store.forget(MO.id)
@@ -249,7 +250,7 @@ async def test_a_turn_begun_with_what_was_just_forgotten_leaves_nothing(store: S
 async def test_acts_of_a_turn_that_was_overtaken_can_be_settled_even_after_a_reset(
     store: SqlStore, talk: Talk
 ) -> None:
-    turn = await store.begin_turn(ROOM, 0, "pixi", ((await talk.heard(MO, "hi")).id,))
+    turn = await begun(store, ROOM, 0, "pixi", ((await talk.heard(MO, "hi")).id,))
     await store.intend(turn, 0, "send", "hello")
     await store.forget(MO.id)
     await store.reset(ROOM)
@@ -390,10 +391,10 @@ async def test_a_turn_that_holds_words_that_were_forgotten_is_not_begun(store: S
     await talk.heard(MO, "a secret")
     assert await store.forget(MO.id) == (ROOM,)
     with pytest.raises(StoreOutdated, match="Words were taken out of"):
-        await store.begin_turn(ROOM, 0, "pixi", (message.id,), revision=before)
+        await begun(store, ROOM, 0, "pixi", (message.id,), revision=before)
     told = await store.forgotten(before)
     assert (told.conversations, told.revision) == ((ROOM,), (await store.load(ROOM)).revision)
-    assert await store.begin_turn(ROOM, 0, "pixi", (message.id,), revision=told.revision)
+    assert await begun(store, ROOM, 0, "pixi", (message.id,), revision=told.revision)
 
 
 async def test_nothing_is_remembered_in_a_turn_in_which_somebody_was_forgotten(
@@ -469,11 +470,14 @@ async def test_replies_of_later_turns_that_repeat_or_name_somebody_go_too(
 
 async def test_an_answer_that_was_put_off_tells_of_nobody(store: SqlStore, talk: Talk) -> None:
     """Its message waits for another turn: whom the acts on record were meant for is known no more."""
-    turn = await talk.begun([await talk.heard(MO, "hi")], "a canary, Mo")
+    message = await talk.heard(MO, "hi")
+    turn = await begun(store, ROOM, 0, "pixi", (message.id,))
+    await store.intend(turn, 1, "send", "a canary, Mo")
+    await store.settle(turn, 1, "refused", "post")
     assert await store.end_turn(turn, (), "cancelled", 1, Usage())
-    record = await store.turn_behind("discord:", f"post {turn}")
+    record = await store.turn_behind("discord:", "post")
     assert record is not None
-    assert [(effect.outcome, effect.payload) for effect in record.effects] == [("done", "")]
+    assert [(effect.outcome, effect.payload) for effect in record.effects] == [("refused", "")]
 
 
 class Counted:

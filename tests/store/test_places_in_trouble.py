@@ -96,7 +96,7 @@ def fill(disk: Path, room: int) -> Path:
 async def test_a_disk_that_is_really_full(disk: Path) -> None:
     """At each step of a turn: one reply or one notice, and on it goes when there is room again."""
     outcomes: set[tuple[str, ...]] = set()
-    for room in range(0, 160_000, 8_192):
+    for room in range(0, 240_000, 8_192):
         path = disk / "pixi.db"
         store = await SqliteStore.open(path)
         model = ScriptedModel("[SEND: one]\n[SEND: two]", "[SEND: three]")

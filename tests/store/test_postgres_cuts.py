@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pixi.core.deltas import Usage
-from pixi.core.errors import ConfigError, StoreError
+from pixi.core.errors import ConfigError, LeaseHeld, StoreError, StoreOutdated
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.store.kept import Effect
@@ -16,6 +16,7 @@ from pixi.store.postgres import connection as postgres_connection
 from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.address import read_address
 from pixi.store.postgres.store import PostgresStore
+from tests.begun import begun
 from tests.servers.postgres import Postgres
 from tests.servers.postgres_wire import Cut, Wire, wire_to
 from tests.waiting import until, within
@@ -33,6 +34,11 @@ async def store(postgres: Postgres) -> AsyncIterator[PostgresStore]:
         await store.close()
 
 
+def store_schema(store: PostgresStore) -> str:
+    """The schema that a store is in."""
+    return store.name.partition("schema=")[2]
+
+
 def through(wire: Wire, schema: str) -> str:
     """The URL that leads through a wire."""
     return f"postgresql://postgres:secret@127.0.0.1:{wire.port}/postgres?sslmode=disable&schema={schema}"
@@ -44,7 +50,7 @@ async def whole_turn(store: PostgresStore, room: str) -> None:
     assert recorded is not None
     assert recorded.number == 1
     assert len((await store.load(room)).waiting) == 1
-    turn = await store.begin_turn(room, 0, "pixi", ("1",))
+    turn = await begun(store, room, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "hello")
     await store.settle(turn, 0, "done", f"post in {room}")
     assert await store.end_turn(turn, LINES, "stop", 1, Usage(10, 5, 2))
@@ -91,6 +97,48 @@ async def test_a_connection_that_is_cut_again_while_it_is_mended(postgres: Postg
                 wire.mend()
         assert len((await store.load("room")).waiting) == number
         await store.close()
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_an_owner_that_is_cut_off_while_it_becomes_one_lives(postgres: Postgres, cut: Cut) -> None:
+    with postgres.schema() as schema, wire_to(postgres.socket) as wire:
+        witness = await PostgresStore.open(postgres.url(schema))
+        for packet in range(1, 1_000):
+            store = await PostgresStore.open(through(wire, schema))
+            wire.cut_at(packet, cut=cut)
+            assert await store.lease(f"room {packet}") == 1
+            was_cut = wire.mend()
+            assert await witness.owned_elsewhere(f"room {packet}")
+            await store.close()
+            assert not await witness.owned_elsewhere(f"room {packet}")
+            if not was_cut:
+                break
+        assert packet > 6, "to become an owner, and to own"
+        await witness.close()
+
+
+async def test_an_owner_that_was_cut_off_goes_on_where_nobody_took_over(
+    store: PostgresStore, postgres: Postgres
+) -> None:
+    other = await PostgresStore.open(postgres.url(store_schema(store)))
+    turns = [await begun(store, room, 0, "pixi", ()) for room in ("kept", "lost")]
+    postgres.run(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'pixi'"
+        " AND pid <> %s",
+        await other._writer.ask(lambda db: db.execute("SELECT pg_backend_pid()").fetchone()[0]),
+    )
+    assert not await other.owned_elsewhere("lost")
+    assert await other.lease("lost") == 2
+    await store.intend(turns[0], 1, "send", "hm")
+    with pytest.raises(StoreOutdated, match="Another process owns"):
+        await store.intend(turns[1], 1, "send", "hm")
+    assert await other.owned_elsewhere("kept")
+    with pytest.raises(LeaseHeld):
+        await other.lease("kept")
+    with pytest.raises(LeaseHeld):
+        await store.lease("lost")
+    await other.close()
+    assert await store.lease("lost") == 3
 
 
 async def test_work_that_is_cut_off_each_time_is_given_up(postgres: Postgres) -> None:

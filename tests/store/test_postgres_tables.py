@@ -18,6 +18,7 @@ from pixi.store.postgres import schema as postgres_schema
 from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.store import PostgresStore
 from pixi.store.sqlite import schema
+from tests.begun import begun
 from tests.servers.postgres import Postgres
 
 pytestmark = pytest.mark.nightly
@@ -60,7 +61,9 @@ async def test_the_tables_are_those_of_a_file(postgres: Postgres, name: str, url
     await (await PostgresStore.open(url)).close()
     kept = tables_of(postgres, name)
     with closing(schema.connect(None)) as db:
-        tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = db.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name <> 'sqlite_sequence'"
+        ).fetchall()
         in_a_file = {
             (str(table), str(column), bool(needed or key))
             for (table,) in tables
@@ -132,6 +135,25 @@ async def test_what_was_used_before_searches_were_counted_is_still_there(
     await store.spend([replace(used, day=20_000, channel="c", guild="g", usage=Usage(searches=2))])
     assert (await store.usage(20_000, 20_000))[0].usage == Usage(100, 40, 9, 2)
     await store.close()
+
+
+async def test_a_turn_that_began_before_there_were_leases_is_left_over(
+    name: str, postgres: Postgres, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_session, "MIGRATIONS", postgres_schema.MIGRATIONS[:2])
+    store = await PostgresStore.open(url)
+    await store.close()
+    postgres.run_in(
+        name, "INSERT INTO turns (conversation, generation, persona, began) VALUES ('room', 0, 'pixi', 5.5)"
+    )
+    monkeypatch.undo()
+    store = await PostgresStore.open(url)
+    assert await store.lease("room") == 1
+    (left,) = (await store.load("room")).unfinished
+    assert left.lease == 0
+    assert await store.end_turn(left.id, (), "cancelled", 0, Usage())
+    await store.close()
+    assert postgres.run_in(name, "SELECT id FROM owners") == []
 
 
 async def test_an_upgrade_that_is_broken_off_leaves_what_was(
@@ -231,7 +253,7 @@ async def test_nothing_of_a_forgotten_person_is_left_in_any_row(
     mo, ann = Author("canary-id", "Mo canary"), Author("2", "ann")
     picture = Image("image/png", b"canary" * 100)
     await store.receive(Message("1", "room", mo, "a canary", 1.0, images=(picture,)))
-    turn = await store.begin_turn("room", 0, "pixi", ("1",))
+    turn = await begun(store, "room", 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "a canary!")
     await store.settle(turn, 0, "done", "9")
     await store.audit_begin(Deed("room", "", turn, "pixi", mo.id, "ban", "canary"))

@@ -12,6 +12,7 @@ from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine,
 from pixi.core.message import Author, Image, Message
 from pixi.store.kept import Effect, SavedConversation, UnfinishedTurn
 from pixi.store.store import Store
+from tests.begun import begun
 from tests.store.kinds import everywhere
 
 pytestmark = everywhere
@@ -30,7 +31,7 @@ def message(
 async def said(store: Store, name: str, *lines: Line, room: str = ROOM) -> bool:
     """A whole turn that answers one message."""
     await store.receive(message(name, room=room))
-    turn = await store.begin_turn(room, (await store.load(room)).generation, "pixi", (name,))
+    turn = await begun(store, room, (await store.load(room)).generation, "pixi", (name,))
     return await store.end_turn(turn, lines, "stop", 1, Usage(10, 5, 2))
 
 
@@ -54,7 +55,7 @@ async def test_messages_wait_in_the_order_they_came(store: Store) -> None:
 async def test_a_turn_from_beginning_to_end(store: Store) -> None:
     await store.receive(message("1"))
     await store.receive(message("2"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "react", "🥞")
     await store.intend(turn, 1, "send", "hello")
     await store.settle(turn, 0, "refused")
@@ -66,6 +67,8 @@ async def test_a_turn_from_beginning_to_end(store: Store) -> None:
             turn,
             (message("1", number=1),),
             (Effect(turn, 0, "react", "🥞", "refused"), Effect(turn, 1, "send", "hello")),
+            lease=1,
+            answered="1",
         ),
     )
 
@@ -120,11 +123,13 @@ async def test_a_reset_forgets_and_counts(store: Store) -> None:
 
 async def test_a_turn_that_a_reset_overtook_leaves_no_trace(store: Store) -> None:
     await store.receive(message("1"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "late")
     await store.reset(ROOM)
     await store.settle(turn, 0, "done")
-    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), ()),), "only its end is wanted"
+    assert (await store.load(ROOM)).unfinished == (UnfinishedTurn(turn, (), (), lease=1),), (
+        "only its end is wanted"
+    )
     assert not await store.end_turn(turn, (UserLine("late"),), "stop", 1, Usage())
     assert await store.load(ROOM) == SavedConversation(1, (), (), (), revision=1)
 
@@ -132,18 +137,18 @@ async def test_a_turn_that_a_reset_overtook_leaves_no_trace(store: Store) -> Non
 async def test_a_turn_begun_after_the_reset_with_an_old_generation_is_dropped(store: Store) -> None:
     await store.receive(message("1"))
     await store.reset(ROOM)
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert not await store.end_turn(turn, (), "stop", 1, Usage())
     assert await store.load(ROOM) == SavedConversation(1, (), (), (), revision=1)
 
 
 async def test_a_turn_begun_again_puts_its_messages_back(store: Store) -> None:
     await store.receive(message("1"))
-    first = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    first = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.receive(message("2"))
     assert await store.end_turn(first, (), "cancelled", 1, Usage())
     assert [waiting.id for waiting in (await store.load(ROOM)).waiting] == ["1", "2"]
-    second = await store.begin_turn(ROOM, 0, "pixi", ("1", "2"))
+    second = await begun(store, ROOM, 0, "pixi", ("1", "2"))
     assert second != first
     unfinished = (await store.load(ROOM)).unfinished
     assert [turn.id for turn in unfinished] == [second]
@@ -152,7 +157,7 @@ async def test_a_turn_begun_again_puts_its_messages_back(store: Store) -> None:
 
 async def test_a_turn_ends_once(store: Store) -> None:
     await store.receive(message("1"))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     assert await store.end_turn(turn, (UserLine("one"),), "stop", 1, Usage())
     assert not await store.end_turn(turn, (UserLine("one"),), "stop", 1, Usage())
     assert (await store.load(ROOM)).lines == (UserLine("one"),)
@@ -160,12 +165,22 @@ async def test_a_turn_ends_once(store: Store) -> None:
         await store.intend(turn, 1, "send", "more")  # by a process that does not know it yet
 
 
+async def test_messages_that_another_turn_has_are_left_out(store: Store) -> None:
+    for name in "123":
+        await store.receive(message(name))
+    lease = await store.lease(ROOM)
+    first = await store.begin_turn(ROOM, 0, "pixi", ("2",), lease=lease)
+    second = await store.begin_turn(ROOM, 0, "pixi", ("3", "2", "1", "gone"), lease=lease)
+    assert (first.taken, second.taken) == (("2",), ("3", "1"))
+    with pytest.raises(StoreOutdated, match="None of these messages of 'terminal:pixi:mo' waits"):
+        await store.begin_turn(ROOM, 0, "pixi", ("1", "gone"), lease=lease)
+    assert [turn.id for turn in (await store.load(ROOM)).unfinished] == [first.turn, second.turn]
+    assert (await store.begin_turn(ROOM, 0, "pixi", (), lease=lease)).taken == ()
+
+
 async def test_what_cannot_be_is_refused_and_undone(store: Store) -> None:
     await store.receive(message("1"))
-    with pytest.raises(StoreError, match="'gone' of 'terminal:pixi:mo' is not waiting"):
-        await store.begin_turn(ROOM, 0, "pixi", ("1", "gone"))
-    assert await store.load(ROOM) == SavedConversation(0, (), (message("1", number=1),), ())
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "once")
     with pytest.raises(StoreError):
         await store.intend(turn, 0, "send", "twice")

@@ -21,6 +21,7 @@ from pixi.store.opening import open_existing
 from pixi.store.sqlite import SqliteStore, schema
 from pixi.store.sqlite.damage import suspect
 from pixi.store.sqlite.salvage import carry_over
+from tests.begun import begun
 from tests.store.test_damage import MO, PAGE, ROOM, filled
 
 FILES = 250
@@ -133,7 +134,7 @@ async def live(store: SqliteStore, message_id: str) -> None:
     """Do what a store is for."""
     await store.load(ROOM)
     if await store.receive(Message(message_id, ROOM, MO, "and now?", 200.0)):
-        turn = await store.begin_turn(ROOM, 0, "pixi", (message_id,))
+        turn = await begun(store, ROOM, 0, "pixi", (message_id,))
         await store.end_turn(turn, (UserLine("> x"), AssistantLine("y")), "stop", 1, Usage())
     await store.check()
     await store.forget(MO.id)

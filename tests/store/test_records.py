@@ -12,6 +12,7 @@ from pixi.core.message import Author, Image, Message
 from pixi.store.kept import Effect, Place, Tally
 from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
+from tests.begun import begun
 
 ROOM = "discord:1:7:pixi"
 LINES: tuple[Line, ...] = (UserLine("> hi", (Image("image/png", b"cat"),)), AssistantLine("[SEND: hello]"))
@@ -34,7 +35,7 @@ async def said(
         await store.receive(Message(other, room, Author(other, "x"), "hm", 1.0, addressed=False))
     await store.receive(Message(name, room, Author(name, "mo"), "hi", 1.0))
     generation = (await store.load(room)).generation
-    turn = await store.begin_turn(room, generation, "pixi", (*overheard, name), model="quick")
+    turn = await begun(store, room, generation, "pixi", (*overheard, name), model="quick")
     await store.intend(turn, 0, "send", "hello", target=3)
     await store.settle(turn, 0, "done", posted)
     assert await store.end_turn(turn, LINES, "stop", 2, usage, cost=cost)
@@ -44,9 +45,9 @@ async def said(
 async def begun_again(store: SqlStore, name: str, usage: Usage = NO_USAGE, cost: float = 0.0) -> None:
     """An attempt that came to nothing, and the one after it, which is under way."""
     await store.receive(Message(name, ROOM, Author(name, "mo"), "hi", 1.0))
-    turn = await store.begin_turn(ROOM, 0, "pixi", (name,))
+    turn = await begun(store, ROOM, 0, "pixi", (name,))
     assert await store.end_turn(turn, (), "cancelled", 1, usage, cost=cost)
-    await store.begin_turn(ROOM, 0, "pixi", (name,))
+    await begun(store, ROOM, 0, "pixi", (name,))
 
 
 async def test_a_post_leads_to_its_turn(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +74,7 @@ async def test_only_posts_under_the_prefix_are_known(store: SqlStore) -> None:
 
 async def test_a_turn_under_way_has_a_record_too(store: SqlStore) -> None:
     await store.receive(Message("1", ROOM, Author("11", "mo"), "hi", 1.0))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "hello")
     await store.settle(turn, 0, "done", "900")
     record = await store.turn_behind("", "900")

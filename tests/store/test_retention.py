@@ -11,6 +11,7 @@ from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Deed, Forgotten
 from pixi.store.sql import SqlStore
 from pixi.store.statements import retention
+from tests.begun import begun
 
 MO, ANN = Author("11", "mo"), Author("12", "ann")
 ROOM, OTHER = "discord:1:7:pixi", "discord:1:8:pixi"
@@ -25,7 +26,7 @@ def said(number: int, sent_at: float, room: str = ROOM, **more: object) -> Messa
 async def answered(store: SqlStore, *messages: Message) -> int:
     for message in messages:
         await store.receive(message)
-    turn = await store.begin_turn(messages[0].conversation, 0, "pixi", tuple(each.id for each in messages))
+    turn = await begun(store, messages[0].conversation, 0, "pixi", tuple(each.id for each in messages))
     await store.intend(turn, 0, "send", "canary!")
     await store.settle(turn, 0, "done", f"post {turn}")
     number = await store.audit_begin(
@@ -76,7 +77,7 @@ async def test_what_is_young_stays_to_the_byte(store: SqlStore) -> None:
 async def test_a_turn_under_way_is_left_until_it_has_ended(store: SqlStore) -> None:
     message = said(1, OLD)
     await store.receive(message)
-    turn = await store.begin_turn(ROOM, 0, "pixi", (message.id,))
+    turn = await begun(store, ROOM, 0, "pixi", (message.id,))
     await store.intend(turn, 0, "send", "hm")
     assert not await store.forget_old(time.time() + 10)
     (unfinished,) = (await store.load(ROOM)).unfinished

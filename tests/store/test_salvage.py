@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Usage
+from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import schema
+from pixi.store.sqlite.connection import SqliteConnection
 from pixi.store.sqlite.salvage import carry_over
 from pixi.store.statements import inbox, journal
 from pixi.store.statements.rows import pack_line
+from tests.begun import begun_in
 
 ROOM, MO = "discord:1:7:pixi", Author("11", "mo")
 CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")
@@ -24,10 +27,11 @@ CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")
 def path(tmp_path: Path) -> Path:
     """A store with three turns, of which the first shows a cat and a dog."""
     path = tmp_path / "pixi.db"
-    with closing(schema.connect(path)) as db:
+    with closing(SqliteConnection(schema.connect(path), path)) as db:
+        db.become_owner()
         for number, images in ((1, (CAT, DOG)), (2, ()), (3, ())):
             inbox.receive(db, Message(str(number), ROOM, MO, f"words {number}", 1.0, images=images))
-            turn = journal.begin_turn(db, ROOM, 0, "pixi", (str(number),), model="")
+            turn = begun_in(db, ROOM, (str(number),))
             lines = (
                 UserLine(f"> words {number}", images),
                 AssistantLine("", (ToolCall("c", "find", "{}"),)),
@@ -128,6 +132,28 @@ def test_a_turn_that_is_lost_is_not_begun_again(path: Path, new: sqlite3.Connect
     carry_over(path, new)
     assert new.execute("SELECT finish FROM turns WHERE id = 2").fetchone() == ("cancelled",)
     assert journal.load(new, ROOM).waiting == ()
+
+
+def test_what_was_under_way_is_left_over_and_what_comes_due_again_still_does(
+    path: Path, new: sqlite3.Connection
+) -> None:
+    """No lease of a lost row can be given twice, and none names an owner that may come back."""
+    with closing(SqliteConnection(schema.connect(path), path)) as db:
+        db.become_owner()
+        turn = begun_in(db, ROOM, ())
+        commands = (Planned(1, "send", "one"), Planned(2, "send", "two"))
+        journal.record(db, [journal.Plan(turn, commands)])
+    harm(path, "UPDATE messages SET again = 0 WHERE id = '1'")
+    harm(path, "UPDATE messages SET again = 9 WHERE id = '2'")
+    harm(path, "UPDATE commands SET argument = x'ff' WHERE number = 1")
+    carry_over(path, new)
+    saved = journal.load(new, ROOM)
+    assert [(message.id, message.again) for message in saved.waiting] == [("1", True)]
+    (left,) = saved.unfinished
+    assert (left.lease, [command.argument for command in left.commands]) == (0, ["\ufffd", "two"])
+    assert new.execute("SELECT finish FROM turns WHERE id = 9").fetchone() == ("cancelled",)
+    for table in ("owners", "leases"):
+        assert new.execute(f"SELECT * FROM {table}").fetchall() == []
 
 
 def test_a_file_of_the_first_version_is_carried_over_as_such(tmp_path: Path, new: sqlite3.Connection) -> None:

@@ -14,6 +14,7 @@ from pixi.core.errors import ConfigError, StoreError
 from pixi.core.lines import UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import SqliteStore, schema
+from tests.begun import begun
 
 ROOM = "terminal:pixi:mo"
 
@@ -25,10 +26,10 @@ def message(name: str, text: str = "hi", *, images: tuple[Image, ...] = ()) -> M
 async def test_nothing_that_was_forgotten_is_left_in_the_file(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "pixi.db")
     await store.receive(message("1", "canary", images=(Image("image/png", b"canary"),)))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("1",))
+    turn = await begun(store, ROOM, 0, "pixi", ("1",))
     await store.intend(turn, 0, "send", "canary")
     await store.end_turn(turn, (UserLine("canary"),), "stop", 1, Usage())
-    late = await store.begin_turn(ROOM, 0, "pixi", ())
+    late = await begun(store, ROOM, 0, "pixi", ())
     await store.intend(late, 0, "send", "canary")
     await store.reset(ROOM)
     await store.end_turn(late, (UserLine("canary"),), "stop", 1, Usage())

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from dataclasses import replace
 
+from pixi.core.errors import LeaseHeld, StoreOutdated
 from pixi.core.message import Author, Message
 from pixi.store.kept import Effect
 from pixi.store.opening import open_store
+from pixi.store.sql import SqlStore
 
 KILLED = """
 import asyncio, os, signal, sys
@@ -18,7 +20,8 @@ from pixi.store.opening import open_store
 async def main():
     store = await open_store(sys.argv[1])
     await store.receive(Message("1", "room", Author("1", "mo"), "hi", 0.5))
-    turn = await store.begin_turn("room", 0, "pixi", ("1",))
+    lease = await store.lease("room")
+    turn = (await store.begin_turn("room", 0, "pixi", ("1",), lease=lease)).turn
     await store.intend(turn, 0, "note", "done before")
     await store.settle(turn, 0, "done")
     await store.intend(turn, 1, "send", "was it delivered?")
@@ -82,13 +85,17 @@ async def test_what_one_process_commits_another_sees(url: str) -> None:
     await two.close()
 
 
-async def test_processes_that_take_the_same_message_begin_one_turn(url: str) -> None:
+async def test_stores_that_take_the_same_message_begin_one_turn(url: str) -> None:
     stores = [await open_store(url) for _ in range(4)]
     await stores[0].receive(Message("1", "room", Author("1", "mo"), "hi", 0.5))
-    begun = [store.begin_turn("room", 0, "pixi", ("1",)) for store in stores]
-    told = await asyncio.gather(*begun, return_exceptions=True)
+
+    async def answer(store: SqlStore) -> int:
+        lease = await store.lease("room")
+        return (await store.begin_turn("room", 0, "pixi", ("1",), lease=lease)).turn
+
+    told = await asyncio.gather(*map(answer, stores), return_exceptions=True)
     assert len([turn for turn in told if isinstance(turn, int)]) == 1
-    assert all("is not waiting" in str(error) for error in told if not isinstance(error, int))
+    assert all(isinstance(each, int | LeaseHeld | StoreOutdated) for each in told)
     assert len((await stores[3].load("room")).unfinished) == 1
     for store in stores:
         await store.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Usage
+from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import Effect, Place, UnfinishedTurn
@@ -104,7 +105,9 @@ async def test_everything_is_still_there(old: Path) -> None:
     assert saved.lines == LINES
     assert saved.waiting == (Message("3", ROOM, ANN, "hm", 101.0, False, "1", (), True, (), number=2),)
     unanswered = Message("4", ROOM, MO, "hi", 5, number=3)
-    assert saved.unfinished == (UnfinishedTurn(2, (unanswered,), (Effect(2, 0, "send", "yes"),)),)
+    assert saved.unfinished == (
+        UnfinishedTurn(2, (unanswered,), (Effect(2, 0, "send", "yes"),), answered=unanswered.id),
+    )
     assert (await store.load("other")).waiting == (Message("2", "other", MO, "hi", 5, number=1),)
     assert (await store.load("gone")).generation == 1
     await store.check()
@@ -129,6 +132,9 @@ async def test_what_is_new_knows_what_is_old(old: Path) -> None:
     assert (record.id, record.model, record.began, record.cost) == (1, "", 1000.0, None)
     assert (record.people, record.lines, record.usage) == (("11",), LINES, Usage(10, 5, 2))
     assert (await store.tally("", 999.0)).turns == 2
+    assert not await store.end_turn(2, (), "cancelled", 0, Usage()), "nobody owns it"
+    assert await store.lease(ROOM) == 1
+    await store.settle(2, 0, "refused")
     assert await store.end_turn(2, (), "cancelled", 0, Usage())
     assert await store.revise(ROOM, "4", "hi there")
     assert [message.text for message in (await store.load(ROOM)).waiting] == ["hm", "hi there", "so?"]
@@ -212,4 +218,33 @@ async def test_what_was_used_before_searches_were_counted_is_still_there(tmp_pat
     await store.spend([replace(used, day=20_000, channel="c", guild="g", usage=Usage(searches=2))])
     (used,) = await store.usage(20_000, 20_000)
     assert used.usage == Usage(100, 40, 9, 2)
+    await store.close()
+
+
+async def test_a_turn_that_began_before_there_were_leases_is_left_over(tmp_path: Path) -> None:
+    path = tmp_path / "pixi.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        schema.make_tables(db, 5)
+        db.execute(
+            "INSERT INTO turns (id, conversation, generation, persona, began) VALUES (7, ?, 0, 'pixi', 5.5)",
+            (ROOM,),
+        )
+        db.execute(
+            "INSERT INTO messages (conversation, id, body, turn, number, author, addressed, sent_at)"
+            " VALUES (?, '4', ?, 7, 1, '11', 1, 5.0)",
+            (ROOM, UNANSWERED),
+        )
+        db.execute("INSERT INTO effects VALUES (7, 1, 'send', ?, NULL, NULL, 0)", (b"yes",))
+    store = await SqliteStore.open(path)
+    assert await store.lease(ROOM) == 1
+    (left,) = (await store.load(ROOM)).unfinished
+    unanswered = Message("4", ROOM, MO, "hi", 5, number=1)
+    assert left == UnfinishedTurn(
+        7, (unanswered,), (Effect(7, 1, "send", "yes"),), lease=0, answered=unanswered.id
+    )
+    await store.plan(7, [Planned(1, "send", "and that")])
+    await store.settle(7, 1, "unknown")
+    assert await store.end_turn(7, LINES[:1], "cancelled", 0, Usage(), again=("4",))
+    assert [message.again for message in (await store.load(ROOM)).waiting] == [True]
+    await store.check()
     await store.close()

@@ -10,6 +10,7 @@ from pixi.core.message import Author, Message
 from pixi.core.spending import Payer, Spent, day_of, first_of_month, next_month, spent_on, way_of_searching
 from pixi.store.kept import Deed
 from pixi.store.sql import SqlStore
+from tests.begun import begun
 
 DAY = 20_500
 MO = Spent(
@@ -121,7 +122,7 @@ async def test_a_person_is_told_what_they_used(store: SqlStore) -> None:
 
 async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -> None:
     await store.receive(Message("1", "room", Author("11", "mo"), "hi", 1.0))
-    turn = await store.begin_turn("room", 0, "pixi", ("1",))
+    turn = await begun(store, "room", 0, "pixi", ("1",))
     deed = Deed("room", "", turn, "pixi", "11", "ban", "{}")
     await store.audit_begin(deed, spent=[replace(MO, messages=0, writes=1, usage=Usage())])
     assert (await store.used(DAY, "person", "11")).writes == 1
@@ -132,7 +133,7 @@ async def test_a_turn_and_what_it_used_are_on_record_together(store: SqlStore) -
 
 async def test_what_is_used_after_somebody_was_forgotten_is_nobodys(store: SqlStore) -> None:
     await store.receive(Message("1", "room", Author("11", "mo"), "hi", 1.0))
-    turn = await store.begin_turn("room", 0, "pixi", ("1",))
+    turn = await begun(store, "room", 0, "pixi", ("1",))
     await store.forget("11")
     await store.spend([replace(DM, turn=turn)])
     assert not await store.end_turn(turn, (), "stop", 1, Usage(), spent=[replace(MO, turn=turn)])

@@ -1,6 +1,5 @@
 """Where windows stand and what is remembered of the turns before: kept, moved, overtaken, forgotten."""
 
-import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -11,10 +10,9 @@ from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
-from pixi.store.database import Database
-from pixi.store.sqlite import schema
 from pixi.store.statements import inbox, journal, windows
 from pixi.store.store import Store
+from tests.begun import Watched, begun, begun_in
 
 ROOM = "discord:1:7:pixi"
 MO, ANN = Author("11", "mo"), Author("12", "ann")
@@ -27,7 +25,7 @@ async def said(
     """A turn of which nothing but its lines is of interest; gives its number."""
     await store.receive(Message(str(number), room, author, "hm", 1.0))
     generation = (await store.load(room)).generation
-    turn = await store.begin_turn(room, generation, "pixi", (str(number),))
+    turn = await begun(store, room, generation, "pixi", (str(number),))
     assert await store.end_turn(turn, lines_of(number), "stop", 1, Usage(), window=window)
     return turn
 
@@ -75,7 +73,7 @@ async def test_a_window_never_moves_back(store: Store) -> None:
 async def test_where_it_stands_is_recorded_with_the_turn_or_not_at_all(store: Store) -> None:
     await said(store, 1)
     await store.receive(Message("2", ROOM, MO, "hm", 1.0))
-    turn = await store.begin_turn(ROOM, 0, "pixi", ("2",))
+    turn = await begun(store, ROOM, 0, "pixi", ("2",))
     await store.reset(ROOM)
     assert not await store.end_turn(turn, lines_of(2), "stop", 1, Usage(), window=Bounds(8_192, turn))
     assert (await store.load(ROOM, 8_192)).bounds == Bounds(8_192)
@@ -165,12 +163,12 @@ async def test_who_is_forgotten_is_in_no_summary_and_what_is_left_is_folded_anew
 
 
 @pytest.fixture
-def db() -> Iterator[sqlite3.Connection]:
-    with closing(schema.connect(None)) as connection:
+def db() -> Iterator[Watched]:
+    with closing(Watched()) as connection:
         yield connection
 
 
-def steps(db: sqlite3.Connection, work: Callable[[], object]) -> int:
+def steps(db: Watched, work: Callable[[], object]) -> int:
     taken = 0
 
     def step() -> int:
@@ -178,21 +176,21 @@ def steps(db: sqlite3.Connection, work: Callable[[], object]) -> int:
         taken += 1
         return 0
 
-    db.set_progress_handler(step, 1)
+    db.raw.set_progress_handler(step, 1)
     work()
-    db.set_progress_handler(None, 0)
+    db.raw.set_progress_handler(None, 0)
     return taken
 
 
-def turn(db: Database, number: int, window: Bounds | None = None) -> int:
+def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
     inbox.receive(db, Message(str(number), ROOM, MO, "hm", 1.0))
-    begun = journal.begin_turn(db, ROOM, 0, "pixi", (str(number),), model="m")
+    begun = begun_in(db, ROOM, (str(number),), model="m")
     lines = (UserLine(f"mo: {number}"), AssistantLine("[SEND: hm]"))
     journal.end_turn(db, begun, lines, finish="stop", steps=1, usage=Usage(), cost=None, window=window)
     return begun
 
 
-def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: sqlite3.Connection) -> None:
+def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: Watched) -> None:
     """At each fiftieth turn what is older than fifty turns is cut, and a summary is written of it."""
     warm, cold, folded = [], [], []
 
@@ -215,7 +213,7 @@ def test_the_thousandth_turn_costs_what_the_fiftieth_did_warm_and_cold(db: sqlit
     assert steps(db, partial(journal.load, db, ROOM)) > 5 * max(cold)
 
 
-def test_of_a_past_that_nobody_folded_only_the_latest_is_read(db: sqlite3.Connection) -> None:
+def test_of_a_past_that_nobody_folded_only_the_latest_is_read(db: Watched) -> None:
     last = [turn(db, number) for number in range(1, windows.MOST_LINES + 1)][-1]
     few = steps(db, lambda: windows.begin_fold(db, ROOM, 0, last))
     for number in range(windows.MOST_LINES + 1, 2 * windows.MOST_LINES):
@@ -227,26 +225,26 @@ def test_of_a_past_that_nobody_folded_only_the_latest_is_read(db: sqlite3.Connec
     assert steps(db, lambda: windows.begin_fold(db, ROOM, 0, last)) <= few * 1.1
 
 
-def test_neither_window_nor_summary_is_found_by_reading_through_a_table(db: sqlite3.Connection) -> None:
+def test_neither_window_nor_summary_is_found_by_reading_through_a_table(db: Watched) -> None:
     begun = [turn(db, number, Bounds(8_192, number)) for number in range(1, 4)]
     statements: list[str] = []
-    db.set_trace_callback(statements.append)
+    db.raw.set_trace_callback(statements.append)
     journal.load(db, ROOM, 8_192)
     fold = windows.begin_fold(db, ROOM, 0, begun[-1])
     assert fold is not None
     windows.end_fold(db, ROOM, fold, Bounds(8_192, begun[-1]), "hm")
     windows.forget(db, [ROOM])
     windows.drop(db, ROOM)
-    db.set_trace_callback(None)
+    db.raw.set_trace_callback(None)
     for statement in dict.fromkeys(statements):
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]
         assert not [step for step in plan if step.startswith("SCAN") and "CONSTANT" not in step], plan
         assert not [step for step in plan if "TEMP B-TREE" in step], (statement, plan)
 
 
-def test_a_line_of_a_tool_is_no_reason_to_stumble(db: sqlite3.Connection) -> None:
+def test_a_line_of_a_tool_is_no_reason_to_stumble(db: Watched) -> None:
     inbox.receive(db, Message("1", ROOM, MO, "hm", 1.0))
-    begun = journal.begin_turn(db, ROOM, 0, "pixi", ("1",), model="m")
+    begun = begun_in(db, ROOM, ("1",), model="m")
     lines = (UserLine("mo: look"), ToolLine("c", "camera", "{}", (CAT,)))
     journal.end_turn(db, begun, lines, finish="stop", steps=1, usage=Usage(), cost=None)
     fold = windows.begin_fold(db, ROOM, 0, begun + 1)

@@ -17,6 +17,8 @@ from pixi.store.postgres.session import (
     Session,
     connect,
     end_session,
+    hold_owner,
+    is_owner_held,
     lock,
     migrate,
     open_session,
@@ -53,6 +55,7 @@ class PostgresConnection:
         self._session = session
         self._process = process_of(session)
         self._address = address
+        self.owner = 0
         self._name = uuid4().hex  # under which this process notes what it wrote
         self._batch = 0
         self._away = False  # whether it was waited for in vain
@@ -92,6 +95,28 @@ class PostgresConnection:
     def _note_room(self, statement: str) -> None:
         if table := _changed(statement):
             self._with_room.add(table)
+
+    def become_owner(self) -> None:
+        """See `Connection.become_owner`."""
+        if self.owner:
+            return
+        try:
+            self.transact(self._own, writes=True)
+        except BaseException:
+            self.owner = 0
+            raise
+
+    def _own(self) -> None:
+        for (other,) in self.execute("SELECT id FROM owners").fetchall():
+            if not self.is_alive(other):  # killed, and nobody came to its conversations since
+                self.execute("DELETE FROM owners WHERE id = ?", (other,))
+        (number,) = self.execute("INSERT INTO owners DEFAULT VALUES RETURNING id").fetchone() or (0,)
+        hold_owner(self._session, self._address, number)  # before anybody can know the number
+        self.owner = number  # at once: a connection that is lost in the midst of the commit takes it again
+
+    def is_alive(self, owner: int) -> bool:
+        """See `Connection.is_alive`."""
+        return owner == self.owner or is_owner_held(self._session, self._address, owner)
 
     def transact(self, work: Callable[[], T], *, writes: bool) -> T:
         """See `Connection.transact`."""
@@ -185,6 +210,8 @@ class PostgresConnection:
         session = connect(self._address)
         try:
             end_session(session, self._process)
+            if self.owner:  # its lock went with the connection; whoever saw that may own what it owned
+                hold_owner(session, self._address, self.owner)
             self._process = process_of(session)
         except BaseException:
             session.close()
@@ -226,6 +253,10 @@ class PostgresConnection:
         try:
             if not self._session.closed:
                 self._session.execute("DELETE FROM writers WHERE name = %s", (self._name,))
+                if self.owner:
+                    self._session.execute("DELETE FROM owners WHERE id = %s", (self.owner,))
+                    # The server would do it, but a moment after whoever waits for this process looks.
+                    self._session.execute("SELECT pg_advisory_unlock_all()")
         except psycopg.Error:  # the note of a process that ended is of no use; others clear it away
             pass
         finally:

@@ -162,6 +162,28 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         f"CREATE TABLE notices (day BIGINT NOT NULL, whom {_TEXT} NOT NULL, PRIMARY KEY (day, whom))",
     ),
     ("ALTER TABLE usage ADD COLUMN searches BIGINT NOT NULL DEFAULT 0",),
+    (
+        f"CREATE TABLE owners (id {_ID})",
+        f"""CREATE TABLE leases (
+            conversation {_TEXT} PRIMARY KEY,
+            owner BIGINT NOT NULL,
+            number BIGINT NOT NULL
+        )""",
+        "ALTER TABLE turns ADD COLUMN lease BIGINT NOT NULL DEFAULT 0",
+        f"ALTER TABLE turns ADD COLUMN mark {_TEXT}",
+        f"""CREATE TABLE commands (
+            turn BIGINT NOT NULL REFERENCES turns (id),
+            number BIGINT NOT NULL,
+            name {_TEXT} NOT NULL,
+            argument BYTEA NOT NULL,
+            target BIGINT NOT NULL,
+            outcome {_TEXT},
+            PRIMARY KEY (turn, number)
+        )""",
+        "ALTER TABLE effects ADD COLUMN command BIGINT",
+        "ALTER TABLE messages ADD COLUMN again BIGINT",
+        "CREATE INDEX due_again ON messages (again, conversation, position) WHERE again IS NOT NULL",
+    ),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 
@@ -169,7 +191,7 @@ TABLES = frozenset(
     {
         *("pixi_version", "writers", "conversations", "turns", "messages", "quotes", "lines", "effects"),
         *("pictures", "places", "watermarks", "memories", "audit", "windows", "summaries"),
-        *("usage", "notices"),
+        *("usage", "notices", "owners", "leases", "commands"),
     }
 )
 """All tables of the present version."""

@@ -126,6 +126,26 @@ def lock(address: Address) -> str:
     return f"SELECT pg_advisory_xact_lock({APPLICATION}, {crc32(address.schema.encode()) - 2**31})"
 
 
+def hold_owner(session: Session, address: Address, number: int) -> None:
+    """Take the lock that shows that an owner lives; it is held for as long as the connection.
+
+    Raises:
+        psycopg.Error: it cannot be taken.
+    """
+    session.execute("SELECT pg_advisory_lock(%s)", (_owner_key(address, number),))
+
+
+def is_owner_held(session: Session, address: Address, number: int) -> bool:
+    """Return True if somebody holds the lock of an owner; nobody waits, and nobody is kept from it."""
+    asked = "SELECT pg_try_advisory_xact_lock_shared(%s)"
+    return session.execute(asked, (_owner_key(address, number),)).fetchone() == (False,)
+
+
+def _owner_key(address: Address, number: int) -> int:
+    """Of the locks with one number, which are others than those with two; see `lock`."""
+    return (crc32(address.schema.encode()) - 2**31) * 2**32 + number % 2**32
+
+
 def version_of(session: Session, address: Address) -> int:
     """The version of the tables; 0 where there are none.
 

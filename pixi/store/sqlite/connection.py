@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pixi.core.errors import StoreError
+from pixi.store.sqlite import owner
 from pixi.store.sqlite.damage import Tell, identity, open_whole, suspect
 from pixi.store.sqlite.faults import is_busy, is_suspicious, store_error
 from pixi.store.sqlite.salvage import is_readable
@@ -23,6 +24,8 @@ class SqliteConnection:
         self._connection = connection
         self._path = path
         self._file = None if path is None else identity(path)
+        self.owner = 0
+        self._lock: sqlite3.Connection | None = None  # of the owner; a store in memory has no other
         # Not wrapped: a statement costs less than a call in Python does.
         self.execute = connection.execute
         self.executemany = connection.executemany
@@ -31,6 +34,30 @@ class SqliteConnection:
     def open(cls, path: Path | None, tell: Tell) -> "SqliteConnection":
         """Open the file; None: a store in memory. See `open_whole`."""
         return cls(open_whole(path, tell), path)
+
+    def become_owner(self) -> None:
+        """See `Connection.become_owner`."""
+        if self.owner:
+            return
+        try:
+            self.owner = self.transact(self._own, writes=True)
+        finally:
+            if not self.owner and self._lock is not None:  # it was not kept: others may get the number
+                self._lock.close()
+                self._lock = None
+
+    def _own(self) -> int:
+        for (other,) in self.execute("SELECT id FROM owners").fetchall():
+            if not self.is_alive(other):  # killed, and nobody came to its conversations since
+                self.execute("DELETE FROM owners WHERE id = ?", (other,))
+        (number,) = self.execute("INSERT INTO owners DEFAULT VALUES RETURNING id").fetchone()
+        if self._path is not None:  # before anybody can know the number
+            self._lock = owner.hold(self._path, number)
+        return int(number)
+
+    def is_alive(self, number: int) -> bool:
+        """See `Connection.is_alive`."""
+        return number == self.owner or (self._path is not None and owner.is_held(self._path, number))
 
     def transact(self, work: Callable[[], T], *, writes: bool) -> T:
         """See `Connection.transact`."""
@@ -74,4 +101,15 @@ class SqliteConnection:
 
     def close(self) -> None:
         """See `Connection.close`."""
-        self._connection.close()
+        try:
+            if self._lock is not None:
+                self.transact(self._disown, writes=True)
+        except (sqlite3.Error, StoreError):  # the next owner clears it away
+            pass
+        finally:
+            if self._lock is not None and self._path is not None:
+                owner.release(self._path, self.owner, self._lock)
+            self._connection.close()
+
+    def _disown(self) -> None:
+        self.execute("DELETE FROM owners WHERE id = ?", (self.owner,))

@@ -177,6 +177,11 @@ def _put_right(new: sqlite3.Connection) -> None:
         new.execute(statement, values)
     _stand_in_for_turns(new)
     new.execute("DELETE FROM effects WHERE turn NOT IN (SELECT id FROM turns)")
+    if "leases" in tables_of(new):  # nobody has the file open: what was not ended is anybody's
+        new.execute("DELETE FROM commands WHERE turn NOT IN (SELECT id FROM turns)")
+        new.execute("DELETE FROM owners")
+        new.execute("DELETE FROM leases")
+        new.execute("UPDATE turns SET lease = 0 WHERE finish IS NULL")
     if "quotes" in tables_of(new):
         new.execute("DELETE FROM quotes WHERE message NOT IN (SELECT position FROM messages)")
 
@@ -189,6 +194,8 @@ def _repairs(db: sqlite3.Connection) -> Iterator[Repair]:
     yield from _harmed_words(db, "effects", "payload", "turn", "sequence")
     if "summaries" in tables_of(db):
         yield from _harmed_words(db, "summaries", "summary", "conversation")
+    if "commands" in tables_of(db):
+        yield from _harmed_words(db, "commands", "argument", "turn", "number")
 
 
 def _harmed_pictures(db: sqlite3.Connection) -> Iterator[Repair]:
@@ -265,11 +272,13 @@ def _follows(lines: list[Line | None]) -> bool:
 
 def _stand_in_for_turns(new: sqlite3.Connection) -> None:
     """In the place of a turn that is lost one that has ended: what it answered is not answered again."""
+    has_again = any(name == "again" for name, *_ in tables_of(new)["messages"])
+    again = "  UNION SELECT again, conversation FROM messages WHERE again > 0" if has_again else ""
     new.execute(
         "INSERT INTO turns (id, conversation, generation, persona, began, ended, finish, steps)"
         " SELECT turn, min(conversation), 0, '', 0, 0, 'cancelled', 0 FROM"
         " (SELECT turn, conversation FROM lines"
-        "  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL)"
+        f"  UNION SELECT turn, conversation FROM messages WHERE turn IS NOT NULL{again})"
         " WHERE turn NOT IN (SELECT id FROM turns) GROUP BY turn"
     )
 

@@ -211,6 +211,39 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # How often the web was searched: each way of it has a name of its own in `model`.
         "ALTER TABLE usage ADD COLUMN searches INTEGER NOT NULL DEFAULT 0",
     ),
+    (
+        # Stores that are open and own conversations, see `leases`. A number is never given twice.
+        "CREATE TABLE owners (id INTEGER PRIMARY KEY AUTOINCREMENT)",
+        # Who owns a conversation; `number` grows whenever that changes. A turn keeps the one it began under;
+        # 0: it began before there were leases.
+        """CREATE TABLE leases (
+            conversation TEXT NOT NULL PRIMARY KEY,
+            owner INTEGER NOT NULL,
+            number INTEGER NOT NULL
+        ) WITHOUT ROWID""",
+        "ALTER TABLE turns ADD COLUMN lease INTEGER NOT NULL DEFAULT 0",
+        # By both, so that it is preferred to `turns_of_a_conversation`, in which all turns are.
+        "DROP INDEX unfinished_turns",
+        "CREATE INDEX unfinished_turns ON turns (conversation, finish) WHERE finish IS NULL",
+        # What is known of the end of a turn that is under way: `written` or `stopped`.
+        "ALTER TABLE turns ADD COLUMN mark TEXT",
+        # The commands of turns that are under way: recorded when they closed, gone when the turn ends.
+        """CREATE TABLE commands (
+            turn INTEGER NOT NULL REFERENCES turns (id),
+            number INTEGER NOT NULL,
+            name TEXT NOT NULL,
+            argument BLOB NOT NULL,
+            target INTEGER NOT NULL,
+            outcome TEXT,
+            PRIMARY KEY (turn, number)
+        ) WITHOUT ROWID""",
+        # The number of the command that acts.
+        "ALTER TABLE effects ADD COLUMN command INTEGER",
+        # NULL for nearly all. 0: the message comes due again, since `turn` left it unanswered; else the turn
+        # that answers it then, while `turn` is still the one whose lines hold its words.
+        "ALTER TABLE messages ADD COLUMN again INTEGER",
+        "CREATE INDEX due_again ON messages (again, conversation, position) WHERE again IS NOT NULL",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

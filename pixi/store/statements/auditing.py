@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from pixi.core.errors import StoreOutdated
-from pixi.store.database import Database
+from pixi.store.database import Connection, Database
 from pixi.store.kept import AuditOutcome, AuditRecord, Deed
 from pixi.store.statements.inbox import under
+from pixi.store.statements.leases import check_owned
 from pixi.store.statements.rows import OVERTAKEN
 
 _COLUMNS = (
@@ -17,13 +17,13 @@ _COLUMNS = (
 _LONGEST_ARGUMENTS = 4_000  # characters kept; the rest is not on record, and that is
 
 
-def begin(db: Database, deed: Deed) -> int:
+def begin(db: Connection, deed: Deed) -> int:
     """Record what is about to be done; gives the number under which its outcome is recorded.
 
-    Nothing is recorded, and so nothing done, in a turn that was ended: another process took it over.
+    Nothing is recorded, and so nothing done, in a turn that was ended, or whose conversation another store
+    owns by now.
     """
-    if db.execute("SELECT 1 FROM turns WHERE id = ? AND finish IS NOT NULL", (deed.turn,)).fetchone():
-        raise StoreOutdated(f"Turn {deed.turn} was ended by another process.")
+    check_owned(db, [deed.turn])
     person, arguments, approved_by = deed.person, deed.arguments, deed.approved_by
     if len(arguments) > _LONGEST_ARGUMENTS:
         more = len(arguments) - _LONGEST_ARGUMENTS

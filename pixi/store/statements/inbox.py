@@ -8,6 +8,9 @@ from pixi.store.database import Database
 from pixi.store.statements import pictures
 from pixi.store.statements.rows import as_overheard, pack_message, with_text
 
+LAST_TURN = "coalesce(nullif(messages.again, 0), messages.turn)"
+"""The turn that answers a message, or did; the later one, where it came due again."""
+
 
 def receive(db: Database, message: Message) -> Message | None:
     """Put a message into the inbox and give it its number; None if it was there already."""
@@ -78,14 +81,20 @@ def only_hear(db: Database, conversation: str, message_ids: Iterable[str]) -> No
         found = _not_answered(db, conversation, message_id)
         if found is not None:
             position, body = found[0], as_overheard(found[1])
-            db.execute("UPDATE messages SET addressed = 0, body = ? WHERE position = ?", (body, position))
+            # One that comes due again was heard before: it waits no longer, and stays as it was answered.
+            db.execute(
+                "UPDATE messages SET addressed = CASE WHEN again IS NULL THEN 0 ELSE addressed END,"
+                " body = CASE WHEN again IS NULL THEN ? ELSE body END, again = NULL WHERE position = ?",
+                (body, position),
+            )
 
 
 def _not_answered(db: Database, conversation: str, message_id: str) -> tuple[int, bytes] | None:
     """Place and body of a message that waits, or whose turn is under way."""
     found = db.execute(
-        "SELECT position, body FROM messages LEFT JOIN turns ON turns.id = messages.turn"
-        " WHERE messages.conversation = ? AND messages.id = ? AND body IS NOT NULL AND finish IS NULL",
+        f"SELECT position, body FROM messages LEFT JOIN turns ON turns.id = {LAST_TURN}"
+        " WHERE messages.conversation = ? AND messages.id = ? AND body IS NOT NULL"
+        " AND (finish IS NULL OR again = 0)",
         (conversation, message_id),
     ).fetchone()
     return None if found is None else (found[0], found[1])
@@ -104,8 +113,10 @@ def unanswered(db: Database, prefix: str, since: float) -> tuple[str, ...]:
     found = db.execute(
         "SELECT conversation FROM turns WHERE finish IS NULL AND conversation >= ? AND conversation < ?"
         " UNION SELECT conversation FROM messages WHERE turn IS NULL AND addressed = 1 AND body IS NOT NULL"
+        " AND conversation >= ? AND conversation < ? AND sent_at >= ?"
+        " UNION SELECT conversation FROM messages WHERE again = 0 AND body IS NOT NULL"
         " AND conversation >= ? AND conversation < ? AND sent_at >= ? ORDER BY 1",
-        (*under(prefix), *under(prefix), since),
+        (*under(prefix), *under(prefix), since, *under(prefix), since),
     )
     return tuple(address for (address,) in found)
 

@@ -1,20 +1,33 @@
 """The journal: turns, the acts on record, and the lines that they leave in the history."""
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish
+from pixi.core.language import Planned
 from pixi.core.lines import Line
-from pixi.store.database import Database
-from pixi.store.kept import Effect, Outcome, SavedConversation, UnfinishedTurn
+from pixi.core.message import Message
+from pixi.store.database import Connection, Database
+from pixi.store.kept import (
+    Begun,
+    CommandOutcome,
+    Effect,
+    Mark,
+    Outcome,
+    PlannedCommand,
+    SavedConversation,
+    UnfinishedTurn,
+)
 from pixi.store.statements import pictures, windows
 from pixi.store.statements.auditing import changes_of, forget_arguments
 from pixi.store.statements.forgotten import revision_of, touch
-from pixi.store.statements.many import marks, portions, select_many
+from pixi.store.statements.leases import check_owned
+from pixi.store.statements.many import marks, portions
 from pixi.store.statements.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
 
 
@@ -24,21 +37,25 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
     fetch = pictures.fetching(db, conversation)
     bounds = Bounds(0) if context_tokens is None else windows.bounds_of(db, conversation, context_tokens)
     waiting = db.execute(
-        "SELECT body, number FROM messages WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
-        " ORDER BY position",
-        (conversation,),
+        "SELECT position, body, number, 0 FROM messages"
+        " WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
+        " UNION ALL SELECT position, body, number, 1 FROM messages"
+        " WHERE conversation = ? AND again = 0 AND body IS NOT NULL ORDER BY 1",
+        (conversation, conversation),
     )
     turns = db.execute(
-        "SELECT id, generation FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
+        "SELECT id, generation, lease FROM turns WHERE conversation = ? AND finish IS NULL ORDER BY id",
         (conversation,),
     )
     return SavedConversation(
         generation,
         turns=windows.turns_from(db, conversation, bounds.first_turn, fetch),
-        waiting=tuple(unpack_message(body, number, fetch) for body, number in waiting),
+        waiting=_messages(waiting, fetch),
         unfinished=tuple(
-            _unfinished(db, turn, fetch) if begun == generation else UnfinishedTurn(turn, (), ())
-            for turn, begun in turns
+            _unfinished(db, conversation, turn, fetch)
+            if begun == generation
+            else UnfinishedTurn(turn, (), (), lease=lease)
+            for turn, begun, lease in turns.fetchall()
         ),
         bounds=bounds,
         summary=windows.summary_of(db, conversation),
@@ -46,28 +63,54 @@ def load(db: Database, conversation: str, context_tokens: int | None = None) -> 
     )
 
 
-def _unfinished(db: Database, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+def _unfinished(db: Database, conversation: str, turn: int, fetch: Callable[[str], bytes]) -> UnfinishedTurn:
+    lease, mark = db.execute("SELECT lease, mark FROM turns WHERE id = ?", (turn,)).fetchone()
     messages = db.execute(
-        "SELECT body, number FROM messages WHERE turn = ? AND body IS NOT NULL ORDER BY position", (turn,)
+        "SELECT position, body, number, 0 FROM messages WHERE turn = ? AND body IS NOT NULL"
+        " UNION ALL SELECT position, body, number, 1 FROM messages"
+        " WHERE again = ? AND conversation = ? AND body IS NOT NULL ORDER BY 1",
+        (turn, turn, conversation),
+    )
+    answered = db.execute(
+        "SELECT id FROM messages WHERE conversation = ? AND (turn = ? OR again = ?) AND addressed = 1"
+        " ORDER BY position DESC LIMIT 1",
+        (conversation, turn, turn),
+    ).fetchone()
+    commands = db.execute(
+        "SELECT number, name, argument, target, outcome FROM commands WHERE turn = ? ORDER BY number", (turn,)
     )
     return UnfinishedTurn(
         turn,
-        messages=tuple(unpack_message(body, number, fetch) for body, number in messages),
+        messages=_messages(messages, fetch),
         effects=effects_of(db, turn),
         deeds=changes_of(db, turn),
+        commands=tuple(
+            PlannedCommand(number, name, unpack_text(argument), target, outcome)
+            for number, name, argument, target, outcome in commands
+        ),
+        lease=lease,
+        mark=mark,
+        answered=answered[0] if answered else "",
     )
+
+
+def _messages(
+    rows: Iterable[tuple[int, bytes, int, int]], fetch: Callable[[str], bytes]
+) -> tuple[Message, ...]:
+    found = ((unpack_message(body, number, fetch), again) for _, body, number, again in rows)
+    return tuple(replace(message, again=True) if again else message for message, again in found)
 
 
 def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
     """The acts of a turn that are on record, in order."""
     effects = db.execute(
-        "SELECT sequence, kind, payload, outcome, platform_id, target FROM effects"
+        "SELECT sequence, kind, payload, outcome, platform_id, target, command FROM effects"
         " WHERE turn = ? ORDER BY sequence",
         (turn,),
     )
     return tuple(
-        Effect(turn, sequence, kind, unpack_text(payload), outcome, platform_id, target)
-        for sequence, kind, payload, outcome, platform_id, target in effects
+        Effect(turn, sequence, kind, unpack_text(payload), outcome, platform_id, target, command)
+        for sequence, kind, payload, outcome, platform_id, target, command in effects
     )
 
 
@@ -76,30 +119,37 @@ def begin_turn(
     conversation: str,
     generation: int,
     persona: str,
-    message_ids: Iterable[str],
+    message_ids: Sequence[str],
     *,
     model: str,
     revision: int | None = None,
-) -> int:
-    """Record a turn and take its messages out of the waiting; gives its id."""
+    lease: int,
+) -> Begun:
+    """Record a turn and take its messages out of the waiting, as far as they are there."""
     if revision is not None and revision_of(db, conversation) > revision:
         raise StoreOutdated(f"Words were taken out of {conversation!r} meanwhile.")
-    (turn,) = db.execute(
-        "INSERT INTO turns (conversation, generation, persona, model, began) VALUES (?, ?, ?, ?, ?)"
-        " RETURNING id",
-        (conversation, generation, persona, model, time.time()),
+    begun = db.execute(
+        "INSERT INTO turns (conversation, generation, persona, model, began, lease)"
+        " SELECT ?, ?, ?, ?, ?, number FROM leases WHERE conversation = ? AND number = ? RETURNING id",
+        (conversation, generation, persona, model, time.time(), conversation, lease),
     ).fetchone()
-    for message_id in message_ids:
+    if begun is None:
+        raise StoreOutdated(f"Another process owns {conversation!r} by now.")
+    (turn,) = begun
+    found: dict[str, bool] = {}
+    for ids in portions([*dict.fromkeys(message_ids)]):
         taken = db.execute(
-            "UPDATE messages SET turn = ? WHERE conversation = ? AND id = ? AND turn IS NULL"
-            " RETURNING author IS NULL AND body IS NULL",
-            (turn, conversation, message_id),
-        ).fetchone()
-        if taken is None:
-            raise StoreError(f"The message {message_id!r} of {conversation!r} is not waiting for an answer.")
-        if taken[0]:  # forgotten just now, while whoever asks still has it in mind
-            db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
-    return int(turn)
+            "UPDATE messages SET turn = coalesce(turn, ?), again = CASE WHEN turn IS NOT NULL THEN ? END"
+            f" WHERE conversation = ? AND id IN ({', '.join('?' * len(ids))})"
+            " AND (turn IS NULL OR again = 0) RETURNING id, author IS NULL AND body IS NULL",
+            (turn, turn, conversation, *ids),
+        )
+        found |= dict(taken.fetchall())
+    if message_ids and not found:
+        raise StoreOutdated(f"None of these messages of {conversation!r} waits for an answer any more.")
+    if any(found.values()):  # forgotten just now, while whoever asks still has it in mind
+        db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
+    return Begun(int(turn), tuple(message_id for message_id in message_ids if message_id in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +161,7 @@ class Intent:
     kind: str
     payload: str
     target: int
+    command: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,37 +174,101 @@ class Settlement:
     platform_id: str | None
 
 
-def record(db: Database, acts: list[Intent | Settlement]) -> None:
-    """Record intents and outcomes, in order as far as one and the same act is concerned.
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Commands of a turn that closed."""
 
-    An act of a turn that was ended is not recorded, and so not done: another process took the turn over.
+    turn: int
+    commands: tuple[Planned, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandEnd:
+    """What came of a planned command."""
+
+    turn: int
+    number: int
+    outcome: CommandOutcome
+
+
+Entry = Intent | Settlement | Plan | CommandEnd
+
+
+def record(db: Connection, entries: list[Entry]) -> None:
+    """Record what turns plan and do, in order as far as one and the same command or act is concerned.
+
+    But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
+    store owns by now: so nothing is done.
     """
-    begun = sorted({act.turn for act in acts if isinstance(act, Intent)})
-    for (turn,) in select_many(db, "SELECT id FROM turns WHERE finish IS NOT NULL AND id IN ({})", begun):
-        raise StoreOutdated(f"Turn {turn} was ended by another process.")
-    intents = [
-        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target) for a in acts if isinstance(a, Intent)
+    check_owned(db, sorted({entry.turn for entry in entries if not isinstance(entry, Settlement)}))
+    planned = [
+        (plan.turn, c.number, c.name, pack_text(c.argument), c.target)
+        for plan in entries
+        if isinstance(plan, Plan)
+        for c in plan.commands
     ]
-    for rows in portions(intents):
-        db.execute(
-            f"INSERT INTO effects (turn, sequence, kind, payload, target) VALUES {marks(len(rows), 5)}",
-            [value for row in rows for value in row],
+    _insert(db, "commands (turn, number, name, argument, target)", planned)
+    intents = [
+        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command)
+        for a in entries
+        if isinstance(a, Intent)
+    ]
+    _insert(db, "effects (turn, sequence, kind, payload, target, command)", intents)
+    _settle(db, [entry for entry in entries if isinstance(entry, Settlement)])
+    ends = {(end.turn, end.number): end.outcome for end in entries if isinstance(end, CommandEnd)}
+    for portion in portions([(*key, outcome) for key, outcome in ends.items()]):
+        done = db.execute(
+            "UPDATE commands SET outcome = news.column3"
+            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
+            " WHERE turn = news.column1 AND number = news.column2",
+            [value for row in portion for value in row],
         )
-    outcomes = [(a.turn, a.sequence, a.outcome, a.platform_id) for a in acts if isinstance(a, Settlement)]
-    for settled in portions(outcomes):
+        if done.rowcount != len(portion):
+            turn, number = portion[0][:2]
+            raise StoreError(f"There is no command {number} of turn {turn} on record.")
+
+
+def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
+    for portion in portions(rows):
+        db.execute(
+            f"INSERT INTO {columns} VALUES {marks(len(portion), len(portion[0]))}",
+            [value for row in portion for value in row],
+        )
+
+
+def _settle(db: Database, settlements: list[Settlement]) -> None:
+    """Record outcomes of acts. The first one stands: whoever recovered the turn has told of it."""
+    first: dict[tuple[int, int], Settlement] = {}
+    for settlement in settlements:
+        first.setdefault((settlement.turn, settlement.sequence), settlement)
+    for portion in portions([(*key, one.outcome, one.platform_id) for key, one in first.items()]):
         done = db.execute(
             "UPDATE effects SET outcome = news.column3, platform_id = news.column4"
-            f" FROM (VALUES {marks(len(settled), 4)}) AS news"
-            " WHERE turn = news.column1 AND sequence = news.column2",
-            [value for row in settled for value in row],
+            f" FROM (VALUES {marks(len(portion), 4)}) AS news"
+            " WHERE turn = news.column1 AND sequence = news.column2 AND outcome IS NULL",
+            [value for row in portion for value in row],
         )
-        if done.rowcount != len(settled):
-            turn, sequence = settled[0][:2]
-            raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
+        if done.rowcount != len(portion):
+            for turn, sequence, *_ in portion:
+                _check_on_record(db, turn, sequence)
+
+
+def _check_on_record(db: Database, turn: int, sequence: int) -> None:
+    found = db.execute("SELECT 1 FROM effects WHERE turn = ? AND sequence = ?", (turn, sequence))
+    if found.fetchone() is None:
+        raise StoreError(f"There is no act {sequence} of turn {turn} on record.")
+
+
+def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
+    """Note what is known of a turn's end. One that is stopped stays so, and what it planned is dropped."""
+    check_owned(db, [turn])
+    db.execute("UPDATE turns SET mark = ? WHERE id = ? AND coalesce(mark, '') <> 'stopped'", (mark, turn))
+    if mark == "stopped":
+        db.execute("UPDATE commands SET outcome = 'dropped' WHERE turn = ? AND outcome IS NULL", (turn,))
 
 
 def end_turn(
-    db: Database,
+    db: Connection,
     turn: int,
     lines: tuple[Line, ...],
     *,
@@ -163,13 +278,20 @@ def end_turn(
     cost: float | None,
     model: str | None = None,
     window: Bounds | None = None,
+    again: Sequence[str] = (),
 ) -> bool:
-    """End a turn and append its lines; False if it was overtaken by a reset or the like, or ended before."""
-    found = db.execute("SELECT conversation, generation, finish FROM turns WHERE id = ?", (turn,)).fetchone()
+    """End a turn and append its lines; False if that is not to be, or not all of it: see `Store.end_turn`."""
+    found = db.execute(
+        "SELECT turns.conversation, finish, coalesce(owner, -1),"
+        " turns.generation <> coalesce(conversations.generation, 0) FROM turns"
+        " LEFT JOIN leases ON leases.conversation = turns.conversation"
+        " LEFT JOIN conversations ON address = turns.conversation WHERE id = ?",
+        (turn,),
+    ).fetchone()
     if found is None:
         raise StoreError(f"There is no turn {turn} on record.")
-    conversation, generation, already = found
-    if already is not None:
+    conversation, already, owner, overtaken = found
+    if already is not None or owner != db.owner:
         return False
     tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
     db.execute(
@@ -178,11 +300,13 @@ def end_turn(
         " WHERE id = ?",
         (time.time(), finish, steps, *tokens, cost, model, turn),
     )
-    overtaken = generation != _generation(db, conversation)
-    if not lines and not (overtaken and _was_seen(db, turn)):
+    seen = not lines and _was_seen(db, turn)
+    if not lines and not seen:
         db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
+        db.execute("UPDATE messages SET again = 0 WHERE again = ?", (turn,))
         # Nothing tells any more to whom these acts were an answer: so nothing may tell of anybody.
         db.execute("UPDATE effects SET payload = ? WHERE turn = ?", (b"", turn))
+    db.execute("DELETE FROM commands WHERE turn = ?", (turn,))
     if overtaken:
         db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
         return False
@@ -193,9 +317,16 @@ def end_turn(
             (conversation, turn, kind_of(line), row.body),
         )
         pictures.keep(db, conversation, row)
+    for ids in portions(list(again) if lines else []):
+        # Those that came due again before do not a third time.
+        db.execute(
+            "UPDATE messages SET again = 0 WHERE turn = ? AND again IS NULL AND addressed = 1"
+            f" AND body IS NOT NULL AND id IN ({', '.join('?' * len(ids))})",
+            (turn, *ids),
+        )
     if window is not None:
         windows.move(db, conversation, window)
-    return True
+    return not seen
 
 
 def _was_seen(db: Database, turn: int) -> bool:
@@ -229,11 +360,9 @@ def reset(db: Database, conversation: str) -> int:
     forget_arguments(db, conversation)
     touch(db, [conversation])
     # The acts of the turn that is under way, emptied, stay until it ends: they are still to be settled.
-    db.execute(
-        "UPDATE effects SET payload = ? WHERE turn IN"
-        " (SELECT id FROM turns WHERE conversation = ? AND finish IS NULL)",
-        (b"", conversation),
-    )
+    under_way = "turn IN (SELECT id FROM turns WHERE conversation = ? AND finish IS NULL)"
+    db.execute(f"UPDATE effects SET payload = ? WHERE {under_way}", (b"", conversation))
+    db.execute(f"UPDATE commands SET argument = ? WHERE {under_way}", (b"", conversation))
     db.execute(
         "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?"
         " AND (finish IS NOT NULL OR generation BETWEEN 0 AND ?))",

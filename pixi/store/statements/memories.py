@@ -8,6 +8,7 @@ from pixi.core.errors import StoreError
 from pixi.core.memory import Memory, those_that_say_the_same
 from pixi.core.venue import Audience
 from pixi.store.database import Database
+from pixi.store.statements.inbox import LAST_TURN
 from pixi.store.statements.rows import OVERTAKEN
 
 MOST = 200
@@ -59,7 +60,7 @@ def remember(db: Database, memory: Memory, message_id: str = "") -> tuple[Memory
 def _is_overtaken(db: Database, conversation: str, message_id: str) -> bool:
     """Whether a message is answered in a turn in which somebody was forgotten."""
     found = db.execute(
-        "SELECT generation FROM messages JOIN turns ON turns.id = messages.turn"
+        f"SELECT generation FROM messages JOIN turns ON turns.id = {LAST_TURN}"
         " WHERE messages.conversation = ? AND messages.id = ?",
         (conversation, message_id),
     ).fetchone()

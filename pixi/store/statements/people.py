@@ -117,9 +117,10 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
     forget_in_usage(db, person)
     forget_words_in_audit(db, lambda turn, given: turn in parts and _is_told(parts[turn], given))
     wholes, under_way = _turns_of(db, parts)
-    # Their acts, emptied, stay until they end: they are still to be settled.
+    # Their acts and commands, emptied, stay until they end: they are still to be settled.
     db.executemany("UPDATE turns SET generation = ? WHERE id = ?", [(OVERTAKEN, turn) for turn in under_way])
     db.executemany("UPDATE effects SET payload = ? WHERE turn = ?", [(b"", turn) for turn in under_way])
+    db.executemany("UPDATE commands SET argument = ? WHERE turn = ?", [(b"", turn) for turn in under_way])
     _forget_parts(db, person, {turn: parts[turn] for turn in sorted(parts.keys() - under_way)}, gone)
     for conversation, whole in wholes.items():
         gone[conversation] += _forget_mentions(db, conversation, whole, parts)
@@ -171,10 +172,12 @@ def _forget_mentions(db: Database, conversation: str, whole: _Part, parts: Colle
 
 
 def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
-    found = db.execute("SELECT conversation, turn, addressed, body FROM messages WHERE author = ?", (person,))
-    for conversation, turn, addressed, body in found:
+    found = db.execute(
+        "SELECT conversation, turn, again, addressed, body FROM messages WHERE author = ?", (person,)
+    )
+    for conversation, first, again, addressed, body in found:
         gone[conversation] += () if body is None else (body,)
-        if turn is not None:
+        for turn in filter(None, (first, again)):
             parts[turn].asked |= bool(addressed)
             if body is not None:
                 message = _message(body)
@@ -189,13 +192,13 @@ def _forget_messages(db: Database, person: str, gone: _Gone, parts: defaultdict[
 def _forget_quotes(db: Database, person: str, gone: _Gone, parts: defaultdict[int, _Part]) -> None:
     """In messages of others."""
     found = db.execute(
-        "SELECT position, conversation, turn, body FROM quotes JOIN messages ON position = message"
+        "SELECT position, conversation, turn, again, body FROM quotes JOIN messages ON position = message"
         " WHERE person = ?",
         (person,),
     ).fetchall()
-    for position, conversation, turn, body in found:
+    for position, conversation, first, again, body in found:
         gone[conversation] += ()
-        if turn is not None:
+        for turn in filter(None, (first, again)):
             _ = parts[turn]  # also where only an answer tells of them
             for quoted in _message(body).quoted:
                 if quoted.author is not None and quoted.author.id == person:
@@ -214,8 +217,16 @@ def _forget_parts(db: Database, person: str, parts: Mapping[int, _Part], gone: _
     stays where the person was only overheard or quoted, unless it names them, repeats what they said, or
     rests on what is remembered: then silence stands in its place.
     """
-    answered = "SELECT turn FROM messages WHERE turn IN ({}) AND addressed = 1 AND author IS NOT NULL"
-    others = {turn for (turn,) in select_many(db, answered, parts)}
+    others = {
+        turn
+        for answered in ("turn", "again")
+        for (turn,) in select_many(
+            db,
+            f"SELECT {answered} FROM messages"
+            f" WHERE {answered} IN ({{}}) AND addressed = 1 AND author IS NOT NULL",
+            parts,
+        )
+    }
     acts: defaultdict[int, list[str]] = defaultdict(list)
     asked = "SELECT turn, payload FROM effects WHERE turn IN ({}) ORDER BY turn, sequence"
     for turn, payload in select_many(db, asked, parts):

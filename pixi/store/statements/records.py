@@ -8,7 +8,10 @@ from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
 from pixi.store.statements.rows import unpack_line
 
-_ANSWERED = "EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
+_ANSWERED = (
+    "(EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
+    " OR EXISTS (SELECT 1 FROM messages WHERE messages.again = turns.id))"
+)
 """True of a turn, and not of an attempt at one that was begun again or put off."""
 
 
@@ -20,12 +23,6 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
         (platform_id, *under(prefix)),
     ).fetchone()
     return None if found is None else _record(db, found[0])
-
-
-def last_turn(db: Database) -> int:
-    """The highest id of a turn by now."""
-    (last,) = db.execute("SELECT max(id) FROM turns").fetchone() or (None,)
-    return last or 0
 
 
 def turns(db: Database, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
@@ -61,9 +58,10 @@ def _record(db: Database, turn: int) -> TurnRecord:
         (turn,),
     ).fetchone()
     people = db.execute(
-        "SELECT author FROM messages WHERE turn = ? AND addressed = 1 AND author IS NOT NULL"
-        " ORDER BY position",
-        (turn,),
+        "SELECT position, author FROM messages WHERE turn = ? AND addressed = 1 AND author IS NOT NULL"
+        " UNION SELECT position, author FROM messages"
+        " WHERE again = ? AND conversation = ? AND author IS NOT NULL ORDER BY 1",
+        (turn, turn, conversation),
     )
     lines = db.execute("SELECT kind, body FROM lines WHERE turn = ? ORDER BY position", (turn,))
     fetch = pictures.fetching(db, conversation)
@@ -77,7 +75,7 @@ def _record(db: Database, turn: int) -> TurnRecord:
         steps or 0,
         Usage(prompt or 0, cached or 0, completion or 0),
         cost,
-        people=tuple(dict.fromkeys(author for (author,) in people)),
+        people=tuple(dict.fromkeys(author for _, author in people)),
         lines=tuple(unpack_line(kind, body, fetch) for kind, body in lines),
         effects=effects_of(db, turn),
     )

@@ -5,6 +5,7 @@ from collections import defaultdict
 from pixi.store.database import Database
 from pixi.store.statements import pictures, windows
 from pixi.store.statements.forgotten import touch
+from pixi.store.statements.inbox import LAST_TURN
 from pixi.store.statements.many import change_many, select_many
 
 PORTION = 200
@@ -33,7 +34,8 @@ def forget_old(db: Database, before: float) -> bool:
 def _forget_messages(db: Database, before: float, gone: defaultdict[str, list[bytes]]) -> int:
     """Those of turns under way are left to the next time."""
     found = db.execute(
-        "SELECT position, messages.conversation, body FROM messages LEFT JOIN turns ON turns.id = turn"
+        "SELECT position, messages.conversation, body FROM messages"
+        f" LEFT JOIN turns ON turns.id = {LAST_TURN}"
         " WHERE author IS NOT NULL AND sent_at < ? AND (turn IS NULL OR finish IS NOT NULL)"
         " ORDER BY sent_at LIMIT ?",
         (before, PORTION),

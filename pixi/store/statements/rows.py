@@ -52,7 +52,7 @@ def unpack_text(body: object) -> str:
 
 
 def pack_message(message: Message) -> Row:
-    """The row of a message. Its number has a column of its own."""
+    """The row of a message. Its number, and that it comes due again, have columns of their own."""
     return _pack(replace(message, images=()) if message.images else message, message.images)
 
 
@@ -159,6 +159,7 @@ def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:
     digests = [hashlib.sha256(image.data).hexdigest() for image in images]
     fields = msgspec.to_builtins(value)
     fields.pop("number", None)
+    fields.pop("again", None)
     if images:
         fields["images"] = [[image.media_type, digest] for image, digest in zip(images, digests, strict=True)]
     return Row(_packed(fields), {digest: image.data for image, digest in zip(images, digests, strict=True)})

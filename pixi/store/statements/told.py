@@ -74,9 +74,11 @@ def export(db: Database, person: str) -> dict[str, Any]:
         if summary := _summary(db, conversation, person):
             talks[conversation]["summary"] = summary
     answers = db.execute(
-        "SELECT DISTINCT turns.id, turns.conversation, began, persona, model FROM messages"
-        " JOIN turns ON turns.id = messages.turn WHERE author = ? AND addressed = 1 ORDER BY turns.id",
-        (person,),
+        "SELECT turns.id, turns.conversation, began, persona, model FROM messages"
+        " JOIN turns ON turns.id = messages.turn WHERE author = ? AND addressed = 1"
+        " UNION SELECT turns.id, turns.conversation, began, persona, model FROM messages"
+        " JOIN turns ON turns.id = messages.again WHERE author = ? ORDER BY 1",
+        (person, person),
     )
     answered = answers.fetchall()
     acts, written = _acts(db, [row[0] for row in answered]), _written(db, [row[0] for row in answered])

@@ -1,0 +1,73 @@
+"""Who owns a conversation: one store at a time, and what only its owner may write.
+
+Every store that takes a lease is an owner: it has a number, and holds a lock under it that dies with its
+process. So nobody compares ids or times to find out who lives. A conversation's lease names its owner. Its
+own number grows whenever the owner changes, and a turn keeps the number that it began under: a turn with an
+older one was left over by somebody who owned the conversation before.
+"""
+
+from collections.abc import Iterable
+
+from pixi.core.errors import LeaseHeld, StoreOutdated
+from pixi.store.database import Connection
+from pixi.store.statements.many import select_many
+
+NOBODY = 0
+"""The owner of a conversation that was released; numbers begin with 1."""
+
+
+def lease(db: Connection, conversation: str, *, take: bool) -> int:
+    """Own a conversation; gives the number of its lease."""
+    found = db.execute("SELECT owner, number FROM leases WHERE conversation = ?", (conversation,)).fetchone()
+    if found is None:
+        db.execute(
+            "INSERT INTO leases (conversation, owner, number) VALUES (?, ?, 1)", (conversation, db.owner)
+        )
+        return 1
+    owner, number = found
+    if owner == db.owner:
+        return int(number)
+    if owner == NOBODY or not db.is_alive(owner):
+        db.execute("DELETE FROM owners WHERE id = ?", (owner,))
+    elif not take and _is_at_work(db, conversation):
+        raise LeaseHeld(f"Another process is answering in {conversation!r} just now.")
+    db.execute(
+        "UPDATE leases SET owner = ?, number = number + 1 WHERE conversation = ?", (db.owner, conversation)
+    )
+    return int(number) + 1
+
+
+def release(db: Connection, conversation: str) -> None:
+    """Own a conversation no more, if this store does: whoever wants it next has it, with another number."""
+    db.execute(
+        "UPDATE leases SET owner = ? WHERE conversation = ? AND owner = ?", (NOBODY, conversation, db.owner)
+    )
+
+
+def owned_elsewhere(db: Connection, conversation: str) -> bool:
+    """Whether another store that lives owns a conversation."""
+    found = db.execute("SELECT owner FROM leases WHERE conversation = ?", (conversation,)).fetchone()
+    return found is not None and found[0] not in (NOBODY, db.owner) and db.is_alive(found[0])
+
+
+def check_owned(db: Connection, turns: Iterable[int]) -> None:
+    """See that turns are not ended, and that their conversations are owned by this store.
+
+    Raises:
+        StoreOutdated: nothing more is to be done in one of them.
+    """
+    asked = (
+        "SELECT turns.id, finish FROM turns"
+        " LEFT JOIN leases ON leases.conversation = turns.conversation"
+        f" WHERE turns.id IN ({{}}) AND (finish IS NOT NULL OR coalesce(owner, -1) <> {db.owner:d})"
+    )
+    for turn, finish in select_many(db, asked, turns):
+        if finish is not None:
+            raise StoreOutdated(f"Turn {turn} was ended by another process.")
+        raise StoreOutdated(f"Another process owns the conversation of turn {turn}.")
+
+
+def _is_at_work(db: Connection, conversation: str) -> bool:
+    """Whether the owner of a conversation has a turn under way there, be it one that it recovers."""
+    found = db.execute("SELECT 1 FROM turns WHERE conversation = ? AND finish IS NULL", (conversation,))
+    return found.fetchone() is not None

@@ -1,0 +1,40 @@
+"""Turns that a test puts on record by itself."""
+
+from pixi.store.database import Connection
+from pixi.store.sqlite import schema
+from pixi.store.sqlite.connection import SqliteConnection
+from pixi.store.statements import journal, leases
+from pixi.store.store import Store
+
+
+async def begun(
+    store: Store,
+    conversation: str,
+    generation: int,
+    persona: str,
+    ids: tuple[str, ...],
+    *,
+    model: str = "",
+    revision: int | None = None,
+) -> int:
+    """Own the conversation and begin a turn that answers these messages; gives its id."""
+    lease = await store.lease(conversation)
+    turn = await store.begin_turn(
+        conversation, generation, persona, ids, model=model, revision=revision, lease=lease
+    )
+    return turn.turn
+
+
+def begun_in(db: Connection, conversation: str, ids: tuple[str, ...], *, model: str = "") -> int:
+    """Begin such a turn by the statements alone."""
+    lease = leases.lease(db, conversation, take=False)
+    return journal.begin_turn(db, conversation, 0, "pixi", ids, model=model, lease=lease).turn
+
+
+class Watched(SqliteConnection):
+    """A store in memory that owns what it is asked for; `raw` tells what SQLite does."""
+
+    def __init__(self) -> None:
+        self.raw = schema.connect(None)
+        super().__init__(self.raw, None)
+        self.become_owner()
