@@ -5,7 +5,7 @@ from typing import Any
 
 from pixi.channels.channel import Question, Verdict
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
@@ -98,9 +98,9 @@ class GatheringChannel:
         """Nothing to do: the event tells of it."""
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Only what was kept last is known. Raises `ChannelLost` for what an earlier process said."""
+        """Only what was kept last is known. Raises `ChannelForgot` for what an earlier process said."""
         if nonce != self._nonce:
-            raise ChannelLost("what was said earlier cannot be looked at.")
+            raise ChannelForgot("what was said earlier cannot be looked at.")
         return nonce
 
     async def typing(self) -> None:

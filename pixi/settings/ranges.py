@@ -39,6 +39,7 @@ _DISCORD: Mapping[str, Bounds] = {
     "overhear": (0, 100),
     "catch_up_minutes": (0, 10_080),  # a week
     "catch_up_messages": (0, 50),
+    "patience_seconds": (0, 600),
     "pictures": (0, 10),  # as many as a message can carry
     "picture_megabytes": (0.1, 100),
     "picture_pixels": (64, 8_192),

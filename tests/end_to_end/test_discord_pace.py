@@ -62,7 +62,7 @@ def _slow_typist(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(text: str, pace: str) -> float:
         return 1_000.0 if text == LONG and pace != "off" else 0.0
 
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", seconds)
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", seconds)
 
 
 @pytest.mark.usefixtures("_slow_typist")
@@ -80,12 +80,12 @@ async def test_a_human_pace_holds_messages_and_not_the_stream_and_ends_where_the
                 await read.wait()
             assert here.posts() == []
             assert here.room.typings
-        assert here.posts() == [LONG]
+        assert here.posts() == [LONG, "and another"]  # both closed before
 
         async with here.bot():
             await here.ask("go on")
-            await here.said(LONG, "ok")
-            assert here.prompt()[-2]["content"] == f"[SEND: {LONG}]"
+            await here.said(LONG, "and another", "ok")
+            assert here.prompt()[-2]["content"] == f"[SEND: {LONG}]\n[SEND: and another]"
 
 
 @pytest.mark.usefixtures("_slow_typist")

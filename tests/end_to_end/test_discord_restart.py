@@ -22,13 +22,13 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
             await here.ask()
             await here.said("one")
             await here.discord.wait_for(lambda: here.room.typings[-1].at > here.posted("one").at)
-            wind_down, loop = house.wind_down, asyncio.get_running_loop()
+            drain, loop = house.drain, asyncio.get_running_loop()
 
             async def with_the_gate_open(seconds: float) -> None:
                 loop.call_soon(gate.set)  # once it is leaving, and not before
-                await wind_down(seconds)
+                await drain(seconds)
 
-            monkeypatch.setattr(house, "wind_down", with_the_gate_open)
+            monkeypatch.setattr(house, "drain", with_the_gate_open)
         assert here.posts() == ["one", "two"]
         await leaves(here.asked[0])
 
@@ -42,7 +42,7 @@ async def test_leaving_finishes_the_message_that_is_open_and_nothing_after_it(
 async def test_a_message_that_never_closes_does_not_hinder_leaving(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bot, "_FOR_WINDING_DOWN", 0.2)
+    monkeypatch.setattr(bot, "_FOR_DRAINING", 0.2)
     begun: Script = ["[SEND: one]\n[SEND: tw", Hang()]
     async with scene(tmp_path, begun, "[SEND: hello again]") as here:
         async with here.bot():

@@ -32,7 +32,7 @@ _FIRST_WAIT, _LONGEST_WAIT = 2.0, 60.0  # seconds before Discord is tried again
 
 # All that leaving takes must stay below ten seconds.
 _FOR_LANES = 0.5
-_FOR_WINDING_DOWN = 5.0
+_FOR_DRAINING = 5.0
 _FOR_MARKS = 1.0
 _FOR_CLOSING = 1.5
 
@@ -167,8 +167,8 @@ class Bot:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
             await events.stop(_FOR_LANES)
-            wind_down = self._house.wind_down(_FOR_WINDING_DOWN)
-            await _within(_FOR_WINDING_DOWN + 1.0, wind_down, "replies could not be finished")
+            drain = self._house.drain(_FOR_DRAINING)
+            await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
             await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
             await approvals.close()
             await speakers.close()

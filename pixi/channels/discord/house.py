@@ -95,7 +95,7 @@ class House(Protocol):
         conversations whose addresses begin with `prefix`."""
         ...
 
-    async def wind_down(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
         """Take nothing more; let messages that people see being written be finished, within this time."""
         ...
 

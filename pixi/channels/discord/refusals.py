@@ -1,6 +1,7 @@
 """What it means when Discord refuses something: one plain line, and whether it may have happened."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -94,7 +95,7 @@ _NEEDED = {
 }
 _LONGEST_WAIT = 60.0  # seconds that a server may make us wait before we give up
 _SECONDS = 90.0  # for one request, what discord.py waits and tries again by itself included
-_TRIES = 4
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two tries
 
 
 class Refused(ChannelError):
@@ -103,14 +104,33 @@ class Refused(ChannelError):
     Attributes:
         code: Discord's own number for it; 0 where it has none.
         status: of HTTP.
-        closed: whatever else is posted there would be refused too.
+        closed: whatever else is posted there now would be refused too.
     """
 
     def __init__(self, text: str, *, code: int = 0, status: int = 0) -> None:
         super().__init__(text)
         self.code = code
         self.status = status
-        self.closed = code in _CLOSED or status == 401
+        self.closed = code in _CLOSED or status in (401, 429)
+
+
+class Patience:
+    """Pauses between tries, each longer than the one before it, until so many seconds are over."""
+
+    __slots__ = ("_pause", "_until")
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
+        self._pause = _FIRST_PAUSE
+
+    async def pause(self) -> bool:
+        """Wait until it is time for the next try; False, at once, where there is to be none."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return False
+        await asyncio.sleep(min(self._pause, left))
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+        return True
 
 
 def refusal(error: Exception, what: str) -> ChannelError:
@@ -130,22 +150,22 @@ def refusal(error: Exception, what: str) -> ChannelError:
 
 
 async def asked(
-    request: Callable[[], Awaitable[T]], what: str, *, tries: int = 1, seconds: float = _SECONDS
+    request: Callable[[], Awaitable[T]], what: str, *, patience: float = 0.0, seconds: float = _SECONDS
 ) -> T:
     """What a request gives, waiting where the server says so, which every request may.
 
     Args:
         request: makes the request.
         what: is asked for, in a word.
-        tries: how often it is made where the connection breaks; more than once only where twice is as
-            good as once.
+        patience: for how many seconds it is made again where nobody knows whether it happened; above 0 only
+            where twice is as good as once.
         seconds: for one try, and for all that the server makes us wait between them.
 
     Raises:
         Refused: Discord said no, or something that nobody understands.
         ChannelLost: nobody knows whether it happened.
     """
-    patience = min(_LONGEST_WAIT, seconds)
+    left, patient = min(_LONGEST_WAIT, seconds), Patience(patience)
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -154,15 +174,12 @@ async def asked(
             told = f"{type(error).__name__}: {one_line(str(error))}"
             raise Refused(f"Discord's answer to the {what} could not be read ({told}).") from error
         except FAULTS as error:
-            wait = _told_to_wait(error)
-            if wait is not None and wait <= patience:
-                patience -= wait
-            elif tries > 1 and not isinstance(error, discord.HTTPException):
-                tries -= 1
-                wait = 0.5 * (_TRIES - min(tries, _TRIES - 1))
-            else:
-                raise refusal(error, what) from error
-        await asyncio.sleep(wait)
+            wait, meaning = _told_to_wait(error), refusal(error, what)
+            if wait is not None and wait <= left:
+                left -= wait
+                await asyncio.sleep(wait)
+            elif not isinstance(meaning, ChannelLost) or not await patient.pause():
+                raise meaning from error
 
 
 def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:

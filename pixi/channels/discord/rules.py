@@ -25,6 +25,7 @@ class Rules:
         overhear: how many messages before the one that addresses it a persona is told of.
         catch_up_minutes: how old a message may be that came while the bot was away and is still answered.
         catch_up_messages: how many of them are read in each channel.
+        patience_seconds: how long an act is tried again while Discord cannot be reached.
         pictures: how many of a message's pictures are shown to a model that sees.
         picture_megabytes: how large the file of one may be.
         picture_pixels: the longer side of a picture as it is shown; larger ones are scaled down.
@@ -55,6 +56,7 @@ class Rules:
     overhear: int = 20
     catch_up_minutes: float = 30.0
     catch_up_messages: int = 50
+    patience_seconds: float = 30.0
     pictures: int = 4
     picture_megabytes: float = 8.0
     picture_pixels: int = 1_024

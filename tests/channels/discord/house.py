@@ -75,8 +75,8 @@ class RecordingHouse:
         for address in self.unfinished:
             self.asked.append(("opened", (address, await open_channel(address))))
 
-    async def wind_down(self, seconds: float) -> None:
-        self.asked.append(("wind_down", (seconds,)))
+    async def drain(self, seconds: float) -> None:
+        self.asked.append(("drain", (seconds,)))
 
     def place(self, channel: str) -> Place:
         return self.places.get(channel, Place())

@@ -64,7 +64,7 @@ async def test_the_bot_comes_hears_and_goes() -> None:
         assert told == ["Connected as Bot, in 1 server."]
         ids = {message.conversation: message.id for message, _ in here.received}
         assert ids.keys() == {f"discord:{BOT}:{GENERAL}:pixi", f"discord:{BOT}:{DM}:pixi"}
-        assert here.asked[-1] == ("wind_down", (5.0,))
+        assert here.asked[-1] == ("drain", (5.0,))
         assert here.marks[f"discord:{BOT}:{GENERAL}:"] == int(ids[f"discord:{BOT}:{GENERAL}:pixi"])
         assert server.close_codes == [1000]
         assert Route.BASE == "https://discord.com/api/v10"
@@ -233,11 +233,11 @@ async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class EndlessHouse(RecordingHouse):
-        async def wind_down(self, seconds: float) -> None:
+        async def drain(self, seconds: float) -> None:
             await asyncio.Event().wait()
 
-    whole = bot._FOR_LANES + bot._FOR_WINDING_DOWN + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
-    monkeypatch.setattr(bot, "_FOR_WINDING_DOWN", 0.01)
+    whole = bot._FOR_LANES + bot._FOR_DRAINING + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
+    monkeypatch.setattr(bot, "_FOR_DRAINING", 0.01)
     monkeypatch.setattr(bot, "_FOR_CLOSING", 0.05)
     async with plain_server() as server:
         async with running(server, EndlessHouse(personas=PERSONAS)):

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from pixi.channels.discord.speaking import delivery
 from pixi.channels.discord.speaking.cards import forms_of, public_address
 from pixi.channels.discord.speaking.splitting import units
 from pixi.core.card import Card, Field
@@ -39,16 +38,14 @@ def png(side: int = 4) -> bytes:
 
 
 @pytest.fixture
-async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
+async def room() -> AsyncIterator[Room]:
     async with room_of(RecordingHouse()) as room:
         yield room
 
 
 @pytest.fixture
-async def masked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+async def masked() -> AsyncIterator[Room]:
     """A server in which a persona speaks by a webhook."""
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
     house = RecordingHouse(personas={"pixi": Persona("Pixi", "", summon=("pixi",))})
     house.obey(faces="webhook")
     async with room_of(house) as room:

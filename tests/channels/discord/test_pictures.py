@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from pixi.channels.discord.speaking import delivery
 from pixi.channels.discord.speaking.stickers import MOST_NAMES, find, names_of
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.message import Image
@@ -23,8 +22,7 @@ OWN = Picture("an excited cat", file=Image("image/gif", moving()))
 
 
 @pytest.fixture
-async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
+async def room() -> AsyncIterator[Room]:
     house = RecordingHouse()
     house.obey(stickers=True)
     async with room_of(house) as room:

@@ -9,9 +9,11 @@ from datetime import timedelta
 import discord
 import pytest
 
+from pixi.channels.discord import refusals
+from pixi.channels.discord.refusals import Patience
 from pixi.channels.discord.speaking import delivery, shared
 from pixi.channels.discord.speaking.channel import NOTICE
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (
@@ -24,12 +26,12 @@ from tests.channels.discord.rest_discord import (
     Fault,
 )
 from tests.channels.discord.scene import Scene, scene_with
+from tests.held_clock import HeldClock
 from tests.waiting import until
 
 
 @pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
     async with scene_with(monkeypatch) as scene:
         yield scene
 
@@ -152,10 +154,61 @@ async def test_a_connection_that_breaks_loses_nothing_and_says_nothing_twice(
 
 
 async def test_a_connection_that_stays_broken_leaves_it_open_whether_it_was_posted(scene: Scene) -> None:
+    scene.house.obey(patience_seconds=0)
     scene.rest.faults.append(Fault("POST", "/messages", times=99))
     with pytest.raises(ChannelLost):
         await scene.channel().send("hi", nonce="1")
-    assert len(scene.rest.requests("POST", "/messages")) == 4
+    assert [each.method for each in scene.rest.asked[-2:]] == ["POST", "GET"], (
+        "it looks, and leaves it at that"
+    )
+
+
+@pytest.mark.parametrize(("faces", "posts"), [("off", 7), ("webhook", 1)])
+async def test_an_outage_within_the_patience_is_waited_out(scene: Scene, faces: str, posts: int) -> None:
+    """A webhook, which knows no nonces, posts again only once the history was read."""
+    scene.house.obey(faces=faces)
+    asked, channel = scene.hears(MO, "hi"), scene.channel()
+    await channel.send("one", nonce="1", answers=asked)
+    scene.rest.faults += [
+        Fault("POST", "", times=posts),
+        Fault("GET", "", times=7),
+        Fault("PUT", "", times=7),
+    ]
+    posted = await channel.send("two", nonce="2", answers=asked)
+    assert scene.rest.said() == ["one", "two"]
+    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+    assert len({each["author"]["id"] for each in scene.rest.messages[CHANNEL][1:]}) == 1, "in one voice"
+    await channel.react(asked, "🥞", nonce="3")
+    assert scene.rest.reactions == [(CHANNEL, int(asked), "🥞")]
+
+
+async def test_pauses_grow_until_the_patience_is_over(
+    clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "_FIRST_PAUSE", 0.5)
+    patience, began, at = Patience(30), clock.time(), []
+    while await patience.pause():
+        at.append(clock.time() - began)
+    assert at == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5, 27.5, 30]
+
+
+async def test_messages_come_in_the_order_in_which_they_were_given(scene: Scene) -> None:
+    """An excuse and a question to a person, which are no acts of a turn, stand in the same row."""
+    scene.rest.faults.append(Fault("POST", "/messages", times=3))
+    asked, channel = scene.hears(MO, "hi"), scene.channel()
+    channel.excuse()
+    await asyncio.sleep(0)
+    await channel.send("two", nonce="2", answers=asked)
+    assert scene.rest.said() == [NOTICE, "two"]
+
+
+async def test_after_a_limit_that_nobody_waits_for_nothing_more_of_the_reply_is_posted(scene: Scene) -> None:
+    scene.rest.faults.append(Fault("POST", "/messages", status=429, headers={"Retry-After": "3600"}))
+    channel = scene.channel()
+    for number in range(3):
+        with pytest.raises(ChannelError, match="too much was asked of it at once"):
+            await channel.send("hi", nonce=str(number))
+    assert scene.rest.said() == []
 
 
 async def test_a_wait_that_the_server_asks_for_is_waited(scene: Scene) -> None:
@@ -239,6 +292,7 @@ async def test_no_token_is_ever_in_the_log(scene: Scene, caplog: pytest.LogCaptu
     assert scene.rest.said() == ["hi"], "the bot says what the webhook could not"
     assert "t0ken" not in caplog.text
     scene.rest.faults.append(Fault("GET", "/messages", times=99))
+    scene.house.obey(patience_seconds=0)
     scene.speakers._shared.webhooks._not_before.clear()
     with caplog.at_level(logging.DEBUG, "pixi"), pytest.raises(ChannelLost) as caught:
         await scene.channel().send("ho", nonce="2")
@@ -284,8 +338,8 @@ async def test_an_equal_message_of_the_same_turn_is_not_taken_for_it(scene: Scen
         assert await later.channel().sent_before("ok", nonce="1", after=asked) == first
 
 
-@pytest.mark.parametrize("status", [403, 404, 0])
-async def test_where_the_history_cannot_be_read_the_nonce_is_trusted_as_long_as_discord_knows_it(
+@pytest.mark.parametrize("status", [403, 404])
+async def test_where_the_history_is_closed_the_nonce_is_trusted_as_long_as_discord_knows_it(
     scene: Scene, status: int
 ) -> None:
     lately, earlier = (
@@ -293,8 +347,27 @@ async def test_where_the_history_cannot_be_read_the_nonce_is_trusted_as_long_as_
     )
     scene.rest.faults.append(Fault("GET", "/messages", status=status, times=9))
     assert await scene.channel().sent_before("hi", nonce="1", after=lately) is None
-    with pytest.raises(ChannelLost, match="cannot be read"):
+    with pytest.raises(ChannelForgot, match="cannot be read"):
         await scene.channel().sent_before("hi", nonce="1", after=earlier)
+
+
+async def test_a_history_that_cannot_be_reached_may_tell_later(scene: Scene) -> None:
+    scene.rest.faults.append(Fault("GET", "/messages", times=2))  # a GET is sent twice at once
+    asked, channel = scene.hears(MO, "hi"), scene.channel()
+    with pytest.raises(ChannelLost, match="cannot be read") as caught:
+        await channel.sent_before("hi", nonce="1", after=asked)
+    assert not isinstance(caught.value, ChannelForgot)
+    assert await channel.sent_before("hi", nonce="1", after=asked) is None
+
+
+async def test_what_the_nonce_does_not_guard_any_more_is_posted_only_once_the_history_was_read(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "NONCE_SECONDS", 0.0)
+    scene.rest.faults += [Fault("POST", "/messages", after=True), Fault("GET", "/messages", times=3)]
+    posted = await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
+    assert posted == scene.rest.messages[CHANNEL][-1]["id"]
+    assert len(scene.rest.requests("POST", "/messages")) == 1
 
 
 # Reactions and typing.

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord.speaking import delivery
 from pixi.channels.discord.speaking.channel import NOTICE
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
@@ -19,16 +18,14 @@ PERSONAS = Path(__file__).parents[3] / "personas"
 
 
 @pytest.fixture
-async def room(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
+async def room() -> AsyncIterator[Room]:
     async with room_of(RecordingHouse()) as room:
         yield room
 
 
 @pytest.fixture
-async def faces(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Room]:
+async def faces() -> AsyncIterator[Room]:
     """Two personas that speak by webhooks."""
-    monkeypatch.setattr(delivery, "_WAITS", (0.01, 0.01, 0.01))
     house = RecordingHouse()
     house.obey(faces="webhook")
     house.personas = {
@@ -188,6 +185,25 @@ async def test_a_persona_speaks_by_its_webhook_with_its_picture(faces: Room) -> 
     assert spoken.webhook is not None
     assert spoken.webhook.avatar
     assert await channel.sent_before("nothing", nonce="2", after=asked) is None
+
+
+async def test_who_answers_a_message_of_the_persona_is_known_by_its_id(room: Room) -> None:
+    await answers_are_known(room)
+
+
+async def test_who_answers_a_message_of_its_webhook_is_known_by_its_id(faces: Room) -> None:
+    await answers_are_known(faces)
+
+
+async def answers_are_known(room: Room) -> None:
+    channel, asked = await room.asked()
+    posted = await channel.send("one", nonce="1", answers=asked)
+    spoken = room.general.messages[-1]
+    assert str(spoken.id) == posted
+    answer = await room.general.say(room.ana, "and then?", reply_to=spoken)
+    await room.discord.wait_for(lambda: len(room.house.received) == 2)
+    heard, _ = room.house.received[-1]
+    assert (heard.id, heard.reply_to, heard.addressed) == (str(answer.id), posted, True)
 
 
 async def test_in_a_thread_it_speaks_by_the_parent_s_webhook_and_points_by_a_line(faces: Room) -> None:

@@ -26,6 +26,7 @@ _PINS = 50
 _COMPARED = 2_000  # characters of a message
 _THREADS = 100
 _MATCHES = 10  # members of a name
+_PATIENCE = 1.0  # seconds in which a request is made again
 _NO_INDEX = 110_000  # code of an answer: what is searched is still being indexed
 _FOR_SEARCH = 6.0  # seconds for a page of a search, so that there is time to do without
 _LEAST_WAIT = 0.5  # seconds, where the server wants to be asked again and names none
@@ -190,7 +191,7 @@ class Requests:
         seconds = self.deadline.left if within is None else min(self.deadline.left, within)
         try:
             async with asyncio.timeout(seconds):
-                return await asked(request, what, seconds=seconds, tries=2)
+                return await asked(request, what, seconds=seconds, patience=_PATIENCE)
         except TimeoutError:
             raise ChannelLost(f"there was no time left for the {what}.") from None
 

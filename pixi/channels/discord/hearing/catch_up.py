@@ -21,6 +21,7 @@ _log = logging.getLogger("pixi.discord")
 _CHANNELS = 200  # that are read after one start
 _UNANNOUNCED = 50  # of them channels that Discord does not list by itself, i.e. direct messages
 _AT_ONCE = 4
+_PATIENCE = 1.0  # seconds in which a history is asked for again
 _SECONDS = 8.0  # for reading one channel, whose people wait
 _DIRECT_SECONDS = 8.0  # for finding direct messages, for which all channels of a shard wait
 
@@ -106,7 +107,7 @@ class CatchingUp:
         self._marks.thaw(channel.id)
         try:
             async with self._at_once:
-                newest = await asked(history, "history", seconds=_SECONDS, tries=2)
+                newest = await asked(history, "history", seconds=_SECONDS, patience=_PATIENCE)
         except ChannelError as error:
             _log.warning("what was missed in %s could not be read: %s", where(channel), error)
             if isinstance(error, Refused):

@@ -1,9 +1,11 @@
 """A channel on Discord, as a place where one persona acts."""
 
+import asyncio
 import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from pixi.channels.discord.refusals import Refused, asked, missing, where
 from pixi.channels.discord.speaking import rest
 from pixi.channels.discord.speaking.aiming import addressed, author_of, guild_in, own_emoji, pings
 from pixi.channels.discord.speaking.cards import post_card
-from pixi.channels.discord.speaking.delivery import Delivery
+from pixi.channels.discord.speaking.delivery import NONCE_SECONDS, Delivery
 from pixi.channels.discord.speaking.emoji import find
 from pixi.channels.discord.speaking.markup import without_deceit
 from pixi.channels.discord.speaking.mentions import with_own_emoji, without_pings
@@ -27,7 +29,7 @@ from pixi.channels.discord.speaking.standing import venue_of
 from pixi.channels.discord.speaking.stickers import names_of, own_stickers, sticker_content
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
@@ -40,9 +42,9 @@ _log = logging.getLogger("pixi.discord")
 NOTICE = "-# Something went wrong; please try again in a minute."
 """What people see where a reply broke before anything of it was seen, and the persona has no words for it."""
 
-_NONCE_SECONDS = 120.0  # Discord remembers a nonce for some minutes
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
+_EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
 
 
 class DiscordChannel:
@@ -57,6 +59,7 @@ class DiscordChannel:
         "_failed",
         "_persona",
         "_posted",
+        "_posting",
         "_seen",
         "_shared",
         "_told",
@@ -68,6 +71,7 @@ class DiscordChannel:
         self._shared = shared
         self._persona = persona
         self._posted: list[int] = []  # each counts for one message only
+        self._posting = asyncio.Lock()  # one message after the other, in the order in which they were given
         self._closed: Refused | None = None  # why nothing can be posted in this turn
         self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
@@ -119,9 +123,9 @@ class DiscordChannel:
             return "nobody"
 
         async def post(content: rest.Content, mentions: discord.AllowedMentions) -> int:
-            posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
-            if posted:
-                self._remember(posted)
+            async with self._posting:
+                posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
+            self._remember(posted)
             return posted
 
         return await approvals.ask(
@@ -164,11 +168,12 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it.
         """
-        masked = self._masked
-        nobody, point = discord.AllowedMentions.none(), self._worth_pointing_at(_number(answers))
+        masked, nobody = self._masked, discord.AllowedMentions.none()
+        answered = _number(answers)
+        point, after = self._worth_pointing_at(answered), self._after(answered)
 
         async def post(content: rest.Content) -> int:
-            return await self._parcel(content, nonce, nobody, point=point).post()
+            return await self._parcel(content, nonce, nobody, after=after, point=point).post()
 
         boxes = masked or not missing(self.target, "box")
         files = masked or not missing(self.target, "file")
@@ -220,7 +225,8 @@ class DiscordChannel:
         if self._closed is not None:
             raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
         try:
-            posted = await post()
+            async with self._posting:
+                posted = await post()
         except Refused as error:
             if error.closed:
                 self._closed = error
@@ -229,10 +235,8 @@ class DiscordChannel:
             raise
         self._shared.accepted(self.target.id, what)
         self._seen = True
-        if not posted:
-            return None
         self._remember(posted)
-        return str(posted)
+        return str(posted) if posted else None
 
     async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
         """Put a reaction on a message: an emoji, a shortcode, the name of one of the server's own.
@@ -253,7 +257,9 @@ class DiscordChannel:
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
         try:
             await asked(
-                lambda: rest.react(self._shared.client.http, target.id, message, put), "reaction", tries=3
+                lambda: rest.react(self._shared.client.http, target.id, message, put),
+                "reaction",
+                patience=self._shared.house.rules.patience_seconds,
             )
         except Refused as error:
             self._told = str(error)
@@ -269,15 +275,19 @@ class DiscordChannel:
         the same message.
 
         Raises:
-            ChannelLost: what is posted now might be there twice: the history is closed, or does not tell.
+            ChannelForgot: the history does not tell, and posted now it might be there twice.
+            ChannelLost: the same, but the history may be read later.
         """
         earlier = _number(after)
-        found, looked = await self._delivery(text, nonce, earlier, after=earlier).find()
+        try:
+            found = await self._delivery(text, nonce, earlier, after=earlier).find()
+        except ChannelForgot:
+            if self._knows_nonces_since(earlier):
+                return None
+            raise
         if found is None:
-            if not looked and not self._knows_nonces_since(earlier):
-                raise ChannelLost("the history cannot be read, so nobody knows whether it was posted.")
             if not text and self._masked:
-                raise ChannelLost("a webhook posts a sticker as a link, so nobody knows which one it was.")
+                raise ChannelForgot("a webhook posts a sticker as a link, so nobody knows which one it was.")
             return None
         self._remember(found)
         return str(found)
@@ -287,17 +297,18 @@ class DiscordChannel:
         if earlier is None or self._shared.house.rules.faces == "webhook":
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
-        return abs(age) < _NONCE_SECONDS  # by a clock that jumped back it lies ahead
+        return abs(age) < NONCE_SECONDS  # by a clock that jumped back it lies ahead
 
     async def typing(self) -> None:
-        """Show for ten seconds that the bot is writing.
+        """Show for ten seconds that the bot is writing. Where Discord cannot be reached, nothing is shown.
 
         Raises:
             ChannelError: it cannot be shown.
         """
         if self._closed is None:
             http, channel_id = self._shared.client.http, self.target.id
-            await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
+            with suppress(ChannelLost):
+                await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
 
     def show(self, event: TurnEvent) -> None:
         """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen."""
@@ -349,8 +360,9 @@ class DiscordChannel:
         )
 
     def _remember(self, posted: int) -> None:
-        self._posted.append(posted)
-        del self._posted[:-_REMEMBERED]
+        if posted:
+            self._posted.append(posted)
+            del self._posted[:-_REMEMBERED]
 
     def _after(self, answered: int | None) -> int | None:
         """What is known to stand before the next message."""
@@ -379,8 +391,9 @@ class DiscordChannel:
         nobody = discord.AllowedMentions.none()
         delivery = self._parcel(rest.Content(words or NOTICE), secrets.token_hex(8), nobody)
         try:
-            await (delivery.post() if words else delivery.post_as_bot())
-        except ChannelError as error:
+            async with asyncio.timeout(_EXCUSE_SECONDS), self._posting:
+                await (delivery.post() if words else delivery.post_as_bot())
+        except (ChannelError, TimeoutError) as error:
             _log.info("no notice in channel %s: %s", self.target.id, error)
 
 

@@ -1,7 +1,7 @@
 """One message on its way to a channel: posted until it is known what became of it, and found again."""
 
-import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
@@ -14,6 +14,7 @@ from pixi.channels.discord.refusals import (
     NO_HISTORY_NO_REPLY,
     UNKNOWN_MESSAGE,
     UNKNOWN_WEBHOOK,
+    Patience,
     Refused,
     asked,
 )
@@ -23,7 +24,7 @@ from pixi.channels.discord.speaking.mentions import may_be
 from pixi.channels.discord.speaking.shared import Shared
 from pixi.channels.discord.speaking.splitting import LIMIT, units
 from pixi.channels.discord.speaking.webhooks import Mask
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -33,8 +34,10 @@ _log = logging.getLogger("pixi.discord")
 POINTER = "-# ↩ "
 """Begins the line by which a webhook, which cannot reply, points at a message."""
 
-_WAITS = (0.5, 2.0, 5.0)  # seconds before a message whose fate is not known is posted again
-_PATIENCE = 30.0  # seconds in all
+NONCE_SECONDS = 120.0
+"""For so long at least Discord remembers a nonce, so that posting again under it does no harm."""
+
+_WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that does not work, not Discord
 _HISTORY_SECONDS = 20.0
 
 
@@ -86,11 +89,12 @@ class Delivery:
                     # No code of Discord's: this server has no such webhooks, or broken ones.
                     self.shared.webhooks.failed(mask, self.target, error)
                 except ChannelLost as error:
-                    found, is_known = await self.find()
+                    try:
+                        found = await self.find()
+                    except ChannelLost:
+                        raise error from None  # it may stand there
                     if found is not None:
                         return found
-                    if not is_known or self.after is None:
-                        raise  # it may stand there
                     self.shared.webhooks.failed(mask, self.target, error)
                 break
         return await self.post_as_bot()
@@ -110,26 +114,31 @@ class Delivery:
                 raise
         return await self._by_bot(None)
 
-    async def find(self) -> tuple[int | None, bool]:
-        """The id of the message, if it was posted; and whether the history could be read at all."""
+    async def find(self) -> int | None:
+        """Return the id of the message, if it was posted.
+
+        Raises:
+            ChannelForgot: the history is closed, or holds nothing by which the message can be known.
+            ChannelLost: the history cannot be read now.
+        """
         http, channel = self.shared.client.http, self.target.id
         try:
             messages = await asked(
                 lambda: rest.history(http, channel, after=self.after), "history", seconds=_HISTORY_SECONDS
             )
         except ChannelError as error:
-            _log.info("channel %s: %s", channel, error)
-            return None, False
+            kind = ChannelForgot if isinstance(error, Refused) else ChannelLost
+            raise kind(f"the history cannot be read, so nobody knows what was posted. {error}") from error
         ours = [each for each in messages if self._is_ours(each) and each.id not in self.taken]
         for message in ours:
             if message.nonce == self.nonce:
-                return message.id, True
-        if not self.content.is_text:
-            return None, False  # nothing else tells which one it is
-        for message in ours if self.after else ():  # among older ones it may be another that says the same
+                return message.id
+        if not self.content.is_text or self.after is None:  # older ones may say the same
+            raise ChannelForgot("nothing but its nonce tells which message it is.")
+        for message in ours:
             if not message.nonce and may_be(_without_pointer(message.text), self.content.text):
-                return message.id, True
-        return None, True
+                return message.id
+        return None
 
     async def _by_bot(self, point: int | None) -> int:
         http, channel, content = self.shared.client.http, self.target.id, self.content
@@ -139,7 +148,7 @@ class Delivery:
                 http, channel, content, nonce=self.nonce, mentions=self.mentions, reply_to=point
             )
 
-        return await self._until_known(post, knows_nonces=True)
+        return await self._until_known(post, nonce_seconds=NONCE_SECONDS)
 
     async def _by_webhook(self, mask: Mask) -> int:
         content = self.content
@@ -148,26 +157,46 @@ class Delivery:
             place = f"{guild.id if guild else '@me'}/{self.target.id}/{self.point}"
             pointed = f"{POINTER}{address_of_chat()}/channels/{place}\n{content.text}".rstrip()
             content = replace(content, text=pointed) if units(pointed) <= LIMIT else content
-        return await self._until_known(lambda: mask.post(content, self.mentions), knows_nonces=False)
+        return await self._until_known(
+            lambda: mask.post(content, self.mentions), nonce_seconds=0.0, tries=_WEBHOOK_TRIES
+        )
 
-    async def _until_known(self, post: Callable[[], Awaitable[int]], *, knows_nonces: bool) -> int:
+    async def _until_known(
+        self, post: Callable[[], Awaitable[int]], *, nonce_seconds: float, tries: float = math.inf
+    ) -> int:
         """Post; where the connection breaks, look whether it is there, and post again where it is not.
 
-        Without nonces it is only posted again where the history could be read.
+        Where the history cannot tell, it is posted again only while the nonce is known: it may stand there.
+
+        Args:
+            post: posts it once.
+            nonce_seconds: for how long the nonce is known; webhooks know none.
+            tries: how often it is posted at most.
+
+        Raises:
+            Refused: Discord did not take it.
+            ChannelLost: nobody knew within the patience of the rules, or after so many tries.
         """
-        give_up = time.monotonic() + _PATIENCE
-        waits = iter(_WAITS)
+        patience = Patience(self.shared.house.rules.patience_seconds)
+        forgotten = time.monotonic() + nonce_seconds
+        is_missing, lost = True, ChannelLost("it was not posted yet.")
         while True:
+            if is_missing:
+                try:
+                    return await asked(post, "message")
+                except ChannelLost as error:
+                    lost = error
+                    tries -= 1
+            goes_on = tries > 0 and await patience.pause()
             try:
-                return await asked(post, "message")
-            except ChannelLost:
-                found, is_known = await self.find()
-                if found is not None:
+                if (found := await self.find()) is not None:
                     return found
-                wait = next(waits, None)
-                if wait is None or not (is_known or knows_nonces) or time.monotonic() > give_up:
-                    raise
-            await asyncio.sleep(wait)
+                is_missing = True
+            except ChannelLost as error:
+                is_missing = time.monotonic() < forgotten
+                goes_on = goes_on and (is_missing or not isinstance(error, ChannelForgot))
+            if not goes_on:
+                raise lost
 
     def _is_ours(self, message: rest.Posted) -> bool:
         if message.webhook:
