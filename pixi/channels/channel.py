@@ -11,6 +11,9 @@ from pixi.core.message import Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
+TAKEN_OVER = "This talk goes on in another window."
+"""What a channel is shown as `Failed` where another process took its conversation over."""
+
 Verdict = Literal["yes", "no", "nobody"]
 """What came of a question to a person; `nobody`: they did not answer in time, or cannot be asked here."""
 
@@ -129,7 +132,8 @@ class Channel(Protocol):
         not posted, or posting it again under its nonce does no harm.
 
         Raises:
-            ChannelLost: that cannot be found out.
+            ChannelForgot: that cannot be found out, now or later.
+            ChannelLost: that cannot be found out now.
         """
         ...
 

@@ -15,9 +15,12 @@ A turn without a message, in which a persona begins by itself, and a branch of a
 life. Where nothing waits, nothing is put back; a branch is made with no restarts and does not yield.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
+
+from pixi.core.message import Message
 
 
 class State(Enum):
@@ -176,9 +179,23 @@ _REASONS: Final[Mapping[State, Reason]] = {
 _LAST_EVENTS: Final[Mapping[Event, Reason]] = {_E.LEAVE: Reason.LEFT, _E.TAKEN: Reason.TAKEN}
 """How a turn ended that an event ended at once."""
 
+_TOLD_LATE: Final = (
+    _E.WRITTEN,
+    _E.REPLIED,
+    _E.BROKE,
+    _E.FAILED,
+    _E.LIMIT,
+    _E.DEADLINE,
+    _E.LOST,
+    _E.TAKEN,
+)
+"""What a turn that was ended at once may still hear of itself; `TAKEN` also where its end could not be put on
+record."""
+
 _FROM_WAITING: Final[Mapping[Event, Reason]] = {
     _E.CANCEL: Reason.STOPPED,
     _E.DRAIN: Reason.REQUEUED,
+    _E.LEAVE: Reason.REQUEUED,
     _E.PERFORMED: Reason.REQUEUED,
     _E.FAILED: Reason.FAILED,
 }
@@ -192,7 +209,7 @@ FATES: Final[Mapping[Reason, Fate]] = {
     Reason.DRAINED: Fate.AGAIN,
     Reason.WITHDRAWN: Fate.AGAIN,
     Reason.STOPPED: Fate.ANSWERED,
-    Reason.LIMIT: Fate.ANSWERED,
+    Reason.LIMIT: Fate.AGAIN,
     Reason.FAILED: Fate.ANSWERED,
     Reason.LEFT: Fate.OPEN,
     Reason.TAKEN: Fate.OPEN,
@@ -211,6 +228,8 @@ def _table() -> dict[tuple[State, Event], State]:
     for event in people:  # they do as they like at any time: what is not said below is ignored
         on(event, _S)
     for event in (_E.CANCEL, _E.DRAIN, _E.LEAVE):
+        on(event, {_S.DONE})
+    for event in _TOLD_LATE:
         on(event, {_S.DONE})
 
     on(_E.BEGUN, {_S.WAITING}, _S.UNSEEN)
@@ -235,6 +254,8 @@ def _table() -> dict[tuple[State, Event], State]:
     on(_E.DRAIN, {_S.SEEN, _S.ASKING}, _S.DRAINING)
     on(_E.DRAIN, (ENDING - {_S.RESTARTING}) | {_S.FINISHING, _S.HOLDING})
     on(_E.LEAVE, LIVE | ENDING, _S.DONE)
+    on(_E.LEAVE, {_S.UNSEEN, _S.LOOKED_UP, _S.READY, _S.RESTARTING}, _S.REQUEUEING)
+    on(_E.LEAVE, {_S.REQUEUEING})
 
     # What the reply does.
     on(_E.LOOKED_UP, {_S.UNSEEN}, _S.LOOKED_UP)
@@ -285,9 +306,12 @@ class Life:
         retries: how often a stream that broke is asked for once more.
         yields: whether it ends for those who are answered and write on. One that answers messages which came
             due again does not, so that nobody is put off twice.
+
+    Attributes:
+        entered: called with the state before and the new one, whenever another is entered.
     """
 
-    __slots__ = ("_left", "reason", "state", "yields")
+    __slots__ = ("_left", "entered", "reason", "state", "yields")
 
     def __init__(
         self, *, restarts: int = 0, revisions: int = 0, retries: int = 1, yields: bool = True
@@ -295,6 +319,7 @@ class Life:
         self.state = State.WAITING
         self.reason: Reason | None = None
         self.yields = yields
+        self.entered: Callable[[State, State], None] | None = None
         self._left = {Event.NEWER: restarts, Event.EDITED: revisions, Event.BROKE: retries}
 
     def on(self, event: Event) -> State:
@@ -309,12 +334,14 @@ class Life:
         follows = NEXT.get((self.state, event_))
         if follows is None:
             raise ImpossibleEvent(f"{event_.name} cannot happen in {self.state.name}.")
-        if event in self._left and (follows is not self.state or event is Event.BROKE):
-            self._left[event] -= 1
-        if follows is State.DONE:
+        if event_ in self._left and (follows is not self.state or event_ is Event.BROKE):
+            self._left[event_] -= 1
+        if follows is State.DONE and (self.state is not State.DONE or event_ is Event.TAKEN):
             self.reason = self._reason(event_)
-        self.state = follows
-        return follows
+        before, self.state = self.state, follows
+        if follows is not before and self.entered is not None:
+            self.entered(before, follows)
+        return self.state
 
     def again(self) -> None:
         """Begin again after a restart; what was used up stays so."""
@@ -324,8 +351,19 @@ class Life:
 
     @property
     def unseen(self) -> bool:
-        """Whether it can be as if it had not been."""
-        return self.state in UNSEEN_STATES
+        """Whether it can be as if it had not been, or will be."""
+        put_back = self.state in (State.RESTARTING, State.REQUEUEING) or self.fate is Fate.WAITING
+        return put_back or self.state in UNSEEN_STATES
+
+    @property
+    def may_act(self) -> bool:
+        """Whether an act may begin."""
+        return (self.state, Event.ACTED) in NEXT
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the model is to be asked further."""
+        return self.state in LIVE and self.state is not State.HOLDING
 
     @property
     def ending(self) -> bool:
@@ -347,6 +385,43 @@ class Life:
         return event
 
     def _reason(self, event: Event) -> Reason:
-        if event in _LAST_EVENTS:
-            return _LAST_EVENTS[event]
-        return _FROM_WAITING[event] if self.state is State.WAITING else _REASONS[self.state]
+        if self.state is State.WAITING and event in _FROM_WAITING:
+            return _FROM_WAITING[event]
+        return _LAST_EVENTS.get(event) or _REASONS[self.state]
+
+
+def unanswered(
+    messages: Sequence[Message],
+    acted: Sequence[int],
+    *,
+    cut: bool,
+    exceeded: bool = False,
+    gone: Collection[str] = (),
+    interrupter: str = "",
+) -> tuple[Message, ...]:
+    """List the messages that a turn which did not end by itself left unanswered, as they come due again.
+
+    Args:
+        messages: those that the turn was shown.
+        acted: for each act that was delivered, in order, the number of the message that it named; 0: none.
+            What follows an act that named one belongs to that; before that it is for whoever asked last.
+        cut: the process ended in its midst, so that also a reply which was begun is to go on.
+        exceeded: a limit ended it. One person alone has had what there was for them; of several, others wait.
+        gone: ids of messages that were withdrawn.
+        interrupter: id of the person for whom the turn yielded; they wrote on, and that is answered.
+    """
+    asked = [message for message in messages if message.addressed]
+    if not asked:
+        return ()
+    answered = {message.id for message in asked if message.number and message.number in acted}
+    several = len({message.author.id for message in asked}) > 1
+    if exceeded and not several:
+        return ()
+    to_the_last = acted[0] == 0 if acted and several else 0 in acted and not cut
+    if to_the_last:
+        answered.add(asked[-1].id)
+    return tuple(
+        replace(message, again=True)
+        for message in asked
+        if not (message.again or message.author.id == interrupter or message.id in answered | {*gone})
+    )

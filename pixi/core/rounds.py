@@ -17,7 +17,6 @@ UNANSWERED = "This was stopped before it was done."
 
 _NOTE = "note"
 _ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\u2060")
-_BUILT_IN_THAT_DO_NOTHING_EMPTY = frozenset({"send", "react", _NOTE})
 
 
 class Round:
@@ -27,15 +26,17 @@ class Round:
         reading: of the reply.
 
     Attributes:
+        broken: its stream broke off unseen, and it was asked again: nothing of it joins the history.
         calls: those that the model asked for; `answers` to them, None while there is none.
         cited: pages of the web that were not cited before.
         refused: calls came though no more may be made.
     """
 
-    __slots__ = ("answers", "calls", "cited", "reading", "refused")
+    __slots__ = ("answers", "broken", "calls", "cited", "reading", "refused")
 
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
+        self.broken = False
         self.calls: list[ToolCall] = []
         self.answers: list[tuple[str, tuple[Image, ...]] | None] = []
         self.cited: list[Cited] = []
@@ -73,7 +74,5 @@ def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
 
 
 def _is_history(act: Act) -> bool:
-    """Whether it was performed, and did something by it. Where something is from, the model may not say."""
-    if act.name == _NOTE and is_trace(act.argument):
-        return False
-    return act.delivered and (bool(act.argument) or act.name not in _BUILT_IN_THAT_DO_NOTHING_EMPTY)
+    """Whether it was performed. Where something is from, the model may not say."""
+    return act.delivered and not (act.name == _NOTE and is_trace(act.argument))

@@ -149,7 +149,7 @@ class Turn:
         self._reading = self._new_reading()
         self._rounds.append(Round(self._reading))
         tools = self._tools if self._takes_calls else ()
-        repeats = self._repeats if len(self._rounds) == 1 else "free"
+        repeats = self._repeats if len(self._whole) == 1 else "free"
         search = self._search and self._takes_calls
         return Request(lines, tools, self._grammar, search=search, repeats=repeats)
 
@@ -187,8 +187,8 @@ class Turn:
             self._state = "calls"
             return events
         self._state = "done"
-        no_command = not any(r.reading.acts for r in self._rounds)
-        prose = [stretch for r in self._rounds for stretch in r.reading.prose]
+        no_command = not any(r.reading.acts for r in self._whole)
+        prose = [stretch for r in self._whole for stretch in r.reading.prose]
         if prose and no_command and self._policy == "auto":
             events += self._reading.message("\n\n".join(prose), complete=self.finish == "stop")
             self._note_limit()
@@ -203,6 +203,15 @@ class Turn:
             self.usage += self.used(request, failed=False).usage
         self._rounds.pop()
         self._repeats = "none"
+        self._state = "ask"
+        self.finish = "stop"
+
+    def ask_again(self) -> None:
+        """Throw away a reply whose stream broke off while nothing of it was seen: the same is asked again.
+
+        Its commands keep their numbers, and nothing of them joins the history.
+        """
+        self._rounds[-1].broken = True
         self._state = "ask"
         self.finish = "stop"
 
@@ -255,6 +264,11 @@ class Turn:
             number -= len(acts)
 
     @property
+    def _whole(self) -> list[Round]:
+        """The rounds whose streams did not break off unseen."""
+        return [each for each in self._rounds if not each.broken]
+
+    @property
     def _takes_calls(self) -> bool:
         return self.steps <= self._limits.tool_steps and not self._tools_are_over
 
@@ -294,6 +308,6 @@ class Turn:
 
     def _lines(self) -> list[Line]:
         lines: list[Line] = [self._said]
-        for reply in self._rounds:
+        for reply in self._whole:
             lines += reply.lines(self._names)
         return lines

@@ -215,7 +215,7 @@ class HistoryCompaction:
         while self._task is not None:
             await asyncio.wait([self._task])
 
-    async def stop(self) -> None:
+    async def cancel(self) -> None:
         """Give up what is being folded; returns when that has ended."""
         while self._task is not None:
             self._task.cancel()

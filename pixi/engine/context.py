@@ -27,7 +27,7 @@ from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
-from pixi.engine.pace import PaceSetting
+from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.store import Store
@@ -107,9 +107,7 @@ class EngineContext:
         on_turn: told of each turn that ended.
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
-        winding_down: messages are only recorded, and no turn is begun any more.
-        turns_before: the highest id of a turn when this engine began.
-        own_turns: ids of those that it began and did not end yet.
+        draining: messages are only recorded, and no turn is begun any more.
     """
 
     store: Store
@@ -121,16 +119,7 @@ class EngineContext:
     on_turn: Callable[[TurnReport], None] | None = None
     summarizer: Summarizer | None = None
     look_up: LookUp | None = None
-    winding_down: bool = False
-    turns_before: int = 0
-    own_turns: set[int] = field(default_factory=set)
-
-    def is_left_over(self, turn: int) -> bool:
-        """Whether a turn that was not ended is this engine's to end.
-
-        What another process began meanwhile is under way there, as far as anybody knows.
-        """
-        return turn <= self.turns_before or turn in self.own_turns
+    draining: bool = False
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""

@@ -1,31 +1,53 @@
-"""One conversation while it is alive: its mailbox, and the one task that answers what is in it."""
+"""Conversations: each with its inbox, and the one task that answers what is in it.
+
+A conversation has one owner at a time: the process that holds its lease. It takes the lease when it reads
+its window, and a window that was read under an older lease is read again: somebody else may have answered
+meanwhile. An owner at rest yields at once. While it answers, others wait, in short pauses that grow,
+until it has ended or has answered what they wait for; whoever begins a turn takes its messages in the store,
+so that none is answered twice.
+
+Where a turn was left half-done, by a process that ended or because the channel was away, it is finished
+before anything else is said: nobody may post behind a message of which it is not known whether it is there.
+Newer messages wait for that, too.
+"""
 
 import asyncio
 import logging
 import time
-from collections.abc import Container
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
-from pixi.channels.channel import Channel
+from pixi.channels.channel import TAKEN_OVER, Channel
 from pixi.core.conversation import Conversation
-from pixi.core.errors import PixiError, StoreOutdated
+from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded
+from pixi.core.life import Fate, Reason
 from pixi.core.lines import Line
 from pixi.core.message import Message
-from pixi.engine.answer import Answer
 from pixi.engine.capabilities import NO_ABILITIES
 from pixi.engine.compaction import HistoryCompaction
 from pixi.engine.context import EngineContext, PersonaSession, PersonaSessions
-from pixi.engine.heard import Heard
 from pixi.engine.history import History
+from pixi.engine.inbox import Inbox
 from pixi.engine.timeouts import give_up
+from pixi.engine.turn_runner import TurnRunner
+from pixi.store.kept import SavedConversation
 
 _log = logging.getLogger("pixi.engine")
 
-_CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
+T = TypeVar("T")
 
 OVERHEARD = 20
 """How many overheard messages, the latest ones, a user line tells of."""
+
+_TOO_MANY = "Too many messages wait for an answer here. Please ask again later."
+
+_CLOSE_SECONDS = 4.0  # longer than a reply needs to stop
+_LEASE_PAUSES = (0.2, 2.0)  # seconds: the first pause and the longest, while another process answers
+_AWAY_PAUSES = (1.0, 60.0)  # the same, while the channel is away
 
 
 class LiveConversation:
@@ -35,20 +57,26 @@ class LiveConversation:
     """
 
     __slots__ = (
-        "_answer",
         "_arriving",
         "_channel",
         "_closed",
         "_compaction",
+        "_elsewhere",
         "_history",
+        "_inbox",
+        "_left",
         "_lock",
         "_name",
         "_overtaken",
-        "_pending",
+        "_pauses",
+        "_refused",
+        "_runner",
         "_sessions",
         "_shared",
         "_stopping",
+        "_taken_over",
         "_task",
+        "_told_full",
         "_waiters",
     )
 
@@ -56,12 +84,17 @@ class LiveConversation:
         self._name = name
         self._shared = shared
         self._sessions = sessions
-        self._pending = Heard()  # received and not yet part of a turn
+        # What waits.
+        self._inbox = Inbox()  # received and not yet part of a turn
+        self._refused = Inbox()  # the first message over the limit, whose author gets a word
+        self._told_full = False  # one got a word, and there are still too many
         self._arriving: set[str] = set()  # ids of messages that are being recorded
         self._overtaken: dict[str, str | None] = {}  # what they say by now; None: they were deleted
-        self._channel: Channel | None = None
+        self._elsewhere = False  # another process has recorded a message that came here, too
+        self._channel: Channel | None = None  # the one that the last message came by
+        # What is known.
         self._history = History(name)
-        self._lock = asyncio.Lock()  # a turn and a reset are never at work at once
+        self._lock = asyncio.Lock()  # a turn, a recovery and a reset are never at work at once
         self._compaction = HistoryCompaction(
             name,
             shared.store,
@@ -70,16 +103,20 @@ class LiveConversation:
             lock=self._lock,
             outdated=self._history.forget,
         )
+        # What is done.
         self._task: asyncio.Task[None] | None = None
-        self._answer: Answer | None = None  # of the turn under way
-        self._stopping = False  # a stop came before there was one
+        self._runner: TurnRunner | None = None  # of the turn under way
+        self._left = False  # a turn is open on record, and to be finished
+        self._taken_over = False  # a turn was cut, since somebody else owns the conversation now
+        self._stopping = False  # a stop came before there was a turn
         self._closed = False
+        self._pauses: set[asyncio.Event] = set()  # of those who wait to try again; set to try at once
         self._waiters: list[asyncio.Future[None]] = []  # of those who wait for the turn's end
 
     @property
     def idle(self) -> bool:
-        """Nothing is being done, and nothing is on its way."""
-        return self._task is None and not self._arriving and not self._lock.locked()
+        """Whether nothing is being done, and nothing is on its way."""
+        return self._task is None and not (self._arriving or self._pauses or self._lock.locked())
 
     @property
     def compaction(self) -> HistoryCompaction:
@@ -88,8 +125,10 @@ class LiveConversation:
 
     @property
     def talking(self) -> bool:
-        """Whether a reply is under way."""
+        """Whether a reply is under way, or waits for its turn."""
         return self._task is not None
+
+    # What comes in.
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Record a message, and see that it is answered if it is addressed; a known one is ignored.
@@ -103,22 +142,37 @@ class LiveConversation:
             recorded = await self._shared.store.receive(message)
             while recorded is not None and message.id in self._overtaken:
                 recorded = await self._brought_up_to_date(recorded, self._overtaken.pop(message.id))
+            self._told_full = self._told_full and self._is_full
+            if recorded is not None and self._is_too_much(recorded):
+                recorded = await self._turned_away(recorded, channel)
         except asyncio.CancelledError:
             self._history.forget()  # it may be on record: the next turn looks
             raise
         finally:
             self._arriving.discard(message.id)
             self._overtaken.pop(message.id, None)
+        if recorded is None:
+            self._recorded_elsewhere(message)
         if recorded is None or self._resting:  # then it waits in the store
             return
         self._channel = channel
         if self._holds(recorded.id):  # who read the store meanwhile has found it there
             return
         if recorded.addressed or self._history.is_known:  # else it waits in the store until it is read
-            self._pending.hear(recorded, arrived=arrived)
-            self._pending.pass_over(OVERHEARD)
+            self._inbox.hear(recorded, arrived=arrived)
+            self._inbox.pass_over(OVERHEARD)
         if recorded.addressed:
             self._see_to_it()
+            if self._runner is not None:
+                self._runner.newer(recorded)
+
+    def _recorded_elsewhere(self, message: Message) -> None:
+        """Look again in the store after the turn under way, if the message may be there since another process
+        has recorded it: that one waits for the end of this turn, and may itself end before.
+        """
+        if message.addressed and self._task is not None and not self._holds(message.id):
+            self._elsewhere = True
+            self._history.forget()
 
     async def _brought_up_to_date(self, recorded: Message, text: str | None) -> Message | None:
         """A message that was edited or deleted while it was being recorded; None where it is deleted."""
@@ -130,8 +184,28 @@ class LiveConversation:
         self._put_right(recorded.id, text)
         return replace(recorded, text=text)
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether more messages wait than are answered at all."""
+        return len(self._inbox.addressed) >= self._shared.settings.waiting_messages
+
+    def _is_too_much(self, recorded: Message) -> bool:
+        full = recorded.addressed and self._is_full
+        return full and not self._resting and not self._holds(recorded.id)
+
+    async def _turned_away(self, recorded: Message, channel: Channel) -> Message | None:
+        """A message over the limit is only overheard. None for the first, whose author gets a word."""
+        if not self._told_full:
+            self._told_full = True
+            self._refused.hear(recorded, arrived=time.monotonic())
+            self._channel = channel
+            self._see_to_it()
+            return None
+        await self._shared.store.only_hear(self._name, (recorded.id,))
+        return replace(recorded, addressed=False)
+
     async def edit(self, message_id: str, text: str) -> None:
-        """A message was edited: see `Answer.revise`.
+        """A message was edited: see `TurnRunner.edited`.
 
         Raises:
             StoreError: it could not be recorded.
@@ -141,7 +215,7 @@ class LiveConversation:
         self._revise(message_id, text)  # it may have been on its way here
 
     async def withdraw(self, message_id: str) -> None:
-        """A message was deleted: see `Answer.withdraw`.
+        """A message was deleted: see `TurnRunner.withdrawn`.
 
         Raises:
             StoreError: it could not be recorded.
@@ -150,26 +224,31 @@ class LiveConversation:
         await self._shared.store.withdraw(self._name, message_id)
         self._remove(message_id)
 
+    # What is asked.
+
     async def lines_before(self, message: Message) -> tuple[Line, ...]:
-        """What a model would be shown before the user line of this message."""
+        """Give what a model would be shown before the user line of this message."""
+        session = self._session(self._channel)
         async with self._lock:
-            session = self._session(self._channel)
-            window = await self._ready(session, message)
+            window = await self._history.glance(session, message)
             return (*session.prefix(message), *window.lines)
 
     async def settled(self) -> None:
         """Return when everything that came was answered."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
+        while self._task is not None or self._pauses:
+            if self._task is not None:
+                await asyncio.wait([self._task])
+            else:
+                await asyncio.sleep(_LEASE_PAUSES[0])
 
-    async def stop(self) -> bool:
+    async def cancel(self) -> bool:
         """End the reply that is being written; returns when its turn has ended. False: there was none."""
-        if self._task is None:
+        if self._task is None or (self._runner is None and self._pauses):
             return False
-        if self._answer is None:
+        if self._runner is None:
             self._stopping = True
         else:
-            self._answer.stop()
+            self._runner.cancel()
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         await waiter
@@ -181,70 +260,77 @@ class LiveConversation:
         Raises:
             StoreError: it could not be forgotten.
         """
-        self._pending.take()
-        if self._answer is not None:
-            self._answer.stop()
+        self._inbox.replace(())
+        self._refused.replace(())
+        if self._runner is not None:
+            self._runner.cancel()
         async with self._lock:  # who asks for it comes before the next turn
-            await self._compaction.stop()
+            await self._compaction.cancel()
             try:
                 await self._shared.store.reset(self._name)
             finally:
                 self._forget()  # what came meanwhile may be forgotten or not: the next turn looks
+        self._try_again()
 
     async def resume(self, channel: Channel | None, since: float) -> None:
-        """Finish what the last process left half-done, and answer what was sent since then and waits.
+        """Finish what was left half-done, and answer what was sent since then and waits.
 
         Without a channel, what was half-done is laid down as it is. Returns when nothing is left to be done.
 
         Raises:
             PixiError: it could not be read or recorded.
         """
-        async with self._lock:
-            saved = await self._history.recover(self._session(channel), channel)
-            self._history.forget()
+        try:
+            saved = await self._once_free(lambda: self._history.recover(self._session(channel), channel))
+        except PixiError:
+            await self._let_go()
+            raise
+        if saved is None:
+            return
         wanted = any(message.addressed and message.sent_at >= since for message in saved.waiting)
         if channel is not None and wanted and not self._resting:
             self._channel = self._channel or channel
-            self._pending.replace(list(saved.waiting))
+            self._read_again(saved.waiting)
             self._see_to_it()
         await self.settled()
 
     async def part_with(self, person: str) -> None:
         """Answer somebody no more, by the id of the author: not now, and not what still waits."""
-        for message in self._pending.messages:
-            if message.author.id == person:
-                self._pending.remove(message.id)
-        answer = self._answer
-        if answer is not None and any(message.author.id == person for message in answer.heard.messages):
-            await self.stop()
+        for inbox in (self._inbox, self._refused):
+            inbox.remove(*(message.id for message in inbox.messages if message.author.id == person))
+        runner = self._runner
+        if runner is not None and any(message.author.id == person for message in runner.inbox.messages):
+            await self.cancel()
 
     async def outdated(self) -> None:
-        """The store changed what it holds: what is known here is read again."""
+        """Let everything be read again: the store changed what it holds."""
         self._forget()
         if self._task is None:  # what was only overheard waits in the store, too
-            self._pending.take()
-        await self._compaction.stop()  # what it reads is no longer there
+            self._inbox.replace(())
+        await self._compaction.cancel()  # what it reads is no longer there
 
-    async def let_go(self, overtaken: Container[int]) -> None:
-        """Words were taken out of the store, and these turns are to leave nothing: see `Store.forgotten`."""
-        if self._answer is not None and self._answer.turn in overtaken:
-            await self.stop()
+    async def evict(self, overtaken: Container[int]) -> None:
+        """Drop words that were taken out of the store; these turns leave nothing: see `Store.forgotten`."""
+        if self._runner is not None and self._runner.turn in overtaken:
+            await self.cancel()
         await self.outdated()
 
-    def wind_down(self) -> None:
+    def drain(self) -> None:
         """Let people see the end of what they see being written, and no more."""
-        if self._answer is not None:
-            self._answer.wind_down()
+        if self._runner is not None:
+            self._runner.drain()
+        self._try_again()
 
     async def close(self) -> None:
-        """End what is being done, for good and within seconds; messages that wait stay in the store."""
+        """End what is being done, for good and within seconds; the next process goes on with it."""
         self._closed = True
-        self.wind_down()
-        await self._compaction.stop()
+        self.drain()
+        if self._runner is not None and not self._runner.life.unseen:  # else it is requeued at once
+            self._runner.leave()
+        await self._compaction.cancel()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
-                while self._task is not None:
-                    await self.stop()
+                await self.settled()
         except TimeoutError:
             if self._task is not None:  # what it was at is finished or laid down at the next start
                 await give_up(self._task, f"a turn of conversation {self._name}")
@@ -254,47 +340,116 @@ class LiveConversation:
     @property
     def _resting(self) -> bool:
         """Whether messages are only recorded."""
-        return self._closed or self._shared.winding_down
+        return self._closed or self._shared.draining
 
     def _see_to_it(self) -> None:
         """An addressed message waits."""
         if self._task is None:
             self._task = asyncio.create_task(self._run())
-        elif self._answer is not None:
-            self._answer.interrupt()
 
     async def _run(self) -> None:
         try:
-            while self._pending.wants_answer and not self._resting:
-                async with self._lock:
-                    await self._take_turn()
+            while not self._resting and (self._is_due or await self._waits_elsewhere()):
+                self._elsewhere = False  # the window is read again, and with it all that waits
+                await self._once_free(self._take_turn)
+                if self._taken_over:  # whoever did that comes first
+                    self._taken_over = False
+                    await self._pause(_LEASE_PAUSES[1])
+                    await self._still_waits()  # what was answered there does not bring the conversation back
         finally:
             self._task = None
             self._stopping = False
             self._tell_waiters()
 
+    async def _waits_elsewhere(self) -> bool:
+        """Hold what another process has recorded; return whether any of it is to be answered."""
+        if not self._elsewhere:
+            return False
+        self._elsewhere = False
+        if (saved := await self._saved()) is not None:
+            self._read_again(saved.waiting)
+        return self._is_due
+
+    @property
+    def _is_due(self) -> bool:
+        return self._inbox.wants_answer or bool(self._refused.messages) or self._left
+
     async def _take_turn(self) -> None:
-        """Answer what waits. Whatever goes wrong is told once, and the conversation lives on."""
+        """Answer what waits. Whatever goes wrong is told once, and the conversation lives on.
+
+        Raises:
+            LeaseHeld: another process answers here just now.
+            ChannelLost: the channel is away, and it is not known how far the turn before came.
+        """
         channel = self._channel
         assert channel is not None  # a message came by it
-        tried = frozenset(self._pending.ids)
+        tried = frozenset((*self._inbox.ids, *self._refused.ids))
         ended: TurnEnded | None = TurnEnded("error", 0)
         try:
             ended = await self._answered(channel)
+        except LeaseHeld:
+            ended = None
+            if await self._still_waits():
+                raise
+        except ChannelLost:
+            ended = None
+            raise
         except PixiError as error:
-            self._forget(tried)
+            self._give_up(tried)
             channel.show(Failed(str(error)))
+            await self._let_go()
         except Exception:
-            self._forget(tried)
+            self._give_up(tried)
             _log.exception("a turn of conversation %s broke", self._name)
             channel.show(Failed("Something broke inside; with --debug the log tells what."))
+            await self._let_go()
         finally:
-            answer, self._answer = self._answer, None
+            runner, self._runner = self._runner, None
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                self._shared.tell(answer.report(ended.finish) if answer else None)
+                self._shared.tell(runner.report(ended.finish) if runner else None)
             self._tell_waiters()
+
+    async def _answered(self, channel: Channel) -> TurnEnded | None:
+        """Take one turn, however often it is begun again; None where there was nothing to answer any more."""
+        session = self._session(channel)
+        if self._left:
+            saved = await self._history.recover(session, channel)
+            self._left = False
+            self._read_again(saved.waiting)
+        refused = bool(self._refused.messages)
+        waiting = self._refused if refused else self._inbox
+        runner = self._runner = TurnRunner(session, waiting, refusal=_TOO_MANY if refused else "")
+        if self._stopping:
+            runner.cancel()
+        if self._shared.settings.gather_seconds > 0 and not refused:
+            await asyncio.sleep(self._shared.settings.gather_seconds)
+        if not waiting.wants_answer or self._resting:
+            return None  # a reset was quicker
+        window = await self._ready(session, waiting.answered)
+        if not waiting.wants_answer:
+            return None  # it was withdrawn, or another process has answered it
+        history = self._history
+        ended = await runner.run(window, channel, history.generation, history.revision, history.lease)
+        if runner.is_open:
+            self._forget()
+            if runner.turn is None:  # it was not begun: all is read again, and then it is
+                waiting.requeue(runner.inbox)
+                return None
+            if runner.life.reason is Reason.TAKEN:
+                self._taken_over = await self._shared.store.owned_elsewhere(self._name)
+            self._left = not self._taken_over
+            if self._taken_over:
+                channel.show(Failed(TAKEN_OVER))
+        elif runner.life.fate is Fate.WAITING:
+            waiting.requeue(runner.inbox)
+        else:
+            waiting.requeue(Inbox(list(runner.again)))
+        if self._history.is_known and not self._resting:
+            name, tokens = session.role.persona.name, session.summary_tokens
+            self._compaction.consider(name, tokens, window, history.generation)
+        return ended
 
     def _tell_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -302,34 +457,60 @@ class LiveConversation:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _answered(self, channel: Channel) -> TurnEnded | None:
-        """One turn, however often it is begun again; None where there was nothing to answer any more."""
-        session = self._session(channel)
-        answer = self._answer = Answer(session, self._pending)
-        if self._stopping:
-            answer.stop()
-        if self._shared.settings.gather_seconds > 0:
-            await asyncio.sleep(self._shared.settings.gather_seconds)
-        if not self._pending.wants_answer or self._resting:
-            return None  # a reset was quicker
-        window = await self._ready(session, self._pending.answered)
-        if not self._pending.wants_answer:
-            return None  # it was withdrawn, or another process has answered it
+    # Waiting for the right to answer.
+
+    async def _once_free(self, work: Callable[[], Awaitable[T]]) -> T | None:
+        """Do what only the owner may, when nothing else is done here; None where the process ends first.
+
+        While another process answers here it waits, and while the channel is away.
+        """
+        lease, away = _LEASE_PAUSES[0], _AWAY_PAUSES[0]
+        while not self._resting:
+            try:
+                async with self._lock:
+                    return await work()
+            except LeaseHeld:
+                pause, lease = lease, min(2 * lease, _LEASE_PAUSES[1])
+            except ChannelLost:
+                pause, away = away, min(2 * away, _AWAY_PAUSES[1])
+            await self._pause(pause)
+        return None
+
+    async def _pause(self, seconds: float) -> None:
+        if self._resting:
+            return  # nobody would end it
+        over = asyncio.Event()
+        self._pauses.add(over)
         try:
-            ended = await answer.run(window, channel, self._history.generation, self._history.revision)
-        except StoreOutdated:  # another process forgot somebody, or took the turn over: all is read again
-            self._pending.put_back(answer.heard)
-            self._forget()
-            return None if answer.turn is None else TurnEnded("cancelled", 0)
-        if answer.put_back:
-            self._pending.put_back(answer.heard)
-        if answer.outdated:
-            self._forget()
-        elif not self._resting:
-            self._compaction.consider(
-                session.role.persona.name, session.summary_tokens, window, self._history.generation
-            )
-        return ended
+            async with asyncio.timeout(seconds):
+                await over.wait()
+        except TimeoutError:
+            pass  # it was long enough
+        finally:
+            self._pauses.discard(over)
+
+    def _try_again(self) -> None:
+        """End the pauses: what was waited for may have changed."""
+        for over in self._pauses:
+            over.set()
+
+    async def _still_waits(self) -> bool:
+        """Return False where the owner has answered meanwhile what came here."""
+        saved = await self._saved()
+        if saved is None:
+            return True  # the next try tells of it, if it lasts
+        waiting = {message.id for message in saved.waiting}
+        for inbox in (self._inbox, self._refused):
+            inbox.remove(*(name for name in inbox.ids if name not in waiting))
+        return self._is_due
+
+    async def _saved(self) -> SavedConversation | None:
+        """Read what the store knows; None where it cannot be read now."""
+        tokens = self._session(self._channel).role.model.traits.context_tokens
+        try:
+            return await self._shared.store.load(self._name, tokens)
+        except StoreError:
+            return None
 
     # What is kept in memory.
 
@@ -337,27 +518,44 @@ class LiveConversation:
         return self._sessions.at(self._name, NO_ABILITIES if channel is None else channel.abilities)
 
     async def _ready(self, session: PersonaSession, message: Message) -> Conversation:
-        """The window; read anew where there is none, or another role is played now.
+        """Give the window; it is read where there is none, or another role is played now.
 
         What waits in the store then takes the place of what waits here.
         """
         window = self._history.window(session)
         if window is None:
             window, saved = await self._history.read(session, message, self._channel)
-            self._pending.replace(list(saved.waiting))
-            self._pending.pass_over(OVERHEARD)
+            self._read_again(saved.waiting)
         return window
+
+    def _read_again(self, waiting: Sequence[Message]) -> None:
+        """Hold what waits in the store."""
+        due = {message.id for message in waiting}
+        self._refused.remove(*(name for name in self._refused.ids if name not in due))
+        self._inbox.replace(waiting)
+        self._inbox.remove(*self._refused.ids)
+        self._inbox.pass_over(OVERHEARD)
 
     def _holds(self, message_id: str) -> bool:
         """Whether a message is here already, to be answered or being answered."""
-        answer = self._answer
-        here = self._pending.find(message_id) or (answer and answer.heard.find(message_id))
-        return here is not None
+        inboxes = (self._inbox, self._refused, *((self._runner.inbox,) if self._runner else ()))
+        return any(inbox.find(message_id) for inbox in inboxes)
 
     def _forget(self, tried: frozenset[str] = frozenset()) -> None:
         """Let the next turn read everything from the store again; what was tried comes from there."""
         self._history.forget()
-        self._pending.forget(tried)
+        self._inbox.forget(tried)
+
+    def _give_up(self, tried: frozenset[str]) -> None:
+        """Leave what was tried to the next message, or the next process: something is broken."""
+        self._forget(tried)
+        self._refused.replace(())
+        self._left = False
+
+    async def _let_go(self) -> None:
+        """Own the conversation no more: else a turn that is open here would keep others from it for good."""
+        with suppress(StoreError):
+            await self._shared.store.release(self._name)
 
     def _revise(self, message_id: str, text: str) -> None:
         if message_id in self._arriving and self._overtaken.get(message_id, text) is not None:
@@ -370,11 +568,83 @@ class LiveConversation:
         self._leave_out(message_id)
 
     def _put_right(self, message_id: str, text: str) -> None:
-        self._pending.revise(message_id, text)
-        if self._answer is not None:
-            self._answer.revise(message_id, text)
+        self._inbox.revise(message_id, text)
+        self._refused.revise(message_id, text)
+        if self._runner is not None:
+            self._runner.edited(message_id, text)
 
     def _leave_out(self, message_id: str) -> None:
-        self._pending.remove(message_id)
-        if self._answer is not None:
-            self._answer.withdraw(message_id)
+        self._inbox.remove(message_id)
+        self._refused.remove(message_id)
+        if self._runner is not None:
+            self._runner.withdrawn(message_id)
+
+
+class Conversations:
+    """All conversations of an engine. Idle ones, but for the `keep` used last, are read again when needed."""
+
+    __slots__ = ("_keep", "_live", "_sessions", "_shared")
+
+    def __init__(self, shared: EngineContext, sessions: PersonaSessions, keep: int) -> None:
+        self._shared = shared
+        self._sessions = sessions
+        self._keep = keep
+        self._live: OrderedDict[str, LiveConversation] = OrderedDict()
+
+    @property
+    def talking(self) -> int:
+        """In how many a reply is under way."""
+        return sum(live.talking for live in self._live.values())
+
+    @property
+    def draining(self) -> bool:
+        """Whether messages are only recorded."""
+        return self._shared.draining
+
+    def at(self, name: str) -> LiveConversation:
+        """Give the conversation of this address."""
+        live = self._live.get(name)
+        if live is None:
+            self._evict()
+            live = self._live[name] = LiveConversation(name, self._shared, self._sessions)
+        self._live.move_to_end(name)
+        return live
+
+    def known(self, name: str | None = None) -> list[LiveConversation]:
+        """Give those in memory: all, or the one of this address."""
+        if name is None:
+            return list(self._live.values())
+        live = self._live.get(name)
+        return [] if live is None else [live]
+
+    async def settled(self, name: str | None = None) -> None:
+        """Return when nothing is left to be answered."""
+        while busy := [live for live in self.known(name) if not live.idle]:
+            for live in busy:
+                await live.settled()
+            await asyncio.sleep(0)
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing more, let what people see being written be finished, then end it all."""
+        self._shared.draining = True
+        busy = [live for live in self.known() if live.talking]
+        for live in self.known():
+            live.drain()
+        ends = [asyncio.create_task(live.settled()) for live in busy]
+        await asyncio.gather(*(live.compaction.cancel() for live in self.known()))
+        if ends:
+            await asyncio.wait(ends, timeout=max(seconds - _CLOSE_SECONDS, seconds / 2))
+        await self.close()
+        for end in ends:
+            end.cancel()
+
+    async def close(self) -> None:
+        """End all replies, for good."""
+        await asyncio.gather(*(live.close() for live in self.known()))
+
+    def _evict(self) -> None:
+        surplus = len(self._live) + 1 - self._keep
+        if surplus > 0:
+            idle = [name for name, live in self._live.items() if live.idle and not live.compaction.busy]
+            for name in idle[:surplus]:
+                del self._live[name]

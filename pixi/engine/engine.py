@@ -1,7 +1,9 @@
 """The engine: messages in, replies performed, each conversation by itself."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
@@ -9,7 +11,7 @@ from typing import Any, Self
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.core.deltas import Prices, Usage
-from pixi.core.errors import ChannelElsewhere, PixiError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Message
@@ -28,16 +30,21 @@ from pixi.engine.context import (
     Role,
     local_now,
 )
-from pixi.engine.conversations import Conversations
-from pixi.engine.pace import PaceSetting
-from pixi.engine.resuming import resume_all
+from pixi.engine.conversation import Conversations
+from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.foreign import foreign
 from pixi.toolbox.tools import Toolbox
+
+_log = logging.getLogger("pixi.engine")
+
+_RESUMED_AT_ONCE = 8  # conversations
+_LEASE_PAUSE = 0.2  # seconds between two looks whether a turn elsewhere has ended
 
 Setup = Callable[[Addon], object]
 
@@ -248,7 +255,7 @@ class Engine:
         False: there was none.
         """
         known = self._conversations.known(conversation) if self._conversations else []
-        return any([await live.stop() for live in known])
+        return any([await live.cancel() for live in known])
 
     async def reset(self, conversation: str) -> None:
         """Forget a conversation: its history, and what still waits for an answer.
@@ -274,8 +281,8 @@ class Engine:
                 await live.outdated()
         return len(changed)
 
-    async def let_go(self) -> int:
-        """Let go of words that were taken out of the store, be it by another process; gives its revision.
+    async def evict(self) -> int:
+        """Drop words that were taken out of the store, be it by another process; gives its revision.
 
         No turn begins with them in any case. Asked now and then, they do not stay in memory either, and a
         reply to somebody who was forgotten ends.
@@ -287,7 +294,7 @@ class Engine:
         found = await self._opened_store.forgotten(self._revision)
         for name in found.conversations:
             for live in conversations.known(name):
-                await live.let_go(found.turns)
+                await live.evict(found.turns)
         self._revision = found.revision
         return self._revision
 
@@ -318,26 +325,85 @@ class Engine:
         conversations, store = await self._ready(), self._opened_store
 
         async def resume(address: str) -> None:
-            if conversations.winding_down:
+            if conversations.draining:
                 return
             with suppress(ChannelElsewhere):
                 channel = await open_channel(address)
                 await conversations.at(address).resume(channel, since)
 
-        await resume_all(await store.unanswered(prefix, since), resume)
+        await _each(await store.unanswered(prefix, since), resume)
 
-    async def wind_down(self, seconds: float) -> None:
+    async def waiting(self, conversation: str) -> tuple[Message, ...]:
+        """Give the messages that wait for an answer in a conversation, oldest first.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        await self._ready()
+        saved = await self._opened_store.load(conversation, 0)
+        return tuple(message for message in saved.waiting if message.addressed)
+
+    # Conversations that several processes share. Each has one owner at a time.
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """Whether another living process owns a conversation, be it under way or at rest.
+
+        Raises:
+            StoreError: it could not be found out.
+        """
+        await self._ready()
+        return await self._opened_store.owned_elsewhere(conversation)
+
+    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
+        """Own a conversation, so that what other processes are asked there waits for what is asked here.
+
+        Another owner without a turn under way yields at once; the end of a turn is waited for, so long.
+
+        Raises:
+            LeaseHeld: the turn has not ended by then.
+            StoreError: the conversation could not be read.
+        """
+        await self._ready()
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                await self._opened_store.lease(conversation)
+                return
+            except LeaseHeld:
+                if time.monotonic() >= until:
+                    raise
+            await asyncio.sleep(_LEASE_PAUSE)
+
+    async def take_over(self, conversation: str) -> None:
+        """Own a conversation at once, whatever is under way elsewhere: that turn is cut, and says no more.
+
+        What it left half-done is finished by the next turn, or by `resume`.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        conversations = await self._ready()
+        await self._opened_store.lease(conversation, take=True)
+        for live in conversations.known(conversation):
+            await live.outdated()
+
+    # The end.
+
+    async def drain(self, seconds: float) -> None:
         """Take nothing more for answering; later messages are only recorded, for the next process.
 
         A message that people see being written is finished and posted, what would come after is dropped.
-        Replies of which nobody saw anything are put back: their messages wait in the store. What is not
-        done within the time is stopped.
+        Replies of which nobody saw anything are requeued: their messages wait in the store. What is not
+        done within the time is left on record, and the next process goes on with it.
         """
         if self._conversations:
-            await self._conversations.wind_down(seconds)
+            await self._conversations.drain(seconds)
 
     async def close(self) -> None:
-        """Stop all replies and give back what the engine opened. Calling it twice does no harm."""
+        """End all replies at once and give back what the engine opened. Calling it twice does no harm.
+
+        What is under way is left on record, and the next process goes on with it.
+        """
         self._closed = True
         if self._conversations:
             await self._conversations.close()
@@ -386,7 +452,6 @@ class Engine:
             on_turn=self._on_turn,
             look_up=self._look_up,
         )
-        shared.turns_before = await self._store.last_turn()
         if self._helper is not None:
             shared.summarizer = Summarizer(self._helper)
         self._sessions = PersonaSessions(self._cast or (lambda _: self._role), shared)
@@ -399,3 +464,18 @@ class Engine:
     def _opened_store(self) -> Store:
         assert self._store is not None
         return self._store
+
+
+async def _each(addresses: Sequence[str], resume: Callable[[str], Awaitable[None]]) -> None:
+    """Resume conversations, a few at a time; one that fails is told of in the log."""
+    gate = asyncio.Semaphore(_RESUMED_AT_ONCE)
+
+    async def one(address: str) -> None:
+        async with gate:
+            try:
+                with foreign(f"resuming {address}"):
+                    await resume(address)
+            except PixiError as error:
+                _log.warning("conversation %s could not be resumed: %s", address, error)
+
+    await asyncio.gather(*(one(address) for address in addresses))

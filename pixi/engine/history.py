@@ -17,15 +17,18 @@ class History:
     Attributes:
         generation: counts resets, as the store knows it.
         revision: tells what was taken out of the store after the window was read.
+        lease: the number of the lease under which the window was read. Under another one somebody else may
+            have written meanwhile, and the store begins no turn.
     """
 
-    __slots__ = ("_name", "_session", "_window", "generation", "revision")
+    __slots__ = ("_name", "_recovery", "_session", "_window", "generation", "lease", "revision")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._session: PersonaSession | None = None  # for which the window was read
         self._window: Conversation | None = None
-        self.generation = self.revision = 0
+        self._recovery = Recovery(name)
+        self.generation = self.revision = self.lease = 0
 
     @property
     def is_known(self) -> bool:
@@ -39,45 +42,65 @@ class History:
     async def read(
         self, session: PersonaSession, message: Message, channel: Channel | None
     ) -> tuple[Conversation, SavedConversation]:
-        """Read it; gives the window, and what the store knows.
+        """Own the conversation and read the window; gives it, and what the store knows.
 
         `message` is one that is to be answered: what stands before the history depends on its author.
 
         Raises:
+            LeaseHeld: another process answers here just now.
+            ChannelLost: a turn was left half-done, and the channel is away: nobody knows how far it came.
             StoreError: it could not be read.
         """
         saved = await self.recover(session, channel)
+        self._window = self._shown(session, message, saved)
+        self._session = session
+        self.generation, self.revision = saved.generation, saved.revision
+        return self._window, saved
+
+    async def glance(self, session: PersonaSession, message: Message) -> Conversation:
+        """Give the window as it is now, without a claim to it: nothing is recovered, and nothing kept.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        if (known := self.window(session)) is not None:
+            return known
         traits = session.role.model.traits
-        self._window = Conversation(
+        saved = await session.shared.store.load(self._name, traits.context_tokens)
+        return self._shown(session, message, saved)
+
+    async def recover(self, session: PersonaSession, channel: Channel | None) -> SavedConversation:
+        """Own the conversation and end what was left half-done in it; gives what then is known.
+
+        The window is to be read anew.
+
+        Raises:
+            LeaseHeld: another process answers here just now.
+            ChannelLost: the channel is away, and nobody knows how far a turn came.
+            StoreError: it could not be read or recorded.
+        """
+        self.forget()
+        store = session.shared.store
+        self.lease = await store.lease(self._name)
+        context_tokens = session.role.model.traits.context_tokens
+        saved = await store.load(self._name, context_tokens)
+        # None is under way here; one under a later lease is another's, who took the conversation just now.
+        left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
+        if not left:
+            return saved
+        await self._recovery.finish(left, session, channel)
+        return await store.load(self._name, context_tokens)
+
+    def forget(self) -> None:
+        """Let the window be read again: it is outdated."""
+        self._window = self._session = None
+
+    def _shown(self, session: PersonaSession, message: Message, saved: SavedConversation) -> Conversation:
+        traits = session.role.model.traits
+        return Conversation(
             replace(saved.bounds, context_tokens=traits.context_tokens),
             saved.turns,
             prefix_tokens=estimate_all(session.prefix(message)) + session.tool_tokens,
             summary="" if traits.small else saved.summary,  # a long prompt makes a small model babble
             names=session.capabilities.names,
         )
-        self._session = session
-        self.generation, self.revision = saved.generation, saved.revision
-        return self._window, saved
-
-    async def recover(self, session: PersonaSession, channel: Channel | None) -> SavedConversation:
-        """End what an earlier process left half-done; gives what then is known.
-
-        Raises:
-            StoreError: it could not be read or recorded.
-        """
-        shared = session.shared
-        return await Recovery(
-            shared.store,
-            self._name,
-            names=session.capabilities.names,
-            stamp=session.stamp,
-            context_tokens=session.role.model.traits.context_tokens,
-            channel=channel,
-            since=shared.clock().timestamp() - shared.settings.finish_seconds,
-            is_left_over=shared.is_left_over,
-            sorry=next(iter(session.role.persona.when_broken), ""),
-        ).run()
-
-    def forget(self) -> None:
-        """It is outdated."""
-        self._window = self._session = None

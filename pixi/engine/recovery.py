@@ -1,178 +1,343 @@
-"""Finishes or lays down what the last process left half-done, as honestly as the journal knows it."""
+"""Finishes turns that were left half-done, as honestly as the journal knows them.
+
+A turn is left half-done when its process dies, when it is told to end, or when the channel goes away in the
+midst of an act. What is on record of it then falls into three parts, and each is gone on with by itself:
+
+1. Acts of which only the intent is on record. Nobody knows whether they happened, but the place may: they are
+   looked for there. One that is not there is performed now, under the nonce that it had, so that no two
+   processes perform it twice. Where the place cannot be asked just now, the turn stays as it is and is tried
+   again; where it never can be, or not for too long, the fate is unknown: it is told in the history, and the
+   act is not repeated. Until that is settled nothing else is posted, or people would see what comes later
+   first.
+2. Commands that had closed and were not performed. They are performed now, by the same code as in a turn; of
+   a message half of whose parts are out, the other half. Of a command that was begun, and that is not one of
+   ours, nobody knows what it did: its fate is told, too.
+3. What the model had not written yet. That is gone for good. The messages that are unanswered so come due
+   again, once, and the persona is asked to go on: its history shows how far it came.
+
+All of that only while the messages are young enough; never after a stop, or for a message that was taken
+back. What is not gone on with is told to people, or to the operator where people cannot be told.
+"""
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pixi.channels.channel import Channel
 from pixi.core.deltas import Usage
-from pixi.core.errors import ChannelError, ChannelLost
-from pixi.core.events import Pictured, Reacted, Sent
-from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
-from pixi.core.message import Message
+from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
+from pixi.core.events import Failed, Pictured, Reacted, Sent
+from pixi.core.life import Event, Life, State, unanswered
+from pixi.core.limits import TOOL_SECONDS
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
+from pixi.core.message import Author, Message
 from pixi.core.picture import Picture, from_record
 from pixi.core.written import SILENCE, read_again, written
-from pixi.engine.acts import nonce_of
-from pixi.store.kept import (
-    AuditRecord,
-    Effect,
-    Outcome,
-    SavedConversation,
-    UnfinishedTurn,
-)
-from pixi.store.store import Store
+from pixi.engine.command_executor import CommandExecutor
+from pixi.engine.context import PersonaSession
+from pixi.engine.inbox import DELETED
+from pixi.engine.turn_actions import TurnActions, nonce_of
+from pixi.engine.usage import TurnUsage
+from pixi.store.kept import AuditRecord, Effect, Outcome, PlannedCommand, UnfinishedTurn
 from pixi.toolbox.foreign import ForeignError, foreign
 
 _log = logging.getLogger("pixi.engine")
-
-Stamp = Callable[[Sequence[Message]], UserLine]
 
 _ACT_SECONDS = 30.0  # how long one act may take
 _EXCUSE = 65_535  # its number among the acts of a turn: none that the turn itself can have used
 _DONE = "This was done; then the program ended before you could say so."
 _NOBODY_KNOWS = "The program ended in the midst of this: nobody knows whether it was done."
+_CUT_OFF = "A reply was cut off, and is not gone on with. Please ask again."
 
 
-@dataclass(frozen=True, slots=True)
 class Recovery:
-    """Ends the unfinished turns of a conversation.
+    """Finishes the turns of one conversation. It remembers since when a turn could not be finished."""
 
-    An act of which only the intent is on record is looked for in the channel. One that is not there is
-    performed now, under the nonce that it had, so that no process performs it twice.
+    __slots__ = ("_conversation", "_since")
 
-    Args:
-        store: where they are on record.
-        conversation: its address.
-        names: the commands, with their aliases.
-        stamp: makes the user line of messages.
-        channel: where to look and to act; None: it is gone, and nothing is done.
-        context_tokens: what the model can hold for which the conversation is read.
-        since: acts for messages that were sent before (seconds since the epoch) are not performed any more.
-        is_left_over: whether a turn is to be ended, by its id; another may be under way in another process.
-        sorry: what the persona says where something was changed for somebody who was told nothing of it.
-    """
+    def __init__(self, conversation: str) -> None:
+        self._conversation = conversation
+        self._since: dict[int, float] = {}  # when turns were first tried, on the monotonic clock
 
-    store: Store
-    conversation: str
-    names: Mapping[str, Iterable[str]]
-    stamp: Stamp
-    context_tokens: int
-    channel: Channel | None
-    since: float
-    is_left_over: Callable[[int], bool]
-    sorry: str = ""
-
-    async def run(self) -> SavedConversation:
-        """End them; gives what then is known of the conversation.
-
-        A turn that did something, or may have, is laid down with what is known to be delivered. One that
-        did nothing leaves its messages to the next turn.
+    async def finish(
+        self, turns: Iterable[UnfinishedTurn], session: PersonaSession, channel: Channel | None
+    ) -> None:
+        """End turns, oldest first; without a channel they are laid down as they are.
 
         Raises:
-            StoreError: it could not be read or recorded.
+            ChannelLost: the channel is away, and it is not known how far a turn came: it is still open.
+            StoreError: it could not be recorded.
         """
-        saved = await self.store.load(self.conversation, self.context_tokens)
-        left_over = [turn for turn in saved.unfinished if self.is_left_over(turn.id)]
-        if not left_over:
-            return saved
-        for turn in left_over:
-            effects: list[Effect] = []
-            for effect in turn.effects:
-                effects.append(await self._settled(effect, turn, effects))
-            if self._owes_a_word(turn):
-                await self.store.intend(turn.id, _EXCUSE, "send", self.sorry)
-                effects.append(await self._settled(Effect(turn.id, _EXCUSE, "send", self.sorry), turn, ()))
-            await self.store.end_turn(turn.id, self._lines(turn, effects), "cancelled", 0, Usage())
-        return await self.store.load(self.conversation, self.context_tokens)
+        for turn in turns:
+            tried = time.monotonic() - self._since.setdefault(turn.id, time.monotonic())
+            left = _LeftTurn(turn, self._conversation, session, channel, tried=tried)
+            await left.finish()
+            del self._since[turn.id]
 
-    def _owes_a_word(self, turn: UnfinishedTurn) -> bool:
-        """Whether somebody waits in vain: it will not be answered again, since a tool changed something."""
-        said = turn.effects or not turn.deeds or not turn.messages
-        return bool(self.sorry) and not said and self.channel is not None and not self._is_late(turn.messages)
 
-    def _is_late(self, messages: Sequence[Message]) -> bool:
-        return all(message.sent_at < self.since for message in messages if message.addressed)
+class _LeftTurn:
+    """One turn that was left half-done.
 
-    async def _settled(self, effect: Effect, turn: UnfinishedTurn, before: Sequence[Effect]) -> Effect:
-        """The act with its outcome, which is on record; `before` are the turn's earlier ones."""
-        if effect.outcome is not None:
-            return effect
-        outcome, platform_id = await self._outcome(effect, turn, before)
-        await self.store.settle(turn.id, effect.sequence, outcome, platform_id)
-        return Effect(
-            effect.turn, effect.sequence, effect.kind, effect.payload, outcome, platform_id, effect.target
-        )
+    Args:
+        tried: for how many seconds that was tried in vain.
+    """
 
-    async def _outcome(
-        self, effect: Effect, turn: UnfinishedTurn, before: Sequence[Effect]
-    ) -> tuple[Outcome, str | None]:
-        answered = next((message for message in reversed(turn.messages) if message.addressed), None)
-        if self.channel is None or answered is None:
+    def __init__(
+        self,
+        turn: UnfinishedTurn,
+        conversation: str,
+        session: PersonaSession,
+        channel: Channel | None,
+        *,
+        tried: float,
+    ) -> None:
+        self._turn = turn
+        self._conversation = conversation
+        self._session = session
+        self._store = session.shared.store
+        self._channel = channel
+        self._names: Mapping[str, Iterable[str]] = session.capabilities.names
+        finish_seconds = session.shared.settings.finish_seconds
+        self._young_since = session.shared.clock().timestamp() - finish_seconds
+        self._patient = tried < finish_seconds
+        self._addressed = [message for message in turn.messages if message.addressed]
+        # The message that it answers, which gives the acts their nonces; None: it was taken back.
+        self._answered = next((one for one in self._addressed if one.id == turn.answered), None)
+
+    async def finish(self) -> None:
+        """Settle its acts, perform its commands, and end it.
+
+        Raises:
+            ChannelLost: nobody knows yet how far it came.
+            StoreError: it could not be recorded.
+        """
+        await self._settle_acts()
+        await self._perform_commands()
+        again = self._comes_again()
+        given_up = self._was_cut and not again and bool(self._lines())
+        excused = given_up and await self._excuse()
+        lines = self._lines()
+        ids = tuple(message.id for message in again)
+        await self._store.end_turn(self._turn.id, lines, "cancelled", 0, Usage(), again=ids if lines else ())
+        if given_up and not excused:
+            self._tell()
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether nobody waits for it any more, be it to be done or to be looked for."""
+        too_old = self._answered is not None and self._answered.sent_at < self._young_since
+        return too_old or not self._patient
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether anything more is done for it."""
+        wanted = self._answered is not None and self._turn.mark != "stopped"
+        return wanted and self._channel is not None and not self._is_late
+
+    # Acts of which only the intent is on record.
+
+    async def _settle_acts(self) -> None:
+        if all(effect.outcome is not None for effect in self._turn.effects):
+            return
+        posted: list[str] = []
+        for effect in self._turn.effects:
+            found = effect.platform_id
+            if effect.outcome is None:
+                outcome, found = await self._outcome(effect, posted)
+                await self._store.settle(self._turn.id, effect.sequence, outcome, found)
+            posted += [found] if found else []
+        await self._look_again()
+
+    async def _look_again(self) -> None:
+        """Read what is on record of it by now."""
+        saved = await self._store.load(self._conversation, self._session.role.model.traits.context_tokens)
+        self._turn = next((turn for turn in saved.unfinished if turn.id == self._turn.id), self._turn)
+
+    async def _outcome(self, effect: Effect, posted: Sequence[str]) -> tuple[Outcome, str | None]:
+        """What became of an act, once it is done if it was not; `posted` are ids of what came before it."""
+        channel = self._channel
+        if channel is None or not self._turn.answered:
             return "unknown", None
-        posted = [each.platform_id for each in before if each.platform_id]
-        after = posted[-1] if posted else answered.id
+        after = posted[-1] if posted else self._turn.answered
         try:
             async with asyncio.timeout(_ACT_SECONDS):
                 with foreign(f"finishing to {effect.kind}"):
-                    return await self._act(effect, answered, self.channel, after)
-        except ChannelLost as error:
-            _log.info("an act of conversation %s could not be finished: %s", self.conversation, error)
+                    return await self._act(effect, channel, after)
+        except ChannelForgot:
+            return "unknown", None
+        except (ChannelLost, TimeoutError) as error:
+            _log.info("an act of conversation %s could not be finished: %s", self._conversation, error)
+            if self._is_late:
+                return "unknown", None
+            raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.") from error
         except ChannelError:
             return "refused", None
-        except (ForeignError, TimeoutError):
-            pass  # the first is in the log already
-        return "unknown", None
+        except ForeignError:
+            return "unknown", None  # it is in the log already
 
-    async def _act(
-        self, effect: Effect, answered: Message, channel: Channel, after: str
-    ) -> tuple[Outcome, str | None]:
-        nonce = nonce_of(effect.turn, effect.sequence, answered)
-        text, late = effect.payload, answered.sent_at < self.since
-        target = await self.store.message_id(self.conversation, effect.target) if effect.target else None
+    async def _act(self, effect: Effect, channel: Channel, after: str) -> tuple[Outcome, str | None]:
+        answers = self._turn.answered
+        nonce = nonce_of(effect.turn, effect.sequence, answers)
+        text, goes_on = effect.payload, self._goes_on
+        target = None
+        if effect.target:
+            target = await self._store.message_id(self._conversation, effect.target)
         match effect.kind:
             case "send":
                 found = await channel.sent_before(text, nonce=nonce, after=after)
                 if found is not None:
                     return "done", found
-                if not late:
-                    found = await channel.send(text, nonce=nonce, answers=answered.id, reply_to=target)
+                if goes_on:
+                    found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
                     channel.show(Sent(text))
                     return "done", found
             case "picture":
-                return await self._show_picture(effect, answered, channel, after)
+                return await self._show_picture(effect, channel, nonce, after)
             case "sticker":
                 found = await channel.sent_before("", nonce=nonce, after=after)
                 if found is not None:
                     return "done", found
-                if not late:
-                    return "done", await channel.sticker(text, nonce=nonce, answers=answered.id)
-            case "react" if not late and (target or not effect.target):
-                await channel.react(target or answered.id, text, nonce=nonce)
+                if goes_on:
+                    return "done", await channel.sticker(text, nonce=nonce, answers=answers)
+            case "react" if goes_on and (target or not effect.target):
+                await channel.react(target or answers, text, nonce=nonce)
                 channel.show(Reacted(text))
                 return "done", None
         return "unknown", None
 
     async def _show_picture(
-        self, effect: Effect, answered: Message, channel: Channel, after: str
+        self, effect: Effect, channel: Channel, nonce: str, after: str
     ) -> tuple[Outcome, str | None]:
-        """One with a link is shown again by it; of others the file is nowhere any more."""
-        nonce = nonce_of(effect.turn, effect.sequence, answered)
+        """Show a picture with a link again by it; of others the file is nowhere any more."""
         link, said = from_record(effect.payload)
         found = await channel.sent_before(link, nonce=nonce, after=after)
         if found is not None:
             return "done", found
-        if not link or answered.sent_at < self.since:
+        if not link or not self._goes_on:
             return "unknown", None
-        acts = read_again(said, self.names)
+        acts = read_again(said, self._names)
         picture = Picture(acts[0].argument if acts else said, link)
-        found = await channel.picture(picture, nonce=nonce, answers=answered.id)
+        found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
         channel.show(Pictured(picture))
         return "done", found
 
-    def _lines(self, turn: UnfinishedTurn, effects: Sequence[Effect]) -> tuple[Line, ...]:
-        if not (effects or turn.deeds) or not turn.messages:
+    # Commands that had closed.
+
+    async def _perform_commands(self) -> None:
+        """Perform what was planned and is not done.
+
+        Raises:
+            ChannelLost: nobody knows what became of one.
+            StoreError: it could not be recorded.
+        """
+        registered = self._session.shared.commands
+        planned = [command for command in self._turn.commands if command.outcome is None]
+        seen = self._turn.effects or self._turn.deeds or self._turn.mark
+        private = all((known := registered.get(one.name)) and known.private for one in planned)
+        if not planned or not self._goes_on or (private and not seen):
+            return  # thoughts alone: it is as if it had not been
+        answered, channel = self._answered, self._channel
+        assert answered is not None  # else it would not go on
+        assert channel is not None
+        life = Life()
+        for event in (Event.BEGUN, Event.ACTED, Event.WRITTEN):
+            life.on(event)
+        shared, role = self._session.shared, self._session.role
+        usage = TurnUsage(
+            shared.ledger, turn=self._turn.id, model=role.model, message=answered, answers={}, channel=channel
+        )
+        actions = TurnActions(
+            turn=self._turn.id,
+            message=answered,
+            persona=role.persona,
+            channel=channel,
+            store=self._store,
+            limits=shared.settings.limits,
+            usage=usage,
+            life=life,
+            ids={message.number: message.id for message in self._turn.messages if message.number},
+            askers=list({one.author.id: one.author for one in self._addressed}.values()),
+            sequence=max((effect.sequence for effect in self._turn.effects), default=0),
+        )
+        executor = CommandExecutor(
+            actions,
+            registered,
+            store=self._store,
+            turn=self._turn.id,
+            life=life,
+            seconds=shared.settings.limits.tool_seconds or TOOL_SECONDS,
+            delivered=lambda _: None,  # it is read from the record
+        )
+        try:
+            for command in planned:
+                parts = self._acts_of(command)
+                whole = all(part.outcome == "done" for part in parts)
+                if parts and not (whole and command.name == "send"):
+                    # The rest of a message would stand behind a hole; of another command nobody knows the
+                    # rest. What was done of it is told act by act.
+                    await self._store.command_ended(self._turn.id, command.number, "failed")
+                    continue
+                actions.parts_out = len(parts)
+                await executor.perform([command])
+                if life.state is State.HOLDING:
+                    raise ChannelLost(f"Nobody knows yet what became of an act in {self._conversation}.")
+        finally:
+            await executor.finish()
+            usage.close()
+        if executor.trouble is not None:
+            raise executor.trouble
+        await self._look_again()
+
+    def _acts_of(self, command: PlannedCommand) -> list[Effect]:
+        return [effect for effect in self._turn.effects if effect.command == command.number]
+
+    # How it ends.
+
+    @property
+    def _was_cut(self) -> bool:
+        """Whether the model had not written all of it, and somebody still waits."""
+        asked = [replace(message, again=False) for message in self._addressed]
+        return self._turn.mark is None and bool(unanswered(asked, self._acted, cut=True))
+
+    @property
+    def _acted(self) -> list[int]:
+        """The numbers of the messages that delivered acts named; 0 for none."""
+        return [effect.target for effect in self._turn.effects if effect.outcome == "done"]
+
+    def _comes_again(self) -> list[Message]:
+        """The messages for which the persona is asked to go on, once."""
+        if not self._was_cut or self._channel is None or not self._patient:
+            return []
+        left = unanswered(self._addressed, self._acted, cut=True)
+        return [message for message in left if message.sent_at >= self._young_since]
+
+    async def _excuse(self) -> bool:
+        """Say a word in character to those who wait for the rest; False where there is none."""
+        persona, turn = self._session.role.persona, self._turn
+        sorry = next(iter(persona.when_broken), "")
+        if not (sorry and self._goes_on):
+            return False
+        await self._store.intend(turn.id, _EXCUSE, "send", sorry)
+        outcome, found = await self._outcome(Effect(turn.id, _EXCUSE, "send", sorry), ())
+        await self._store.settle(turn.id, _EXCUSE, outcome, found)
+        await self._look_again()
+        return outcome == "done"
+
+    def _tell(self) -> None:
+        """Tell people that there is nothing more to come."""
+        if self._channel is not None:
+            self._channel.show(Failed(_CUT_OFF))
+        else:
+            _log.warning("a reply in %s was cut off and is not gone on with", self._conversation)
+
+    def _lines(self) -> tuple[Line, ...]:
+        """What it leaves in the history; nothing where it is to be as if it had not been."""
+        turn = self._turn
+        begun = any(command.outcome == "begun" for command in turn.commands)
+        if not turn.answered or not (turn.effects or turn.deeds or turn.mark or begun):
             return ()
         calls = tuple(
             ToolCall(f"{turn.id:x}-{deed.id:x}", deed.deed.tool, _arguments(deed)) for deed in turn.deeds
@@ -182,22 +347,64 @@ class Recovery:
             for call, deed in zip(calls, turn.deeds, strict=True)
         ]
         rounds: tuple[Line, ...] = (AssistantLine("", calls), *told) if calls else ()
-        done = [text for effect in effects if effect.outcome == "done" and (text := self._written(effect))]
-        return (self.stamp(turn.messages), *rounds, AssistantLine("\n".join(done) or SILENCE))
+        said = "\n".join(filter(None, self._said()))
+        messages = turn.messages or (self._deleted,)
+        return (self._session.stamp(messages), *rounds, AssistantLine(said or SILENCE))
 
-    def _written(self, effect: Effect) -> str:
-        match effect.kind:
-            case "card":  # no command of the persona's; what it knows of it is its own affair
+    @property
+    def _deleted(self) -> Message:
+        """What is known of the message that it answers, where that was deleted."""
+        return Message(self._turn.answered, self._conversation, Author("", ""), DELETED, 0.0)
+
+    def _said(self) -> Iterator[str]:
+        """What was done, in order, as the history holds it; and what may have been done."""
+        others = [effect for effect in self._turn.effects if effect.command is None]
+        for command in self._turn.commands:
+            acts = self._acts_of(command)
+            while acts and others and others[0].sequence < acts[0].sequence:
+                yield self._of_act(others.pop(0))
+            yield self._of_command(command, acts)
+        yield from (self._of_act(act) for act in others)
+
+    def _of_command(self, command: PlannedCommand, acts: Sequence[Effect]) -> str:
+        text = written(command.name, command.argument, self._names, command.target)
+        if command.outcome == "done":
+            return text
+        done = [act for act in acts if act.outcome == "done"]
+        if acts and command.name == "send":  # as much of it as stands there
+            whole = "".join(act.payload for act in done)
+            half = written("send", whole, self._names, command.target) if whole else ""
+            return "\n".join(filter(None, (half, *(self._of_act(act) for act in acts if act not in done))))
+        if acts:
+            return "\n".join(filter(None, map(self._of_act, acts)))
+        return self._unknown(text) if command.outcome == "begun" else ""
+
+    def _of_act(self, effect: Effect) -> str:
+        match effect.outcome, effect.kind:
+            case "done", "card":  # no command of the persona's; what it knows of it is its own affair
                 title = effect.payload.partition("\n")[0]
                 return self._noted(f"I showed them a card: {title}")
-            case "picture":
+            case "done", "picture":
                 _, said = from_record(effect.payload)
-                known = bool(read_again(said, self.names))
+                known = bool(read_again(said, self._names))
                 return said if known else self._noted(f"I showed them a picture: {said}")
-        return written(effect.kind, effect.payload, self.names, effect.target)
+            case "done", kind:
+                return written(kind, effect.payload, self._names, effect.target)
+            case "unknown", "card":
+                title = effect.payload.partition("\n")[0]
+                return self._unknown(f"A card: {title}")
+            case "unknown", "picture":
+                return self._unknown(from_record(effect.payload)[1])
+            case "unknown", kind:
+                return self._unknown(written(kind, effect.payload, self._names, effect.target))
+            case _:
+                return ""
+
+    def _unknown(self, text: str) -> str:
+        return self._noted(f"{text} may or may not have been seen.")
 
     def _noted(self, thought: str) -> str:
-        return written("note", thought, self.names, 0) if "note" in self.names else ""
+        return written("note", thought, self._names, 0) if "note" in self._names else ""
 
 
 def _arguments(record: AuditRecord) -> str:

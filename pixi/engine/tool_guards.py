@@ -26,8 +26,8 @@ from pixi.core.persona import Persona
 from pixi.core.picture import Picture
 from pixi.core.strangers import clipped, one_line
 from pixi.core.venue import Rights, Venue
-from pixi.engine.acts import Acts, NotDone
 from pixi.engine.timeouts import within
+from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.store import Store
 from pixi.toolbox.context import Context
 from pixi.toolbox.foreign import ForeignError, foreign
@@ -80,7 +80,7 @@ class ToolContext:
 
     def __init__(
         self,
-        acts: Acts,
+        acts: TurnActions,
         drained: Callable[[], Awaitable[None]],
         mask: Mask,
         show: Callable[[TurnEvent], None],
@@ -214,7 +214,7 @@ class Guards:
 
     __slots__ = ("_acts", "_held", "_run_config", "_seconds_left")
 
-    def __init__(self, run_config: ToolRunConfig, acts: Acts, held: Held) -> None:
+    def __init__(self, run_config: ToolRunConfig, acts: TurnActions, held: Held) -> None:
         self._run_config = run_config
         self._acts = acts
         self._held = held

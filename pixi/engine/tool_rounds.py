@@ -26,9 +26,9 @@ from pixi.core.lines import ToolCall
 from pixi.core.message import Image
 from pixi.core.rounds import UNANSWERED
 from pixi.core.spending import Spent
-from pixi.engine.acts import Acts, NotDone
 from pixi.engine.timeouts import within
 from pixi.engine.tool_guards import Denied, Guards, Held, ToolContext, ToolRunConfig
+from pixi.engine.turn_actions import NotDone, TurnActions
 from pixi.store.kept import AuditOutcome, Deed
 from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign
@@ -106,7 +106,7 @@ class ToolRounds:
     def __init__(
         self,
         run_config: ToolRunConfig,
-        acts: Acts,
+        acts: TurnActions,
         limits: Limits,
         *,
         show: Callable[[TurnEvent], None],
@@ -281,7 +281,7 @@ class _ToolRun:
     bound: Bound
     context: ToolContext
     guards: Guards
-    acts: Acts
+    acts: TurnActions
     config: ToolRunConfig
     limits: Limits
     left: Callable[[], float]
@@ -316,8 +316,8 @@ class _ToolRun:
         """Run a tool that writes, with its audit entry begun before and ended after."""
         usage = self.acts.usage
         await usage.check_writes(self.tool.name)  # again: a person may have thought for long
+        self.acts.change()
         number = await self._begin(approved_by, usage.write())
-        self.acts.changed = True  # before it is: begun again, the turn might do it twice
         clock = asyncio.get_running_loop()
         began = clock.time()
         outcome: AuditOutcome = "unknown"

@@ -218,7 +218,7 @@ class UsageLedger:
         """Have the store forget a person. What they used today is known until the day is over, here alone."""
         day = self.today
         known = await self._sum(day, "person", person, anew=True)
-        self._let_go_before(day)
+        self._evict_before(day)
         carried, entered = known.used, known.entered
         changed = await self._store.forget(person)
         self._carried[day, person] = known.read = carried
@@ -306,7 +306,7 @@ class UsageLedger:
         scope, name = _told_to(over, payer)
         if (day, scope, name) in self._told:
             return ""
-        self._let_go_before(day)
+        self._evict_before(day)
         self._told.add((day, scope, name))
         try:
             is_new = await self._store.notice(day, scope, name)
@@ -346,7 +346,7 @@ class UsageLedger:
             if known := self._sums.get((spent.day, scope, name)):
                 yield known
 
-    def _let_go_before(self, day: int) -> None:
+    def _evict_before(self, day: int) -> None:
         self._told = {key for key in self._told if key[0] >= day - _KEPT_DAYS}
         self._carried = {key: spent for key, spent in self._carried.items() if key[0] >= day - _KEPT_DAYS}
 

@@ -28,7 +28,13 @@ class Addon:
     def command(self, function: CommandFunction) -> Command: ...
     @overload
     def command(
-        self, *, name: str = "", aliases: tuple[str, ...] = (), needs: Need | None = None
+        self,
+        *,
+        name: str = "",
+        aliases: tuple[str, ...] = (),
+        needs: Need | None = None,
+        private: bool = False,
+        by_acts: bool = False,
     ) -> Callable[[CommandFunction], Command]: ...
     def command(
         self,
@@ -37,18 +43,23 @@ class Addon:
         name: str = "",
         aliases: tuple[str, ...] = (),
         needs: Need | None = None,
+        private: bool = False,
+        by_acts: bool = False,
     ) -> Command | Callable[[CommandFunction], Command]:
         """Decorator: register `async def name(context, argument)` as an inline command.
 
         Written `async def name(context, argument, *, to: int = 0)` it can be about an earlier message, whose
-        number it is told. With `needs` it is only known where the place has what it needs.
+        number it is told. With `needs` it is only known where the place has what it needs. With `private`
+        nobody is shown that it opens; with `by_acts` it promises to do nothing but act by its context.
 
         Raises:
             ConfigError: the function cannot be a command, or its name is taken.
         """
 
         def register(function: CommandFunction) -> Command:
-            command = command_from(function, name=name, aliases=aliases, needs=needs)
+            command = command_from(
+                function, name=name, aliases=aliases, needs=needs, private=private, by_acts=by_acts
+            )
             self._commands.add(command)
             return command
 

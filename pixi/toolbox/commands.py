@@ -43,6 +43,9 @@ class Command:
         needs: what the place must have for it; where that is missing, nobody is told of the command.
         begins: what is done ahead of it, if anything; set by the decorator `ahead`.
         awaits: the function takes what was begun ahead.
+        private: nobody but the persona sees it, not even that it opens.
+        by_acts: it does nothing but act, by its context. People see it by its acts and not before, and those
+            show it and take their own time; of any other command nobody knows what it does first.
     """
 
     name: str
@@ -55,6 +58,8 @@ class Command:
     needs: Need | None = None
     begins: DoneAhead | None = None
     awaits: bool = False
+    private: bool = False
+    by_acts: bool = False
 
     def on_open(self, function: OnOpen) -> OnOpen:
         """Decorator: what happens when the command opens, while its argument is still being written.
@@ -112,7 +117,13 @@ _NAMED: Mapping[str, object] = {"to": 0, "ahead": None}
 
 
 def command_from(
-    function: CommandFunction, *, name: str = "", aliases: tuple[str, ...] = (), needs: Need | None = None
+    function: CommandFunction,
+    *,
+    name: str = "",
+    aliases: tuple[str, ...] = (),
+    needs: Need | None = None,
+    private: bool = False,
+    by_acts: bool = False,
 ) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
 
@@ -150,6 +161,8 @@ def command_from(
         targeted=any(p.name == "to" for p in named),
         needs=needs,
         awaits=any(p.name == "ahead" for p in named),
+        private=private,
+        by_acts=by_acts,
     )
 
 

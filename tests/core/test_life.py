@@ -1,10 +1,24 @@
 """The life of a turn: how it ends in the cases that people meet, and what holds on any way through it."""
 
 import random
+from typing import Any
 
 import pytest
 
-from pixi.core.life import ENDING, FATES, LIVE, NEXT, Event, Fate, ImpossibleEvent, Life, Reason, State
+from pixi.core.life import (
+    ENDING,
+    FATES,
+    LIVE,
+    NEXT,
+    Event,
+    Fate,
+    ImpossibleEvent,
+    Life,
+    Reason,
+    State,
+    unanswered,
+)
+from pixi.core.message import Author, Message
 
 
 def lived(*events: Event, restarts: int = 3, retries: int = 1, yields: bool = True) -> Life:
@@ -40,6 +54,8 @@ E = Event
         ((E.BEGUN, E.ACTED, E.DRAIN, E.PERFORMED), Reason.DRAINED),
         ((E.BEGUN, E.ACTED, E.WRITTEN, E.DRAIN, E.PERFORMED), Reason.ANSWERED),  # nothing of it is missing
         ((E.BEGUN, E.ACTED, E.DRAIN, E.LEAVE), Reason.LEFT),
+        ((E.BEGUN, E.NEWER, E.LEAVE, E.PERFORMED), Reason.REQUEUED),  # nobody saw anything of it
+        ((E.LEAVE,), Reason.REQUEUED),
         ((E.BEGUN, E.BROKE, E.ACTED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
         ((E.BEGUN, E.BROKE, E.BROKE, E.PERFORMED), Reason.FAILED),
         ((E.BEGUN, E.ACTED, E.BROKE, E.PERFORMED), Reason.FAILED),
@@ -49,6 +65,9 @@ E = Event
         ((E.BEGUN, E.ACTED, E.LOST, E.CANCEL, E.PERFORMED), Reason.STOPPED),
         ((E.BEGUN, E.ACTED, E.ASKED, E.REPLIED, E.WRITTEN, E.PERFORMED), Reason.ANSWERED),
         ((E.BEGUN, E.ACTED, E.TAKEN), Reason.TAKEN),
+        ((E.BEGUN, E.ACTED, E.LEAVE, E.LOST, E.WRITTEN), Reason.LEFT),  # what is told late changes nothing
+        ((E.BEGUN, E.ACTED, E.WRITTEN, E.PERFORMED, E.NEWER, E.DRAIN), Reason.ANSWERED),
+        ((E.BEGUN, E.ACTED, E.WRITTEN, E.PERFORMED, E.TAKEN), Reason.TAKEN),  # its end is not on record
     ],
 )
 def test_how_a_turn_ends(events: tuple[Event, ...], reason: Reason) -> None:
@@ -69,10 +88,33 @@ def test_it_is_begun_again_so_often_and_then_others_wait() -> None:
     assert life.on(Event.NEWER) is State.UNSEEN
 
 
+def test_whoever_is_answered_and_writes_on_uses_up_a_beginning_too() -> None:
+    life = lived(restarts=1)
+    for event in (Event.BEGUN, Event.INTERRUPTED, Event.PERFORMED):
+        life.on(event)
+    life.again()
+    life.on(Event.BEGUN)
+    assert life.on(Event.INTERRUPTED) is State.UNSEEN
+
+
 def test_who_was_put_off_once_is_not_put_off_again() -> None:
     life = lived(Event.BEGUN, Event.ACTED, yields=False)
 
     assert life.on(Event.INTERRUPTED) is State.SEEN
+
+
+def test_each_newly_entered_state_is_told() -> None:
+    life = Life()
+    told: list[tuple[State, State]] = []
+    life.entered = lambda before, state: told.append((before, state))
+    for event in (Event.BEGUN, Event.LOOKED_UP, Event.LOOKED_UP, Event.ACTED, Event.ACTED):
+        life.on(event)
+
+    assert told == [
+        (State.WAITING, State.UNSEEN),
+        (State.UNSEEN, State.LOOKED_UP),
+        (State.LOOKED_UP, State.SEEN),
+    ]
 
 
 def test_what_cannot_happen_says_so() -> None:
@@ -107,6 +149,47 @@ def test_what_holds_at_every_place_of_the_table() -> None:
             assert follows in (State.STOPPING, State.DONE), pair
         if state in LIVE | ENDING:
             assert NEXT[state, Event.TAKEN] is State.DONE
+
+
+# Whom a cut turn left unanswered.
+
+
+def asked(number: int, person: str, *, addressed: bool = True, again: bool = False) -> Message:
+    return Message(
+        f"m{number}", "test:channel", Author(person, person), "?", 0.0, addressed, number=number, again=again
+    )
+
+
+ANA, BEN, MO = asked(1, "Ana"), asked(2, "Ben"), asked(3, "Mo")
+
+
+@pytest.mark.parametrize(
+    ("messages", "acted", "more", "left"),
+    [
+        ((ANA, BEN, MO), (), {}, "m1 m2 m3"),
+        ((ANA, BEN, MO), (2,), {}, "m1 m3"),  # named
+        ((ANA, BEN, MO), (0,), {}, "m1 m2"),  # without a name it went to the last
+        ((ANA, BEN, MO), (0,), {"cut": True}, "m1 m2"),
+        ((MO,), (0,), {"cut": True}, "m3"),  # the reply is to go on
+        ((MO,), (3,), {"cut": True}, ""),
+        ((MO,), (0,), {}, ""),
+        ((MO,), (), {}, "m3"),
+        ((ANA, BEN, MO), (), {"interrupter": "Mo"}, "m1 m2"),
+        ((ANA, BEN, MO), (), {"gone": {"m1"}}, "m2 m3"),
+        ((asked(1, "Ana", again=True), MO), (), {}, "m3"),  # once
+        ((asked(1, "Ana", addressed=False),), (), {}, ""),
+    ],
+)
+def test_whom_a_cut_turn_left_unanswered(
+    messages: tuple[Message, ...], acted: tuple[int, ...], more: dict[str, Any], left: str
+) -> None:
+    again = unanswered(messages, acted, **{"cut": False, **more})
+
+    assert [message.id for message in again] == left.split()
+    assert all(message.again for message in again)
+
+
+# A walk at random.
 
 
 def walk(chance: random.Random, steps: int) -> None:

@@ -189,12 +189,6 @@ def test_a_command_keeps_the_number_of_the_message_that_it_is_about() -> None:
     assert turn.lines[1:] == (AssistantLine("[REACT #3: 🥞]\n[SEND #12: hi]\n[SEND #4: yo][SEND: bye]"),)
 
 
-def test_a_number_alone_does_nothing() -> None:
-    turn = new_turn()
-    assert hear(turn, "[REPLY #3]") == [CommandEnded("send", "", target=3)]
-    assert turn.lines == (SAID, AssistantLine(SILENCE))
-
-
 def test_a_command_that_is_cut_at_its_limit_keeps_its_number() -> None:
     turn = new_turn(limits=Limits(argument_characters=5))
     assert hear(turn, "[SEND: a][REPLY #3: hello you") == [

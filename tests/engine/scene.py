@@ -17,7 +17,7 @@ from pixi.core.spending import Budgets
 from pixi.engine import Engine
 from pixi.engine.compaction import Helper
 from pixi.engine.context import Role
-from pixi.engine.pace import PaceSetting
+from pixi.engine.turn_actions import PaceSetting
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon

@@ -12,6 +12,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.begun import begun
 from tests.engine.scene import Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
@@ -140,7 +141,7 @@ async def test_work_that_will_not_end_does_not_hold_up_the_end(
             case "close":
                 await here.engine.close()
             case "wind down":
-                await here.engine.wind_down(1)
+                await here.engine.drain(1)
             case _:
                 await here.engine.settled()
         assert clock.time() - began <= seconds
@@ -162,7 +163,7 @@ async def test_an_act_of_the_last_process_that_hangs_does_not_hold_up_the_end(cl
     channel = Hanging()
     said = channel.message("hello")
     await store.receive(said)
-    turn = await store.begin_turn(said.conversation, 0, "Pixi", (said.id,))
+    turn = await begun(store, said.conversation, 0, "Pixi", (said.id,))
     await store.intend(turn, 1, "send", "a")
     async with scene(ScriptedModel(), store=store, channel=channel) as here:
         await here.say("well?")

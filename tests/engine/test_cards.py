@@ -20,6 +20,7 @@ from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.begun import begun
 from tests.engine.scene import Scene, scene
 
 CAKE = Card("Pancakes", "Flat.", (Field("Flour", "200 g"),), link="https://example.org/cake")
@@ -157,12 +158,13 @@ async def half_shown(store: SqliteStore, *, done: bool) -> RecordingChannel:
     channel = RecordingChannel()
     said = channel.message("hungry")
     await store.receive(said)
-    turn = await store.begin_turn(said.conversation, 0, "Pixi", (said.id,))
+    turn = await begun(store, said.conversation, 0, "Pixi", (said.id,))
     await store.intend(turn, 1, "send", "here")
     await store.settle(turn, 1, "done", "sent:1")
     await store.intend(turn, 2, "card", CAKE.plain)
     if done:
         await store.settle(turn, 2, "done", "card:1")
+    await store.mark_turn(turn, "written")
     return channel
 
 
@@ -180,8 +182,11 @@ async def test_after_a_crash_no_card_is_posted_again(done: bool, tmp_path: Path)
         assert channel.events == []
         acts = (await store.turns(channel.conversation, 1))[-1].effects
         assert [act.outcome for act in acts] == ["done", "done" if done else "unknown"]
-        noted = "\n[NOTE: I showed them a card: Pancakes]" if done else ""
-        assert (await store.load(channel.conversation)).lines[1:] == (AssistantLine(f"[SEND: here]{noted}"),)
+        told = "I showed them a card: Pancakes"
+        if not done:
+            told = "A card: Pancakes may or may not have been seen."
+        line = AssistantLine(f"[SEND: here]\n[NOTE: {told}]")
+        assert (await store.load(channel.conversation)).lines[1:] == (line,)
     await store.close()
 
 

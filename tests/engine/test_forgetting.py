@@ -131,11 +131,12 @@ async def test_a_reply_to_whoever_is_forgotten_elsewhere_ends_when_that_is_seen(
     async with scene(ScriptedModel(["[SEND: a]", asyncio.Event()], "[SEND: b]"), store=store) as here:
         await here.say("my secret", author=MO)
         await until(lambda: here.channel.sent == ["a"])
-        await here.engine.let_go()
+        await here.engine.evict()
         assert here.engine.talking == 1, "nobody was forgotten yet"
         await elsewhere(tmp_path, MO.id)
-        await here.engine.let_go()
-        assert here.engine.talking == 0
+        await here.engine.evict()
+        await here.engine.settled()
+        assert here.channel.ended[-1].finish == "cancelled"
         assert here.model.streaming == 0
         await here.say("hello", author=ANA)
         await here.engine.settled()
@@ -150,7 +151,7 @@ async def test_the_reply_to_another_goes_on(store: SqliteStore, tmp_path: Path) 
         await here.say("i like tea", author=ANA)
         await until(lambda: here.channel.sent == ["a", "b"])
         await elsewhere(tmp_path, MO.id)
-        await here.engine.let_go()
+        await here.engine.evict()
         go_on.set()
         await here.engine.settled()
         assert here.channel.sent == ["a", "b", "c"]

@@ -1,14 +1,16 @@
 """A message while a reply is written, a stop, a reset: what was delivered stands, and nothing else."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from pixi.core.limits import Limits
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.persona import Persona
+from pixi.store.kept import Begun
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
@@ -45,7 +47,7 @@ class SlowToBegin:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def begin_turn(self, *turn: Any, **more: Any) -> int:
+    async def begin_turn(self, *turn: Any, **more: Any) -> Begun:
         self.begun.set()
         await self.go_on.wait()
         return await self._store.begin_turn(*turn, **more)
@@ -288,7 +290,7 @@ async def test_stop_where_nothing_runs_does_nothing() -> None:
 
 
 async def test_an_act_that_hangs_does_not_hold_up_a_stop_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.engine.reply._STOP_SECONDS", 0.02)
+    monkeypatch.setattr("pixi.engine.command_executor._STOP_SECONDS", 0.02)
     store = await SqliteStore.open(":memory:")
     async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
         here.channel.hold = asyncio.Event()
@@ -437,3 +439,83 @@ async def test_close_ends_all_and_loses_nothing() -> None:
         await again.engine.settled()
         assert again.replies() == ["[SEND: a]"]
     await store.close()
+
+
+class SlowToPutBack(SqliteStore):
+    """A store that takes long to end a turn that is begun again."""
+
+    puts_back: asyncio.Event
+    go_on: asyncio.Event
+
+    async def end_turn(self, turn: int, lines: tuple[Line, ...], *args: Any, **more: Any) -> bool:
+        if not lines:
+            self.puts_back.set()
+            await self.go_on.wait()
+        return await super().end_turn(turn, lines, *args, **more)
+
+
+@pytest.mark.parametrize("end", ["stop", "drain", "close"])
+async def test_an_end_that_comes_while_a_reply_is_begun_again_is_not_lost(end: str) -> None:
+    store = await SlowToPutBack.open(":memory:")
+    store.puts_back, store.go_on = asyncio.Event(), asyncio.Event()
+    never = asyncio.Event()
+    async with scene(ScriptedModel([never], "[SEND: too late]"), store=store) as here:
+        await here.say("one")
+        await until(lambda: here.model.streaming == 1)
+        await here.say("two")
+        await store.puts_back.wait()
+        ends: dict[str, Callable[[], Awaitable[object]]] = {
+            "stop": partial(here.engine.stop, "test:channel"),
+            "drain": partial(here.engine.drain, 8.0),
+            "close": here.engine.close,
+        }
+        ending = asyncio.ensure_future(ends[end]())
+        await asyncio.sleep(0.01)
+        store.go_on.set()
+        await ending
+        assert len(here.model.requests) == 1
+        assert here.channel.sent == []
+        saved = await store.load("test:channel")
+        assert saved.unfinished == ()
+        assert [each.text for each in saved.waiting] == ([] if end == "stop" else ["one", "two"])
+    await store.close()
+
+
+async def test_a_stop_before_a_private_command_of_an_addon_leaves_it_undone() -> None:
+    done: list[str] = []
+
+    def setup(addon: Addon) -> None:
+        @addon.command(private=True)
+        async def remind(context: Context, text: str) -> None:
+            """write down"""
+            done.append(text)
+
+    store = await SlowToPlan.open(":memory:")
+    store.plans, store.go_on = asyncio.Event(), asyncio.Event()
+    never = asyncio.Event()
+    persona = Persona("Pixi", "You are Pixi.", commands=("send", "remind"))
+    model = ScriptedModel(["[REMIND: eggs]", never])
+    async with scene(model, persona=persona, addons=[setup], store=store) as here:
+        await here.say("hello")
+        await store.plans.wait()
+        stopping = asyncio.ensure_future(here.engine.stop("test:channel"))
+        await asyncio.sleep(0.01)
+        store.go_on.set()
+        await stopping
+        assert done == []
+        assert "Failed" not in here.kinds()
+        assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
+    await store.close()
+
+
+class SlowToPlan(SqliteStore):
+    """A store that takes long to put a command of an addon on record."""
+
+    plans: asyncio.Event
+    go_on: asyncio.Event
+
+    async def plan(self, turn: int, commands: Any) -> None:
+        if any(command.name == "remind" for command in commands):
+            self.plans.set()
+            await self.go_on.wait()
+        await super().plan(turn, commands)

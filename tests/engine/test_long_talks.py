@@ -396,28 +396,28 @@ async def test_what_was_to_be_written_can_be_given_up_before_it_begins() -> None
         session.shared.summarizer._not_before = 0.0
         talk.compaction.consider("Mo", 100, window, talk._history.generation)
         assert talk.compaction.busy
-        await talk.compaction.stop()
+        await talk.compaction.cancel()
         assert not talk.compaction.busy
         assert len(helper.requests) == 1
         await chat_until(here, lambda: len(helper.requests) == 2)  # nor is it given up for good
         await folded(here)
 
 
-@pytest.mark.parametrize("wind_down", [True, False])
-async def test_what_is_being_written_ends_with_the_engine(wind_down: bool, clock: HeldClock) -> None:
+@pytest.mark.parametrize("drain", [True, False])
+async def test_what_is_being_written_ends_with_the_engine(drain: bool, clock: HeldClock) -> None:
     helper = helper_of([asyncio.Event()])
     async with long_talk(talker(), helper) as here:
         await chat_until(here, lambda: helper.streaming == 1)
         began = clock.time()
-        if wind_down:
-            await here.engine.wind_down(30.0)
+        if drain:
+            await here.engine.drain(30.0)
         else:
             await here.engine.close()
         assert helper.streaming == 0
         assert clock.time() == began
 
 
-async def test_a_conversation_is_not_let_go_while_it_is_written() -> None:
+async def test_a_conversation_is_not_evicted_while_it_is_written() -> None:
     go_on = asyncio.Event()
     helper = helper_of([go_on, "Mo."])
     async with long_talk(talker(), helper, keep=1) as here:

@@ -5,7 +5,7 @@ import pytest
 from pixi.core.events import Failed
 from pixi.core.limits import Limits
 from pixi.core.persona import Pace, Persona
-from pixi.engine.pace import typing_seconds
+from pixi.engine.turn_actions import typing_seconds
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import PIXI, Scene, scene
@@ -38,7 +38,7 @@ class Timed(RecordingChannel):
 @pytest.fixture
 def slow_typist(monkeypatch: pytest.MonkeyPatch) -> None:
     """Typing takes ages: whoever waits for it waits for something else too."""
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda _, pace: NEVER * (pace != "off"))
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda _, pace: NEVER * (pace != "off"))
 
 
 def test_longer_texts_take_longer_and_none_takes_long() -> None:
@@ -61,7 +61,7 @@ def test_a_character_of_some_scripts_is_worth_several_letters(text: str) -> None
 async def test_a_message_is_posted_when_it_would_be_typed(
     clock: HeldClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda text, _: 0.5 * len(text))
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda text, _: 0.5 * len(text))
     channel = Timed(clock)
     async with scene(ScriptedModel("[SEND: abcd]\n[SEND: ab]"), channel=channel) as here:
         await here.talk("hello")
@@ -73,7 +73,7 @@ async def test_a_message_is_posted_when_it_would_be_typed(
 async def test_the_time_that_the_model_took_to_write_it_counts(
     clock: HeldClock, monkeypatch: pytest.MonkeyPatch, takes: float, posted: float
 ) -> None:
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 2.0)
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda *_: 2.0)
     channel = Timed(clock)
     async with scene(ScriptedModel(["[SEND: a", takes, "b]"]), channel=channel) as here:
         await here.talk("hello")

@@ -1,23 +1,32 @@
 """After a crash: what was half-done is finished once, and what waits is answered."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelLost, StoreError
+from pixi.core.commands import Planned
+from pixi.core.deltas import Usage
+from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, StoreError
 from pixi.core.events import Reacted, Sent
 from pixi.core.lines import AssistantLine, ToolLine, UserLine
-from pixi.core.message import Message
-from pixi.engine.acts import nonce_of
+from pixi.core.message import Author, Message
+from pixi.core.stamps import BROKE_OFF
+from pixi.core.written import SILENCE
+from pixi.engine.turn_actions import nonce_of
 from pixi.store.kept import AuditOutcome, Deed, Effect
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
-from tests.engine.scene import Scene, scene
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.begun import begun
+from tests.engine.scene import PIXI, Scene, scene
 from tests.waiting import until
 
 CONVERSATION = "test:channel"
@@ -35,15 +44,40 @@ def message(text: str, name: str, *, minutes_ago: float = 0, conversation: str =
     return replace(written, sent_at=written.sent_at - 60 * minutes_ago)
 
 
+async def a_turn(store: SqliteStore, *said: Message) -> int:
+    """A turn that a process began."""
+    for message in said:
+        await store.receive(message)
+    return await begun(store, said[0].conversation, 0, "Pixi", tuple(message.id for message in said))
+
+
 async def crashed(store: SqliteStore, said: Message, *acts: tuple[str, str, str, int]) -> int:
-    """A turn that a process began and did not end: (kind, payload, outcome, target) of each act."""
-    await store.receive(said)
-    turn = await store.begin_turn(said.conversation, 0, "Pixi", (said.id,))
+    """A turn that a process began and did not end: (kind, payload, outcome, target) of each act.
+
+    With acts its reply was written, and they are all that was left to be done.
+    """
+    turn = await a_turn(store, said)
     for sequence, (kind, payload, outcome, target) in enumerate(acts, 1):
         await store.intend(turn, sequence, kind, payload, target=target)
         if outcome == "done":
             await store.settle(turn, sequence, "done", f"sent:{sequence}")
+    if acts:
+        await store.mark_turn(turn, "written")
     return turn
+
+
+async def planned(store: SqliteStore, turn: int, *commands: tuple[str, str]) -> None:
+    """Commands that closed, by name and argument."""
+    await store.plan(turn, [Planned(number, *command) for number, command in enumerate(commands)])
+
+
+async def posted(store: SqliteStore, turn: int, sequence: int, text: str, command: int) -> None:
+    await store.intend(turn, sequence, "send", text, command=command)
+    await store.settle(turn, sequence, "done", f"sent:{sequence}")
+
+
+async def lines_of(store: SqliteStore) -> list[str]:
+    return [line.text for line in (await store.load(CONVERSATION)).lines if isinstance(line, AssistantLine)]
 
 
 async def resume(here: Scene, *, since: float = 0.0, channel: Channel | None = None) -> None:
@@ -62,7 +96,7 @@ async def test_what_was_posted_and_not_recorded_is_found_and_not_posted_again(st
     said = message("hello", "m1")
     turn = await crashed(store, said, ("send", "a", "done", 0), ("send", "b", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
-        posted = await here.channel.send("b", nonce=nonce_of(turn, 2, said))
+        posted = await here.channel.send("b", nonce=nonce_of(turn, 2, said.id))
         await resume(here)
         assert here.channel.sent == ["b"]
         assert here.channel.events == []
@@ -78,7 +112,7 @@ async def test_what_was_not_posted_is_posted_now_under_its_old_nonce(store: Sqli
     async with scene(ScriptedModel(), store=store) as here:
         await resume(here)
         (post,) = here.channel.posts
-        assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said), said.id)
+        assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said.id), said.id)
         assert here.channel.reactions == [(said.id, "🥞")]
         assert here.channel.events == [Sent("a"), Reacted("🥞")]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done"]
@@ -99,19 +133,22 @@ async def test_an_act_about_an_earlier_message_is_finished_on_that_one(store: Sq
         assert here.channel.reactions == [("m0", "🥞")]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done", "unknown"]
         lines = (await store.load(CONVERSATION)).lines
-        assert lines[1:] == (AssistantLine("[SEND #1: nice]\n[REACT #1: 🥞]"),)
+        unknown = "[NOTE: [REACT #9: 👍] may or may not have been seen.]"
+        assert lines[1:] == (AssistantLine(f"[SEND #1: nice]\n[REACT #1: 🥞]\n{unknown}"),)
 
 
 async def test_what_is_too_old_is_looked_for_and_not_done_any_more(store: SqliteStore) -> None:
     said = message("hello", "m1", minutes_ago=20)
     turn = await crashed(store, said, ("send", "a", "", 0), ("send", "b", "", 0), ("react", "🥞", "", 0))
     async with scene(ScriptedModel(), store=store) as here:
-        await here.channel.send("a", nonce=nonce_of(turn, 1, said))
+        await here.channel.send("a", nonce=nonce_of(turn, 1, said.id))
         await resume(here)
         assert here.channel.sent == ["a"]
         assert here.channel.reactions == []
         assert [act.outcome for act in await effects_of(store)] == ["done", "unknown", "unknown"]
-        assert (await store.load(CONVERSATION)).lines[1:] == (AssistantLine("[SEND: a]"),)
+        told = (f"[NOTE: {act} may or may not have been seen.]" for act in ("[SEND: b]", "[REACT: 🥞]"))
+        line = AssistantLine("\n".join(("[SEND: a]", *told)))
+        assert (await store.load(CONVERSATION)).lines[1:] == (line,)
 
 
 async def test_how_old_that_is_can_be_said(store: SqliteStore) -> None:
@@ -170,7 +207,7 @@ class Stern(RecordingChannel):
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
-    [(ChannelError("no"), "refused"), (ChannelLost("gone"), "unknown"), (OSError("broken"), "unknown")],
+    [(ChannelError("no"), "refused"), (OSError("broken"), "unknown")],
 )
 async def test_what_a_channel_makes_of_it_is_on_record(
     store: SqliteStore, error: Exception, outcome: str
@@ -358,8 +395,8 @@ async def test_what_a_tool_changed_before_the_crash_is_told_and_not_done_again(
         if not told:
             assert here.channel.sent == ["hello"]
             return
-        assert here.model.requests == []
-        _, asked, *answers, last = (await store.load(CONVERSATION)).lines
+        words, asked, *answers, last, goes_on = here.history()
+        assert "order eggs" in words.text
         assert isinstance(asked, AssistantLine)
         assert [(call.name, call.arguments) for call in asked.calls] == [
             ("order", '{"thing": "eggs"}'),
@@ -369,7 +406,345 @@ async def test_what_a_tool_changed_before_the_crash_is_told_and_not_done_again(
         assert [line.call_id for line in answers if isinstance(line, ToolLine)] == [
             call.id for call in asked.calls
         ]
-        assert here.channel.sent == ["brb, ink spilled"]  # or they would wait for ever
-        assert last == AssistantLine("[SEND: brb, ink spilled]")
-        await here.talk("and?")
-        assert here.channel.sent == ["brb, ink spilled", "hello"]
+        assert last == AssistantLine(SILENCE)
+        assert BROKE_OFF in goes_on.text
+        assert here.channel.sent == ["hello"]  # or they would wait for ever
+
+
+async def test_who_was_told_nothing_of_a_change_and_is_not_answered_again_gets_a_word(
+    store: SqliteStore,
+) -> None:
+    said = message("order eggs", "m1")
+    turn = await a_turn(store, said)
+    await planned(store, turn, ("send", "one moment"))
+    await posted(store, turn, 1, "one moment", 0)
+    await store.end_turn(turn, (UserLine("x"),), "cancelled", 0, Usage(), again=(said.id,))
+    turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
+    await store.audit_begin(Deed(CONVERSATION, "", turn, "Pixi", said.author.id, "order", "{}", ""))
+    async with scene(ScriptedModel(), store=store) as here:
+        await resume(here)
+        assert here.model.requests == []
+        assert here.channel.sent == ["brb, ink spilled"]
+
+
+# Commands that had closed.
+
+
+async def test_a_command_that_closed_is_performed_by_the_next_process(store: SqliteStore) -> None:
+    said = message("hello", "m1")
+    turn = await a_turn(store, said)
+    await planned(store, turn, ("send", "a"), ("note", "hm"), ("send", "b"), ("react", "🥞"))
+    await posted(store, turn, 1, "a", 0)
+    await store.command_ended(turn, 0, "done")
+    await store.mark_turn(turn, "written")
+    async with scene(ScriptedModel(), store=store) as here:
+        await resume(here)
+        assert here.channel.sent == ["b"]
+        assert here.channel.reactions == [(said.id, "🥞")]
+        assert here.channel.posts[0].nonce == nonce_of(turn, 2, said.id)
+        assert await lines_of(store) == ["[SEND: a]\n[NOTE: hm]\n[SEND: b]\n[REACT: 🥞]"]
+
+
+class Silent(RecordingChannel):
+    """Never answers what is to be posted; `asked` are the nonces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        self.asked.append(nonce)
+        return await asyncio.Future()
+
+
+async def test_an_end_in_the_midst_of_it_leaves_the_act_to_the_next_process(
+    store: SqliteStore,
+) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "a"), ("send", "b"))
+    await store.mark_turn(turn, "written")
+    silent = Silent()
+    async with scene(ScriptedModel(), store=store) as first:
+        resuming = asyncio.create_task(resume(first, channel=silent))
+        await until(lambda: bool(silent.asked))
+        resuming.cancel()
+        await asyncio.wait([resuming])
+    (left,) = (await store.load(CONVERSATION)).unfinished
+    assert [effect.outcome for effect in left.effects] == [None]
+    async with scene(ScriptedModel(), store=store) as second:
+        await resume(second)
+        assert second.channel.sent == ["a", "b"]
+        assert second.channel.nonces[:1] == silent.asked
+        assert await lines_of(store) == ["[SEND: a]\n[SEND: b]"]
+
+
+async def test_of_a_message_half_of_which_stands_there_the_rest_is_posted(store: SqliteStore) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "abcdef"))
+    await posted(store, turn, 1, "ab", 0)
+    await store.mark_turn(turn, "written")
+    async with scene(ScriptedModel(), store=store, channel=RecordingChannel(part_length=2)) as here:
+        await resume(here)
+        assert here.channel.sent == ["cd", "ef"]
+        assert await lines_of(store) == ["[SEND: abcdef]"]
+
+
+async def test_what_was_posted_of_a_command_is_not_posted_again(store: SqliteStore) -> None:
+    """The process died after the act, and before the command's end was on record."""
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "a"))
+    await posted(store, turn, 1, "a", 0)
+    await store.mark_turn(turn, "written")
+    async with scene(ScriptedModel(), store=store) as here:
+        await resume(here)
+        assert here.channel.sent == []
+        assert await lines_of(store) == ["[SEND: a]"]
+
+
+async def test_the_rest_of_a_reply_to_somebody_points_at_them_no_more(store: SqliteStore) -> None:
+    """As in a turn, where its first part does alone."""
+    turn = await a_turn(store, message("hello", "m1"))
+    await store.plan(turn, [Planned(0, "send", "abcd", 1)])
+    await posted(store, turn, 1, "ab", 0)
+    await store.mark_turn(turn, "written")
+    async with scene(ScriptedModel(), store=store, channel=RecordingChannel(part_length=2)) as here:
+        await resume(here)
+        assert [(post.text, post.reply_to) for post in here.channel.posts] == [("cd", None)]
+
+
+async def test_no_act_of_a_command_is_repeated(store: SqliteStore) -> None:
+    """Nor where it is no message, or a command makes several: nobody knows how far that one came."""
+
+    def twice(addon: Addon) -> None:
+        @addon.command(by_acts=True)
+        async def shout(context: Context, text: str) -> None:
+            """say it twice"""
+            await context.send(text)
+            await context.send(text)
+
+    said = message("hello", "m1")
+    turn = await a_turn(store, said)
+    await planned(store, turn, ("react", "🥞"), ("shout", "hey"), ("send", "b"))
+    await store.intend(turn, 1, "react", "🥞", command=0)
+    await store.settle(turn, 1, "done")
+    for sequence in (2, 3):
+        await posted(store, turn, sequence, "hey", 1)
+    await store.mark_turn(turn, "written")
+    persona = replace(PIXI, commands=("send", "react", "shout"))
+    async with scene(ScriptedModel(), persona=persona, addons=[twice], store=store) as here:
+        await resume(here)
+        assert here.channel.reactions == []
+        assert here.channel.sent == ["b"]
+        assert await lines_of(store) == ["[REACT: 🥞]\n[SEND: hey]\n[SEND: hey]\n[SEND: b]"]
+
+
+async def test_a_command_of_an_addon_that_was_begun_is_told_and_not_repeated(store: SqliteStore) -> None:
+    done: list[str] = []
+
+    def shop(addon: Addon) -> None:
+        @addon.command
+        async def order(context: Context, thing: str) -> None:
+            """order"""
+            done.append(thing)
+
+    turn = await a_turn(store, message("order eggs and milk", "m1"))
+    await planned(store, turn, ("order", "eggs"), ("order", "milk"))
+    await store.command_ended(turn, 0, "begun")
+    await store.mark_turn(turn, "written")
+    persona = replace(PIXI, commands=("send", "note", "order"))
+    async with scene(ScriptedModel(), persona=persona, addons=[shop], store=store) as here:
+        await resume(here)
+        assert done == ["milk"]
+        (line,) = await lines_of(store)
+        assert line == "[NOTE: [ORDER: eggs] may or may not have been seen.]\n[ORDER: milk]"
+
+
+@pytest.mark.parametrize("mark", ["stopped", "late", "withdrawn"])
+async def test_what_was_stopped_or_is_too_old_or_was_taken_back_is_not_performed(
+    store: SqliteStore, mark: str
+) -> None:
+    turn = await a_turn(store, message("hello", "m1", minutes_ago=20 * (mark == "late")))
+    await planned(store, turn, ("send", "a"), ("send", "b"))
+    await posted(store, turn, 1, "a", 0)
+    if mark == "stopped":
+        await store.mark_turn(turn, "stopped")
+    if mark == "withdrawn":
+        await store.withdraw(CONVERSATION, "m1")
+    async with scene(ScriptedModel(), store=store) as here:
+        await resume(here)
+        assert here.channel.sent == []
+        assert here.model.requests == []
+        saved = await store.load(CONVERSATION)
+        assert saved.unfinished == ()
+        assert saved.waiting == ()
+        assert await lines_of(store) == ["[SEND: a]"]
+        assert ("Failed" in here.kinds()) == (mark == "late")  # people are told that nothing more comes
+
+
+async def test_thoughts_alone_are_thought_anew(store: SqliteStore) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("note", "hm"))
+    async with scene(ScriptedModel("[SEND: hi]"), store=store) as here:
+        await resume(here)
+        assert await lines_of(store) == ["[SEND: hi]"]
+
+
+# What the model had not written yet.
+
+
+async def test_the_persona_goes_on_where_its_reply_broke_off(store: SqliteStore) -> None:
+    turn = await a_turn(store, message("count to two", "m1"))
+    await planned(store, turn, ("send", "one"))
+    await posted(store, turn, 1, "one", 0)
+    async with scene(ScriptedModel("[SEND: two]"), store=store) as here:
+        await resume(here)
+        assert here.channel.sent == ["two"]
+        said, before, again = here.history()
+        assert "count to two" in said.text
+        assert before == AssistantLine("[SEND: one]")
+        assert BROKE_OFF in again.text
+        saved = await store.load(CONVERSATION)
+        assert saved.waiting == ()
+        assert saved.unfinished == ()
+
+
+@pytest.mark.parametrize("sorry", [(), ("where was I?",)])
+async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, ...]) -> None:
+    said = message("count to three", "m1")
+    turn = await a_turn(store, said)
+    await planned(store, turn, ("send", "one"))
+    await posted(store, turn, 1, "one", 0)
+    await store.end_turn(turn, (UserLine("x"),), "cancelled", 0, Usage(), again=(said.id,))
+    turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
+    await planned(store, turn, ("send", "two"))
+    await posted(store, turn, 1, "two", 0)
+    async with scene(ScriptedModel(), persona=replace(PIXI, when_broken=sorry), store=store) as here:
+        await resume(here)
+        assert here.model.requests == []
+        assert (await store.load(CONVERSATION)).waiting == ()
+        assert here.channel.sent == list(sorry)
+        assert ("Failed" in here.kinds()) is not bool(sorry)  # one word, in character if there is one
+
+
+async def test_a_reply_that_was_written_is_not_gone_on_with(store: SqliteStore) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "a"))
+    await posted(store, turn, 1, "a", 0)
+    await store.mark_turn(turn, "written")
+    async with scene(ScriptedModel(), store=store) as here:
+        await resume(here)
+        assert here.model.requests == []
+        assert "Failed" not in here.kinds()
+        assert (await store.load(CONVERSATION)).waiting == ()
+
+
+async def test_of_several_who_asked_those_come_again_who_were_not_answered(store: SqliteStore) -> None:
+    asked = [replace(message(f"question {n}", f"m{n}"), author=Author(f"{n}", f"Mo{n}")) for n in (1, 2, 3)]
+    turn = await a_turn(store, *asked)
+    await store.plan(turn, [Planned(0, "send", "one", 1)])
+    await store.intend(turn, 1, "send", "one", target=1, command=0)
+    await store.settle(turn, 1, "done", "sent:1")
+    async with scene(ScriptedModel("[SEND: two and three]"), store=store) as here:
+        await resume(here)
+        told = here.history()[-1].text
+        assert "question 1" not in told
+        assert "question 2" in told
+        assert "question 3" in told
+        assert here.channel.sent == ["two and three"]
+
+
+async def test_where_nobody_can_be_told_the_log_does(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    turn = await a_turn(store, message("hello", "m1"))
+    await planned(store, turn, ("send", "a"))
+    await posted(store, turn, 1, "a", 0)
+
+    async def gone(_: str) -> Channel | None:
+        return None
+
+    async with scene(ScriptedModel(), store=store) as here:
+        await here.engine.resume("test:", 0.0, gone)
+        assert here.model.requests == []
+    assert "cut off" in caplog.text
+
+
+# Where the place is away, or forgets.
+
+
+class Away(RecordingChannel):
+    """Cannot be asked what became of an act, for a while or ever."""
+
+    def __init__(self, error: ChannelLost) -> None:
+        super().__init__()
+        self.error: ChannelLost | None = error
+        self.asked: list[float] = []
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        self.asked.append(time.monotonic())
+        if self.error is not None:
+            raise self.error
+        return await super().sent_before(text, nonce=nonce, after=after)
+
+
+async def test_newer_messages_wait_until_the_fate_of_an_act_is_known(store: SqliteStore) -> None:
+    await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
+    away = Away(ChannelLost("away"))
+    async with scene(ScriptedModel("[SEND: b]"), store=store, channel=away) as here:
+        resuming = asyncio.create_task(resume(here))
+        await here.engine.receive(message("well?", "m2"), away)
+        await asyncio.sleep(60)
+        assert here.model.requests == []
+        assert away.sent == []
+        away.error = None
+        await resuming
+        await here.engine.settled()
+        assert away.sent == ["a", "b"]
+        pauses = [after - before for before, after in pairwise(away.asked)]
+        assert len(away.asked) < 20
+        assert max(pauses) > 10
+
+
+async def test_what_cannot_be_found_out_in_time_is_told(store: SqliteStore) -> None:
+    await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
+    away = Away(ChannelLost("away"))
+    async with scene(ScriptedModel("[SEND: b]"), store=store, channel=away) as here:
+        await resume(here)
+        assert 900 <= away.asked[-1] - away.asked[0] < 1_000
+        assert [act.outcome for act in await effects_of(store)] == ["unknown"]
+        assert await lines_of(store) == ["[NOTE: [SEND: a] may or may not have been seen.]"]
+        await here.engine.receive(message("well?", "m2"), away)
+        await here.engine.settled()
+        assert away.sent == ["b"]
+
+
+async def test_where_a_place_forgets_it_is_told_at_once(store: SqliteStore) -> None:
+    await crashed(store, message("hello", "m1"), ("send", "a", "", 0))
+    forgetful = Away(ChannelForgot("nobody knows"))
+    async with scene(ScriptedModel(), store=store, channel=forgetful) as here:
+        await resume(here)
+        assert len(forgetful.asked) == 1
+        assert forgetful.sent == []
+        assert await lines_of(store) == ["[NOTE: [SEND: a] may or may not have been seen.]"]
+
+
+async def test_a_talk_whose_place_went_away_in_its_midst_goes_on_by_itself(store: SqliteStore) -> None:
+    class Shaky(Away):
+        async def send(
+            self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+        ) -> str | None:
+            if self.error is not None and text != "a":
+                raise self.error
+            return await super().send(text, nonce=nonce, answers=answers, reply_to=reply_to)
+
+    shaky = Shaky(ChannelLost("away"))
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]\n[SEND: c]"), store=store, channel=shaky) as here:
+        await here.say("hello")
+        await asyncio.sleep(30)
+        assert shaky.sent == ["a"]
+        shaky.error = None
+        await here.engine.settled()
+        assert shaky.sent == ["a", "b", "c"]
+        assert await lines_of(store) == ["[SEND: a]\n[SEND: b]\n[SEND: c]"]

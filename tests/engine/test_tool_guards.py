@@ -11,15 +11,16 @@ import pytest
 
 from pixi.channels.channel import Question, Verdict
 from pixi.core.errors import ChannelError, ToolError
+from pixi.core.life import Event, Life
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
 from pixi.core.message import Author, Image
 from pixi.core.spending import Budgets
 from pixi.core.venue import Rights, Venue
-from pixi.engine.acts import Acts
 from pixi.engine.context import local_now
 from pixi.engine.tool_guards import ToolRunConfig, readable
 from pixi.engine.tool_rounds import ToolRounds
+from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import TurnUsage, UsageLedger
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -80,7 +81,9 @@ class Play:
             answers={},
             channel=self.channel,
         )
-        acts = Acts(
+        life = Life()
+        life.on(Event.BEGUN)
+        acts = TurnActions(
             turn=self._turn,
             message=message,
             persona=PIXI,
@@ -88,6 +91,7 @@ class Play:
             store=self.store,
             limits=limits,
             usage=usage,
+            life=life,
             askers=askers,
         )
         rounds = ToolRounds(

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -286,10 +287,10 @@ async def test_what_a_tool_says_comes_after_what_was_said_before_and_waiting_is_
 
 async def test_a_store_that_fails_under_an_act_of_a_tool_is_told_and_nothing_breaks() -> None:
     class Failing(SqliteStore):
-        async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
+        async def intend(self, turn: int, sequence: int, kind: str, payload: str, **more: Any) -> None:
             if payload == "loud":
                 raise StoreError("The disk is full.")
-            await super().intend(turn, sequence, kind, payload, target=target)
+            await super().intend(turn, sequence, kind, payload, **more)
 
     bench = Bench()
     store = await Failing.open(":memory:")
@@ -388,7 +389,7 @@ async def test_whatever_ends_a_turn_each_write_ran_alone_and_its_record_tells_th
             case "write":
                 await here.say("more")
             case "wind down":
-                await here.engine.wind_down(5)
+                await here.engine.drain(5)
         await here.engine.settled()
         records = await store.audit(99)
         done = [json.loads(r.deed.arguments)["name"] for r in records if r.outcome == "done"]

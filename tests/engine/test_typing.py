@@ -18,7 +18,7 @@ from tests.waiting import until
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.engine.typing_sign.AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("pixi.engine.turn_actions.AGAIN_SECONDS", 0.01)
 
 
 async def still(channel: RecordingChannel) -> None:
@@ -45,7 +45,7 @@ async def test_it_is_asked_for_again_while_a_message_is_open_and_not_after() -> 
 
 
 async def test_it_is_shown_while_a_message_waits_for_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 0.1)
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda *_: 0.1)
     async with scene(ScriptedModel("[SEND: a]"), channel=RecordingChannel(paced=True)) as here:
         await here.say("hello")
         await until(lambda: here.channel.typed >= 3)

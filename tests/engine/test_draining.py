@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
+from pixi.core.errors import ChannelLost
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
@@ -14,6 +15,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Scripted
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from tests.begun import begun
 from tests.engine.scene import Scene, scene
 from tests.held_clock import HeldClock
 from tests.waiting import until
@@ -34,10 +36,10 @@ async def waiting(store: SqliteStore) -> list[str]:
     return [message.text for message in saved.waiting]
 
 
-async def wound_down(here: Scene, seconds: float = 8.0, *, clock: HeldClock | None = None) -> None:
+async def drained(here: Scene, seconds: float = 8.0, *, clock: HeldClock | None = None) -> None:
     """Wind down; by the clock, if there is one, at once."""
     began = clock.time() if clock else 0.0
-    await here.engine.wind_down(seconds)
+    await here.engine.drain(seconds)
     assert clock is None or clock.time() == began
     assert here.engine.talking == 0
     assert here.model.streaming == 0
@@ -49,15 +51,18 @@ async def test_the_open_message_is_finished_and_what_comes_after_is_dropped(stor
     async with scene(model, store=store) as here:
         await here.say("hello")
         await until(lambda: here.channel.sent == ["a"] and here.channel.typed == 2)
-        ending = asyncio.create_task(wound_down(here))
+        ending = asyncio.create_task(drained(here))
         await asyncio.sleep(0.02)
         assert not ending.done()
         go_on.set()
         await ending
         assert here.channel.sent == ["a", "bb"]
         assert [ended.finish for ended in here.channel.ended] == ["cancelled"]
-        assert await waiting(store) == []
-        assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]\n[SEND: bb]")
+        saved = await store.load(CONVERSATION)
+        assert [(each.text, each.again) for each in saved.waiting] == [
+            ("hello", True)
+        ]  # the reply is to go on
+        assert saved.lines[-1] == AssistantLine("[SEND: a]\n[SEND: bb]")
 
 
 async def test_a_first_message_that_people_see_being_written_is_finished_too(store: SqliteStore) -> None:
@@ -65,7 +70,7 @@ async def test_a_first_message_that_people_see_being_written_is_finished_too(sto
     async with scene(ScriptedModel(["[SEND: a", go_on, "]\n[SEND: b]"]), store=store) as here:
         await here.say("hello")
         await until(lambda: here.channel.typed == 1)
-        ending = asyncio.create_task(wound_down(here))
+        ending = asyncio.create_task(drained(here))
         await asyncio.sleep(0.01)
         go_on.set()
         await ending
@@ -75,24 +80,25 @@ async def test_a_first_message_that_people_see_being_written_is_finished_too(sto
 async def test_a_message_that_keeps_its_pace_is_posted_at_once(
     store: SqliteStore, clock: HeldClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.acts.typing_seconds", lambda *_: 1_000.0)
+    monkeypatch.setattr("pixi.engine.turn_actions.typing_seconds", lambda *_: 1_000.0)
     channel = RecordingChannel(paced=True)
     async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store, channel=channel) as here:
         await here.say("hello")
         await until(lambda: here.model.streaming == 0 and channel.typed > 0)
-        await wound_down(here, clock=clock)
-        assert channel.sent == ["a"]
+        await drained(here, clock=clock)
+        assert channel.sent == ["a", "b"]  # both closed before
+        assert await waiting(store) == []  # and nothing of the reply is missing
 
 
 @pytest.mark.parametrize("written", ["", "[NOTE: hm", "[NOTE: hm]\nSure! "])
-async def test_a_reply_of_which_nothing_was_seen_is_put_back(
+async def test_a_reply_of_which_nothing_was_seen_is_requeued(
     store: SqliteStore, clock: HeldClock, written: str
 ) -> None:
     async with scene(ScriptedModel([written, asyncio.Event()]), store=store) as here:
         await here.say("hello")
         await until(lambda: here.model.streaming == 1)
         await asyncio.sleep(0.01)
-        await wound_down(here, clock=clock)
+        await drained(here, clock=clock)
         assert here.channel.sent == []
         assert await waiting(store) == ["hello"]
 
@@ -114,10 +120,11 @@ async def test_what_is_not_done_in_time_is_stopped_and_half_a_message_is_not_sai
         await until(lambda: here.channel.typed == 2)
         await here.engine.receive(other.message("hello"), other)
         await until(lambda: other.typed == 1)
-        await wound_down(here, 0.2)
+        await drained(here, 0.2)
         assert here.channel.sent == ["a"]
         assert other.sent == []
-        assert await waiting(store) == []
+        (left,) = (await store.load(CONVERSATION)).unfinished  # the next process ends it
+        assert [(effect.payload, effect.outcome) for effect in left.effects] == [("a", "done")]
         assert [message.text for message in (await store.load("test:other")).waiting] == ["hello"]
 
 
@@ -126,7 +133,7 @@ async def test_later_messages_are_only_recorded(store: SqliteStore) -> None:
     async with scene(ScriptedModel(["[SEND: a", go_on, "]"]), store=store) as here:
         await here.say("one")
         await until(lambda: here.channel.typed == 1)
-        ending = asyncio.create_task(wound_down(here))
+        ending = asyncio.create_task(drained(here))
         await asyncio.sleep(0)
         await here.say("two")
         go_on.set()
@@ -135,13 +142,13 @@ async def test_later_messages_are_only_recorded(store: SqliteStore) -> None:
         await asyncio.sleep(0.01)
         assert here.channel.sent == ["a"]
         assert len(here.model.requests) == 1
-        assert await waiting(store) == ["two", "three"]
+        assert await waiting(store) == ["one", "two", "three"]
 
 
 async def test_a_message_that_is_still_gathered_waits(store: SqliteStore) -> None:
     async with scene(ScriptedModel(), store=store, gather_seconds=0.05) as here:
         await here.say("one")
-        await wound_down(here)
+        await drained(here)
         assert await waiting(store) == ["one"]
 
 
@@ -157,25 +164,26 @@ async def test_a_tool_is_not_waited_for(store: SqliteStore, clock: HeldClock) ->
             return "six"
 
     persona = Persona("Pixi", "x", tools=("dice",))
-    for said, left in (("[SEND: wait]", []), ("", ["hello"])):
+    for said, left in (("", ["one"]), ("[SEND: wait]", ["one", "two"])):
         model = ScriptedModel([said, ToolCall("1", "dice", "{}")])
         started.clear()
         async with scene(model, persona=persona, addons=[setup], store=store) as here:
-            await here.engine.receive(here.channel.message("hello", id=said or "-"), here.channel)
+            message = here.channel.message("two" if said else "one", id=said or "-")
+            await here.engine.receive(message, here.channel)
             await started.wait()
             await until(lambda: len(here.channel.sent) == bool(said))  # noqa: B023
-            await wound_down(here, clock=clock)
+            await drained(here, clock=clock)
         assert await waiting(store) == left
 
 
 async def test_where_nothing_is_under_way_it_ends_at_once(store: SqliteStore, clock: HeldClock) -> None:
     async with scene(ScriptedModel("[SEND: a]"), store=store) as here:
         await here.talk("one")
-        await wound_down(here, clock=clock)
+        await drained(here, clock=clock)
 
 
 @pytest.mark.parametrize("typed", [False, True])
-async def test_closing_without_winding_down_loses_nothing_either(store: SqliteStore, typed: bool) -> None:
+async def test_closing_without_draining_loses_nothing_either(store: SqliteStore, typed: bool) -> None:
     async with scene(ScriptedModel(["[SEND: a" if typed else "", asyncio.Event()]), store=store) as here:
         await here.say("hello")
         await until(lambda: here.model.streaming == 1 and here.channel.typed == typed)
@@ -183,7 +191,7 @@ async def test_closing_without_winding_down_loses_nothing_either(store: SqliteSt
     assert await waiting(store) == ["hello"]
 
 
-async def test_a_hundred_conversations_wind_down_together(store: SqliteStore, clock: HeldClock) -> None:
+async def test_a_hundred_conversations_drain_together(store: SqliteStore, clock: HeldClock) -> None:
     replies: list[Scripted] = [["[SEND: a]", asyncio.Event()], [asyncio.Event()]]
     model = ScriptedModel(*replies * 50, piece=0)
     async with scene(model, store=store) as here:
@@ -191,15 +199,16 @@ async def test_a_hundred_conversations_wind_down_together(store: SqliteStore, cl
         for channel in channels:
             await here.engine.receive(channel.message("hello"), channel)
         await until(lambda: sum(len(channel.sent) for channel in channels) == 50)
-        await wound_down(here, clock=clock)
-        left = [bool((await store.load(channel.conversation)).waiting) for channel in channels]
-        assert [not channel.sent for channel in channels] == left
+        await drained(here, clock=clock)
+        for channel in channels:  # each reply was cut, and goes on; or it is begun anew
+            (message,) = (await store.load(channel.conversation)).waiting
+            assert message.again == bool(channel.sent)
 
 
 async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_process(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pixi.engine.reply._STOP_SECONDS", 0.02)
+    monkeypatch.setattr("pixi.engine.command_executor._STOP_SECONDS", 0.02)
 
     class Slow(RecordingChannel):
         arrives = True
@@ -219,7 +228,7 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
         async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store, channel=slow) as here:
             await here.engine.receive(slow.message("hello", id=f"m{arrives}"), slow)
             await until(lambda: slow.typed == -1)  # noqa: B023
-            await wound_down(here, 0.1)
+            await drained(here, 0.1)
             (unfinished,) = (await store.load(CONVERSATION)).unfinished
             assert [effect.outcome for effect in unfinished.effects] == [None]
         next_one = RecordingChannel()
@@ -230,9 +239,9 @@ async def test_a_post_that_does_not_end_in_time_is_looked_into_by_the_next_proce
 
         async with scene(ScriptedModel(), store=store) as again:
             await again.engine.resume("test:", 0.0, open_channel)
-        assert next_one.sent == ["a"]
+        assert next_one.sent == ["a", "b"]  # both had closed
         assert await waiting(store) == []
-        assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]")
+        assert (await store.load(CONVERSATION)).lines[-1] == AssistantLine("[SEND: a]\n[SEND: b]")
 
 
 async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(store: SqliteStore) -> None:
@@ -250,8 +259,8 @@ async def test_what_a_tool_changed_is_not_changed_again_by_the_next_process(stor
     async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
         await here.say("order eggs")
         await until(lambda: len(here.model.requests) == 2)
-        await wound_down(here)
-    assert await waiting(store) == []
+        await drained(here)
+    assert await waiting(store) == ["order eggs"]
     async with scene(
         ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=here.channel
     ) as here:
@@ -273,25 +282,46 @@ async def test_who_ordered_something_and_was_told_nothing_is_told_so_by_the_next
             return "ordered"
 
     call = ToolCall("1", "order", '{"thing": "eggs"}')
-    persona = Persona("Pixi", "x", tools=("order",), when_broken=("where was I?",))
+    persona = Persona("Pixi", "x", tools=("order",), when_broken=("brb",))
     async with scene(ScriptedModel([call], [30.0]), persona=persona, addons=[shop], store=store) as here:
         await here.say("order eggs")
         await until(lambda: len(here.model.requests) == 2)
-        await wound_down(here)
+        await drained(here)
         assert here.channel.sent == []
     channel = here.channel
 
     async def open_channel(_: str) -> Channel | None:
         return channel
 
-    async with scene(
-        ScriptedModel("[SEND: yes]"), persona=persona, addons=[shop], store=store, channel=channel
-    ) as here:
+    model = ScriptedModel("[SEND: They are on their way!]")
+    async with scene(model, persona=persona, addons=[shop], store=store, channel=channel) as here:
         await here.engine.resume("test:", 0.0, open_channel)
-        assert channel.sent == ["where was I?"]
+        assert channel.sent == ["They are on their way!"]
         assert await waiting(store) == []
-        await here.talk("did you?")
         (told,) = [line.text for line in here.history() if isinstance(line, ToolLine)]
-        assert told.startswith("This was done")
-        assert here.replies() == ["", "[SEND: where was I?]"]
+        assert told == "ordered"  # what came of it stands in the history, and the persona goes on from there
     assert orders == ["eggs"]
+
+
+async def test_a_place_that_turns_out_to_be_away_while_the_program_ends_is_not_waited_for(
+    store: SqliteStore, clock: HeldClock
+) -> None:
+    class Away(RecordingChannel):
+        asked, tell = asyncio.Event(), asyncio.Event()
+
+        async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+            self.asked.set()
+            await self.tell.wait()
+            raise ChannelLost("The place is away.")
+
+    channel = Away()
+    await store.receive(channel.message("hello", id="m1"))
+    turn = await begun(store, CONVERSATION, 0, "Pixi", ("m1",))
+    await store.intend(turn, 1, "send", "a")
+    async with scene(ScriptedModel(), store=store, channel=channel) as here:
+        await here.say("more")
+        await channel.asked.wait()
+        ending = asyncio.create_task(drained(here, clock=clock))
+        await asyncio.sleep(0)
+        channel.tell.set()
+        await ending

@@ -1,16 +1,29 @@
-"""What a command or a tool can do in a turn: each outward act is recorded before and after it is done."""
+"""What a command or a tool can do in a turn: each outward act is recorded before and after it is done.
+
+An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
+Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
+looks for it later, and the life holds everything that would be posted after it.
+
+Beside the acts there are two courtesies: the pace of somebody who types, and the sign that a message is
+being written, which nothing waits for.
+"""
 
 import asyncio
+import logging
 import time
+import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Literal
 
 from pixi.channels.channel import Channel
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown
+from pixi.core.language import Planned
+from pixi.core.life import Event, Life, State
 from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.message import Author, Message
 from pixi.core.persona import Pace, Persona
@@ -18,12 +31,26 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
-from pixi.engine.pace import typing_seconds
-from pixi.engine.typing_sign import TypingSign
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
 from pixi.toolbox.results import with_picture_checked
+
+_log = logging.getLogger("pixi.engine")
+
+PaceSetting = Literal["persona", "off", "brisk", "human"]
+"""How fast messages follow each other: as the persona says, or one pace for all."""
+
+_WIDE = 2.5  # a character of Chinese, Japanese or Korean says as much as so many letters
+_BEGINNING = 0.3  # seconds before the first letter
+_LETTERS_PER_SECOND = {"brisk": 40.0, "human": 12.0}
+_MOST_SECONDS = {"brisk": 2.5, "human": 8.0}
+
+AGAIN_SECONDS = 8.0  # platforms show the sign for some ten seconds
+_END_SECONDS = 0.5
+
+_LOST = frozenset({State.HOLDING, State.STOPPING, State.WITHDRAWING, State.DONE})
+"""In these an act of which nobody knows whether it happened is left open."""
 
 _MOST_PARTS = 10  # of one message
 # Reasons to show that something is written.
@@ -34,7 +61,7 @@ class NotDone(PixiError):
     """An act was asked for that the turn may not do any more: it is over its limits, or was ended."""
 
 
-class Acts:
+class TurnActions:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
     Args:
@@ -46,24 +73,28 @@ class Acts:
         store: where acts are recorded.
         limits: how many there may be.
         usage: takes what is used for it.
+        life: of the turn; it says whether an act may begin, and is told of each.
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
+        sequence: the last number that an act of this turn has; 0: there was none.
 
     Attributes:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
-        visible: whether people may have seen one.
-        changed: whether a tool may have changed something in the world.
+        acted: the number of the message that each of them named; 0: none.
+        touched: whether an act was begun, on people or on the world.
+        posted: ids of what they put in the chat.
         first_seen: when the first one was carried out, on the monotonic clock; None: there was none.
-        performed: name and argument of the command that is being performed.
-        left_open: the process ends in the midst of an act: the next one finds out what became of it.
-        on_limit: called when an act over the limits was asked for.
+        performed: the command that is being performed.
+        parts_out: of the next message, so many parts stand in the chat already.
+        lost: nobody knows what became of an act, which is open on record for whoever looks for it later.
     """
 
     __slots__ = (
-        "_dropped",
+        "_closed",
+        "_first",
         "_hurry",
         "_ids",
-        "_leaving",
+        "_life",
         "_limits",
         "_messages",
         "_pace",
@@ -72,19 +103,21 @@ class Acts:
         "_store",
         "_turn",
         "_typing",
+        "_under_way",
         "_writing_since",
+        "acted",
         "askers",
-        "changed",
         "channel",
         "effects",
         "first_seen",
-        "left_open",
+        "lost",
         "message",
-        "on_limit",
+        "parts_out",
         "performed",
         "persona",
+        "posted",
+        "touched",
         "usage",
-        "visible",
     )
 
     def __init__(
@@ -97,9 +130,11 @@ class Acts:
         store: Store,
         limits: Limits,
         usage: TurnUsage,
+        life: Life,
         pace: Pace = "off",
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
+        sequence: int = 0,
     ) -> None:
         self._turn = turn
         self.message = message
@@ -107,24 +142,26 @@ class Acts:
         self.persona = persona
         self.channel = channel
         self.usage = usage
-        self.on_limit: Callable[[], None] | None = None
         self.effects: Counter[str] = Counter()
-        self.visible = self.changed = False
+        self.acted: list[int] = []
+        self.posted: list[str] = []
         self.first_seen: float | None = None
-        self.performed: tuple[str, str] | None = None
-        self.left_open = False
+        self.performed: Planned | None = None
+        self.parts_out = 0
+        self.touched = self.lost = False
         self._store = store
         self._limits = limits
+        self._life = life
         self._pace: Pace = pace if channel.paced else "off"
         self._ids: dict[int, str | None] = {**ids} if ids else {}
-        self._sequence = 0
+        self._first = self._sequence = sequence
+        self._under_way = 0  # acts
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
         self._writing_since = time.monotonic()  # the message that comes next
         self._hurry = asyncio.Event()  # there is no time any more to keep a pace
-        self._dropped = False
-        self._leaving = False
+        self._closed = False  # the turn's life may go on with another attempt
 
     @property
     def venue(self) -> Venue:
@@ -148,7 +185,12 @@ class Acts:
         if not parts:
             raise ChannelError("A message held nothing that can be shown here.")
         reply_to = await self._id_of(to) if to else None
-        for part in parts[:_MOST_PARTS]:
+        out, self.parts_out = self.parts_out, 0
+        if out == len(parts):
+            return  # it was shown when they were posted
+        if out:
+            reply_to = None  # the first part pointed at it
+        for part in parts[out:_MOST_PARTS]:
             await self._keep_pace(part)
             await self._say(part, reply_to, to if reply_to else 0)
             reply_to = None
@@ -234,7 +276,7 @@ class Acts:
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
-        if not self._dropped:
+        if self._may_act:
             self._typing.begin(_COMMAND)
 
     @property
@@ -258,9 +300,25 @@ class Acts:
         return self.effects.total()
 
     @property
-    def final(self) -> bool:
-        """Whether the turn cannot be as if it had not been any more."""
-        return self.visible or self.changed
+    def said(self) -> bool:
+        """Whether anything was begun that people see."""
+        return self._sequence > self._first
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an act was begun and has not ended."""
+        return self._under_way > 0
+
+    def change(self) -> None:
+        """Something in the world is about to be changed: from here on the turn cannot be begun again.
+
+        Raises:
+            NotDone: the turn was ended.
+        """
+        if not self._may_act:
+            raise NotDone("The turn was ended.")
+        self._life.on(Event.ACTED)
+        self.touched = True
 
     def next_nonce(self) -> str:
         """A name on the platform for something that is asked of people, and no act on record.
@@ -268,11 +326,8 @@ class Acts:
         Raises:
             NotDone: the turn was ended.
         """
-        if self._dropped:
-            raise NotDone("The turn was ended.")
-        self._sequence += 1
-        self.visible = True
-        return nonce_of(self._turn, self._sequence, self.message)
+        self._begin()
+        return nonce_of(self._turn, self._sequence, self.message.id)
 
     def opened(self) -> None:
         """A command opens: from now on it is written."""
@@ -291,7 +346,7 @@ class Acts:
 
     def model_reads(self, reading: bool) -> None:
         """The model has not said a word for long, or has begun to."""
-        if reading and not self._dropped:
+        if reading and self._may_act:
             self._typing.begin(_READING)
         else:
             self._typing.end(_READING)
@@ -300,21 +355,21 @@ class Acts:
         """Keep no pace any more: what is to be posted is posted at once."""
         self._hurry.set()
 
-    def leave(self) -> None:
-        """The process is about to end: there is no time for a pace, nor for acts that take long."""
-        self._leaving = True
-        self._hurry.set()
-
-    def drop(self) -> None:
-        """Do nothing more. An act that was begun is finished."""
-        self._dropped = True
-        self._hurry.set()
-        self._typing.end(_COMMAND)
-
     async def close(self) -> None:
         """End what was begun beside the acts. What is left of a command or a tool can do nothing any more."""
-        self.drop()
+        self._closed = True
+        self._hurry.set()
         await self._typing.close()
+
+    @property
+    def _may_act(self) -> bool:
+        return not self._closed and self._life.may_act
+
+    def _begin(self) -> int:
+        """Begin an act: from here on the turn cannot be begun again. Gives its number."""
+        self.change()
+        self._sequence += 1
+        return self._sequence
 
     def _counted(self, count: int, limit: int) -> int:
         if count >= limit:
@@ -322,8 +377,7 @@ class Acts:
         return count + 1
 
     def _over_limit(self) -> None:
-        if self.on_limit is not None:
-            self.on_limit()
+        self._life.on(Event.LIMIT)
         raise NotDone("The turn may do no more of this.")
 
     async def _id_of(self, number: int) -> str | None:
@@ -370,41 +424,142 @@ class Acts:
     async def _act(
         self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
     ) -> None:
-        if self._dropped:
-            raise NotDone("The turn was ended.")
-        self._sequence += 1
-        sequence = self._sequence
-        self.visible = True  # at once: from here on the turn can no longer be begun again
-        await self._store.intend(self._turn, sequence, kind, payload, target=target)
-        outcome: Outcome = "unknown"
+        sequence = self._begin()
+        self._under_way += 1
+        command = self.performed.number if self.performed else None
+        outcome: Outcome | None = None
         platform_id: str | None = None
         try:
-            platform_id = await do(nonce_of(self._turn, sequence, self.message))
+            await self._store.intend(self._turn, sequence, kind, payload, target=target, command=command)
+            outcome = "unknown"
+            if self._life.state in (State.HOLDING, State.DONE):  # meanwhile; whoever goes on with it does it
+                raise NotDone("The turn was ended.")
+            platform_id = await do(nonce_of(self._turn, sequence, self.message.id))
             outcome = "done"
-            self.effects[kind] += 1
-            if self.first_seen is None:
-                self.first_seen = time.monotonic()
-        except ChannelLost:
+            self._note(kind, platform_id, target)
+        except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
+            self._life.on(Event.LOST)
             raise
         except ChannelError:
             outcome = "refused"
             raise
-        except asyncio.CancelledError:
-            self.left_open = self._leaving
-            raise
         finally:
-            if not self.left_open:
-                await self._store.settle(self._turn, sequence, outcome, platform_id)
+            self._under_way -= 1
+            if outcome is not None:
+                await self._settle(sequence, outcome, platform_id)
+
+    async def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
+        """Put on record what became of an act, or leave it open for whoever looks for it later."""
+        if outcome == "unknown" and self._life.state in _LOST:
+            self.lost = True
+        else:
+            await self._store.settle(self._turn, sequence, outcome, platform_id)
+
+    def _note(self, kind: str, platform_id: str | None, target: int) -> None:
+        """Take note of an act that was carried out."""
+        self.effects[kind] += 1
+        self.acted.append(target)
+        if platform_id:
+            self.posted.append(platform_id)
+        if self.first_seen is None:
+            self.first_seen = time.monotonic()
 
 
-def _command(performed: tuple[str, str] | None) -> str:
+def _command(performed: Planned | None) -> str:
     """A command as history will hold it; "" for none."""
-    return "" if performed is None else written(performed[0], performed[1], {performed[0]: ()})
+    return "" if performed is None else written(performed.name, performed.argument, {performed.name: ()})
 
 
-def nonce_of(turn: int, sequence: int, message: Message) -> str:
+def nonce_of(turn: int, sequence: int, answered: str) -> str:
     """The act's name on the platform: the same whenever it is tried again, and at most 25 characters.
 
     The message's id is part of it: turns are counted anew in a new database, messages are not.
     """
-    return f"{turn:x}-{sequence:x}-{zlib.crc32(message.id.encode('utf-8', 'surrogatepass')):x}"
+    return f"{turn:x}-{sequence:x}-{zlib.crc32(answered.encode('utf-8', 'surrogatepass')):x}"
+
+
+def typing_seconds(text: str, pace: Pace) -> float:
+    """Seconds from the first thought of a message to its posting; 0 where there is no pace to keep."""
+    if pace == "off":
+        return 0.0
+    most, speed = _MOST_SECONDS[pace], _LETTERS_PER_SECOND[pace]
+    longest = int(most * speed) + 1  # a longer one takes no longer
+    return min(most, _BEGINNING + _letters(text[:longest]) / speed)
+
+
+def _letters(text: str) -> float:
+    if text.isascii():
+        return len(text)
+    return sum(_WIDE if unicodedata.east_asian_width(c) in "WF" else 1.0 for c in text)
+
+
+class TypingSign:
+    """Shows the sign that a message is being written, and asks for it again as long as there is a reason.
+
+    A channel that refuses it once is left in peace.
+    """
+
+    __slots__ = ("_again", "_asking", "_channel", "_left", "_reasons", "_refused")
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._reasons: set[str] = set()
+        self._asking: asyncio.Task[None] | None = None
+        self._left: set[asyncio.Task[None]] = set()  # cancelled, and not ended yet
+        self._again: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    def begin(self, reason: str) -> None:
+        """There is a reason to show it."""
+        shown = bool(self._reasons)
+        self._reasons.add(reason)
+        if not shown:
+            self._ask()
+
+    def end(self, reason: str) -> None:
+        """The reason is gone; with the last one, nothing more is asked of the channel."""
+        self._reasons.discard(reason)
+        if not self._reasons:
+            self._rest()
+
+    def posted(self) -> None:
+        """A message took the sign away: it is shown again where there still is a reason."""
+        if self._reasons:
+            self._rest()
+            self._ask()
+
+    async def close(self) -> None:
+        """Show it no more."""
+        self._reasons.clear()
+        self._rest()
+        if self._left:
+            await asyncio.wait(self._left, timeout=_END_SECONDS)
+
+    def _ask(self) -> None:
+        if self._refused:
+            return
+        self._asking = asyncio.create_task(self._channel.typing())
+        self._asking.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        self._left.discard(task)
+        if task is self._asking:
+            self._asking = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.debug("no typing indicator: %s", error)  # a reply without one is as good
+            self._refused = isinstance(error, ChannelError)
+        if self._reasons and self._asking is None and self._again is None and not self._refused:
+            self._again = asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._ask_again)
+
+    def _ask_again(self) -> None:
+        self._again = None
+        self._ask()
+
+    def _rest(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if self._asking is not None:
+            self._asking.cancel()
+            self._left.add(self._asking)
+            self._asking = None

@@ -1,0 +1,510 @@
+"""Performs the commands of one turn, one after the other, beside the stream that they come from.
+
+A command is put on record the moment it closes, and begun once that is committed: what the process leaves
+undone, the next one does. What may still be performed follows from the turn's life, see `pixi.core.life`; the
+turn's runner calls `keep_open`, `keep_closed` or `drop` when that changes.
+
+What a command does ahead is begun when the model opens it, and dropped where the command is.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from pixi.core.commands import CommandEnded, CommandStarted, CommandText
+from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
+from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
+from pixi.core.language import Planned
+from pixi.core.life import LIVE, Event, Life, State
+from pixi.core.reading import CommandEvent
+from pixi.engine.timeouts import give_up, within
+from pixi.engine.turn_actions import NotDone, TurnActions
+from pixi.store.kept import CommandOutcome, Mark
+from pixi.store.store import Store
+from pixi.toolbox.commands import CameToNothing, Command, CommandRegistry
+from pixi.toolbox.context import Context
+from pixi.toolbox.draft import Draft
+from pixi.toolbox.foreign import foreign
+
+_ACT_SECONDS = 30.0  # how long an act that was begun may take to end when the turn is over
+_STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
+_AT_ONCE = 4
+"""Commands for which something is done ahead at the same time; others begin when they are performed."""
+
+_Queued = CommandStarted | CommandText | Planned | TurnEvent
+_OfCommand = CommandStarted | CommandText | Planned
+
+
+class CommandExecutor:
+    """An ordered queue with a worker that lives only while there is something in it.
+
+    Args:
+        actions: what commands act with.
+        commands: the registered ones.
+        store: where they are put on record.
+        turn: its number there.
+        life: of the turn.
+        seconds: how long a command may take that does other than act.
+        delivered: told the number of each command that was performed, counted from 0.
+
+    Attributes:
+        trouble: what broke the executor itself: the store, or a channel that raised while being shown an
+            event. The turn cannot go on then.
+    """
+
+    __slots__ = (
+        "_actions",
+        "_begun",
+        "_commands",
+        "_current",
+        "_delivered",
+        "_finishing",
+        "_growing",
+        "_life",
+        "_planned",
+        "_prefetch",
+        "_queue",
+        "_read",
+        "_recording",
+        "_refusal_told",
+        "_seconds",
+        "_store",
+        "_turn",
+        "_worker",
+        "trouble",
+    )
+
+    def __init__(
+        self,
+        actions: TurnActions,
+        commands: CommandRegistry,
+        *,
+        store: Store,
+        turn: int,
+        life: Life,
+        seconds: float,
+        delivered: Callable[[int], None],
+    ) -> None:
+        self._actions = actions
+        self._commands = commands
+        self._store = store
+        self._turn = turn
+        self._life = life
+        self._prefetch = Prefetch(actions, commands)
+        self._seconds = seconds
+        self._delivered = delivered
+        self._growing = actions.channel.growing
+        self._queue: deque[_Queued] = deque()
+        self._worker: asyncio.Task[None] | None = None
+        self._begun = ""  # the command whose opening was shown and whose end is still to come
+        self._current: Planned | None = None  # the command that is being performed
+        self._read = 0  # commands that closed, and are numbered so
+        self._planned: dict[int, asyncio.Task[None]] = {}  # puts a command on record, by its number
+        self._recording: set[asyncio.Task[None]] = set()
+        self._finishing: asyncio.Timeout | None = None
+        self._refusal_told = False
+        self.trouble: BaseException | None = None
+
+    def put(self, events: Sequence[CommandEvent]) -> None:
+        """Take what the turn read. Never waits."""
+        if not self._listens:
+            return
+        self._prefetch.heed(events, self._read)
+        closed: list[Planned] = []
+        for event in events:
+            if type(event) is CommandText:
+                if self._growing:
+                    self._queue.append(event)
+            elif isinstance(event, CommandEnded):
+                closed.append(Planned(self._read, event.name, event.argument, event.target))
+                self._read += 1
+                self._queue.append(closed[-1])
+                if self._life.ending and self._life.state is not State.FAILING:
+                    break  # it was open, and is the last
+            else:
+                self._queue.append(event)
+        if closed:
+            plan = self._record(self._store.plan(self._turn, closed))
+            self._planned.update((each.number, plan) for each in closed)
+        if self._life.state is State.HOLDING:
+            self._leave_out(self._queue)
+        self._work_if_needed()
+
+    def skip(self, events: Iterable[CommandEvent]) -> None:
+        """Count commands that were read and are not to be performed."""
+        self._read += sum(type(event) is CommandEnded for event in events)
+
+    def show(self, event: TurnEvent) -> None:
+        """Show an event after all that was put before."""
+        self._queue.append(event)
+        self._work_if_needed()
+
+    @property
+    def wants_end(self) -> bool:
+        """Whether people see a command opening whose end was not put yet."""
+        return bool(self._begun) and not any(type(event) is Planned for event in self._queue)
+
+    @property
+    def performing(self) -> bool:
+        """Whether a command that people can see is being performed."""
+        return self._current is not None and not self._is_private(self._current.name)
+
+    @property
+    def sees_coming(self) -> bool:
+        """Whether a command that people can see is open, or being performed."""
+        return self.performing or bool(self._begun and not self._is_private(self._begun))
+
+    @property
+    def owes(self) -> bool:
+        """Whether a command that closed, and that people can see, is still to be performed."""
+        waiting = (event.name for event in self._queue if type(event) is Planned)
+        return self.performing or not all(self._is_private(name) for name in waiting)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything that was put is still to be performed."""
+        return self._worker is not None
+
+    # What is left out.
+
+    def keep_open(self) -> None:
+        """Finish what people see opening or being performed, and drop what comes after."""
+        if self.wants_end:
+            return
+        kept = 0
+        if self._begun:  # its end is in the queue
+            kept = next(n for n, event in enumerate(self._queue, 1) if type(event) is Planned)
+        self._drop(kept, recorded=True)
+
+    def keep_closed(self) -> None:
+        """Finish what people see opening and what closed before, and drop an opening that nobody sees."""
+        if not self.wants_end:
+            ends = [n for n, event in enumerate(self._queue, 1) if type(event) is Planned]
+            self._drop(ends[-1] if ends else 0, recorded=True)
+
+    def drop(self, *, recorded: bool) -> None:
+        """Drop the commands that were not begun. `recorded`: for good, and whoever goes on drops them too."""
+        self._drop(0, recorded=recorded)
+
+    def forget(self, since: int) -> None:
+        """Of a stream that is asked for again, drop what is open, and from the record what closed `since`."""
+        self._drop(0, recorded=False)
+        self._begun = ""
+        self._actions.ended()
+        for number in range(since, self._read):
+            if number in self._planned:  # others were skipped
+                self._note(number, "dropped")
+
+    @property
+    def read(self) -> int:
+        """How many commands closed until now."""
+        return self._read
+
+    def hasten(self) -> None:
+        """Give up soon what is being performed: somebody waits for the turn to end."""
+        soon = asyncio.get_running_loop().time() + _STOP_SECONDS
+        if self._finishing is not None and soon < (self._finishing.when() or soon):
+            self._finishing.reschedule(soon)
+
+    # Waiting.
+
+    async def drained(self) -> None:
+        """Wait until everything put so far was performed."""
+        while self._worker is not None:
+            await asyncio.wait([self._worker])
+
+    async def recorded(self) -> None:
+        """Wait until everything told so far is on record; `trouble` says where that failed."""
+        while self._recording:
+            await asyncio.wait(self._recording)
+
+    def mark(self, how: Mark) -> None:
+        """Note on record how the turn will end."""
+        self._record(self._store.mark_turn(self._turn, how))
+
+    async def finish(self) -> None:
+        """Wait for what is left, but not for ever; then give it up. Ends the actions, too."""
+        soon = self._life.state in (State.STOPPING, State.WITHDRAWING, State.DONE)
+        try:
+            async with asyncio.timeout(_STOP_SECONDS if soon else _ACT_SECONDS) as self._finishing:
+                await self.drained()
+        except TimeoutError:
+            if self._worker is not None:
+                await self._give_up(self._worker)
+        finally:
+            self._finishing = None
+        await self.recorded()
+        await self._prefetch.close()
+        await self._actions.close()
+
+    async def _give_up(self, worker: asyncio.Task[None]) -> None:
+        if self._actions.under_way and self._life.state is not State.DONE:
+            self._life.on(Event.LOST)  # nobody will know what became of the act
+        self._drop(0, recorded=False)
+        await give_up(worker, "a command", graces=2)  # it may be giving one up itself
+
+    # The worker.
+
+    async def perform(self, commands: Iterable[Planned]) -> None:
+        """Perform commands of a turn that an earlier process left, in order, as far as the life lets it act.
+
+        Raises:
+            StoreError: an act could not be recorded, and was not done.
+        """
+        for command in commands:
+            if self._life.may_act:
+                await self._perform(command)
+
+    @property
+    def _listens(self) -> bool:
+        """Whether what is read is still taken."""
+        state = self._life.state
+        if state in (State.YIELDING, State.DRAINING):
+            return self.wants_end
+        return state in LIVE or (state is State.FAILING and self.trouble is None)
+
+    def _is_private(self, name: str) -> bool:
+        command = self._commands.get(name)
+        return command is not None and command.private
+
+    def _drop(self, kept: int, *, recorded: bool) -> None:
+        """Drop the commands in the queue behind the first events, so many; what is to be shown stays."""
+        head = [self._queue.popleft() for _ in range(kept)]
+        if recorded:
+            for event in self._queue:
+                if type(event) is Planned:
+                    self._note(event.number, "dropped")
+        self._leave_out(self._queue)
+        self._queue.extendleft(reversed(head))
+        if not kept:
+            self._prefetch.drop()
+
+    @staticmethod
+    def _leave_out(queue: "deque[_Queued]") -> None:
+        """Leave the commands out of a queue."""
+        shown = [event for event in queue if not isinstance(event, _OfCommand)]
+        queue.clear()
+        queue.extend(shown)
+
+    def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Task[None]:
+        return self._record(self._store.command_ended(self._turn, number, outcome))
+
+    def _record(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Put something on record, beside all else; calls of the store keep their order."""
+        task = asyncio.create_task(work)
+        self._recording.add(task)
+        task.add_done_callback(self._recorded)
+        return task
+
+    def _recorded(self, task: asyncio.Task[None]) -> None:
+        self._recording.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        """Something of ours broke: the turn cannot go on."""
+        if self.trouble is None:
+            self.trouble = error
+            self._drop(0, recorded=False)
+            self._life.on(Event.TAKEN if isinstance(error, StoreOutdated) else Event.FAILED)
+
+    def _work_if_needed(self) -> None:
+        if self._worker is None and self._queue:
+            self._worker = asyncio.create_task(self._work())
+            self._worker.add_done_callback(self._worker_ended)
+
+    async def _work(self) -> None:
+        while self._queue:
+            await self._take(self._queue.popleft())
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        self._worker = None
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            self._queue.clear()
+            self._fail(error)
+        self._work_if_needed()  # something may have come between its last look and its end
+
+    async def _take(self, event: _Queued) -> None:
+        match event:
+            case CommandText(text):
+                self._actions.channel.show(Grew(self._begun, text))
+            case CommandStarted(name):
+                await self._open_in_time(name)
+            case Planned(number):
+                self._begun, self._current = "", event
+                try:
+                    if await _is_recorded(self._planned[number]):
+                        await self._perform(event)
+                finally:
+                    self._current = None
+                    self._actions.ended()
+            case _:
+                self._actions.channel.show(event)
+
+    async def _open_in_time(self, name: str) -> None:
+        """Open a command. One that closed already waits until it may be performed: it may be empty."""
+        closed = next((event for event in self._queue if type(event) is Planned), None)
+        if closed is None or (await _is_recorded(self._planned[closed.number]) and closed in self._queue):
+            await self._open(name)
+
+    async def _open(self, name: str) -> None:
+        self._begun = name
+        self._actions.opened()
+        if self._growing:
+            if self._life.may_act and not self._is_private(name):
+                self._life.on(Event.ACTED)
+            self._actions.channel.show(Opened(name))
+        command = self._commands.get(name)
+        if command is not None and command.opened is not None:
+            await self._run(command, command.opened(self._actions))
+
+    async def _perform(self, planned: Planned) -> None:
+        """Perform a command that is on record, unless it was taken away or the turn ended meanwhile."""
+        command = self._commands.get(planned.name)
+        ahead = self._prefetch.take(planned.number)
+        try:
+            thought = command is not None and command.private and command.by_acts
+            if command is not None and (self._life.may_act or thought):
+                await self._carry_out(command, planned, ahead)
+        finally:
+            if ahead is not None:
+                self._prefetch.end(ahead)
+
+    async def _carry_out(self, command: Command, planned: Planned, ahead: asyncio.Task[Any] | None) -> None:
+        """Call a command's function, and put on record what came of it."""
+        actions, number = self._actions, planned.number
+        if not command.by_acts:  # nobody knows what it does first
+            self._life.on(Event.ACTED)
+            if not await _is_recorded(self._note(number, "begun")):
+                return
+        done, succeeded = actions.done, False
+        actions.performed = planned
+        try:
+            work = command.perform(actions, planned.argument, target=planned.target, ahead=ahead)
+            succeeded = await self._run(command, work)
+        finally:
+            actions.performed = None
+            meant = not command.by_acts or planned.argument != ""  # else it came to nothing
+            delivered = (succeeded and meant) or actions.done > done  # broke off half-way, and that was seen
+            if delivered:
+                self._delivered(number)
+        if succeeded or self._life.state not in (State.HOLDING, State.DONE):  # else it is gone on with later
+            self._note(number, "done" if delivered else "failed")
+        if succeeded and not command.by_acts:
+            actions.channel.show(Performed(planned.name, planned.argument))
+
+    async def _run(self, command: Command, work: Coroutine[Any, Any, None]) -> bool:
+        """Run a command's function; what goes wrong in it is told once, and the turn goes on."""
+        what = f"command {command.name!r}"
+        show = self._actions.channel.show
+        try:
+            if command.by_acts:
+                await _guarded(what, work)
+            else:
+                await within(self._seconds, _guarded(what, work), what)
+        except (NotDone, CameToNothing, ChannelLost):
+            return False  # the turn was told, and ends or holds; or there is nothing to be told
+        except StoreError:
+            raise
+        except ChannelError as error:
+            if not self._refusal_told:
+                self._refusal_told = True
+                show(Failed(str(error)))
+            return False
+        except PixiError as error:
+            show(Failed(str(error)))
+            return False
+        except TimeoutError:
+            show(Failed(f"{what} took longer than {self._seconds:g} seconds."))
+            return False
+        return True
+
+
+async def _is_recorded(task: asyncio.Task[None]) -> bool:
+    """Wait until something is on record; False where it could not be put there, which broke the turn."""
+    if not task.done():
+        await asyncio.wait([task])
+    return not task.cancelled() and task.exception() is None
+
+
+async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:
+    with foreign(what):
+        await work
+
+
+class Prefetch:
+    """Goes ahead of the performer of one reply, which performs commands in their order, and may take long.
+
+    Args:
+        context: what the commands act with.
+        commands: the registered ones.
+    """
+
+    __slots__ = ("_begun", "_commands", "_context", "_draft", "_leaving", "_open", "_wanted")
+
+    def __init__(self, context: Context, commands: CommandRegistry) -> None:
+        self._context = context
+        self._commands = commands
+        self._wanted = any(command.begins is not None for command in commands)
+        self._draft = Draft()
+        self._open: asyncio.Task[Any] | None = None  # for the command that is being written
+        self._begun: dict[int, asyncio.Task[Any]] = {}  # for those that wait, by their numbers
+        self._leaving: set[asyncio.Task[Any]] = set()
+
+    def heed(self, events: Iterable[CommandEvent], number: int) -> None:
+        """Take note of what was read, in order; the next command that ends has this number. Never waits."""
+        if not self._wanted:
+            return
+        for event in events:
+            match event:
+                case CommandText(text):
+                    self._draft.grow(text)
+                case CommandStarted(name):
+                    self._begin(name)
+                case CommandEnded(argument=argument):
+                    self._draft.end(argument)
+                    if self._open is not None:
+                        self._begun[number] = self._open
+                        self._open = None
+                    number += 1
+
+    def take(self, number: int) -> asyncio.Task[Any] | None:
+        """What was begun for the command of this number, counted from 0. Whoever takes it ends it."""
+        return self._begun.pop(number, None)
+
+    def end(self, task: asyncio.Task[Any]) -> None:
+        """Something is not wanted any more, or was used."""
+        if not task.done():
+            task.cancel()
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def drop(self) -> None:
+        """Nothing more of what was begun is wanted."""
+        for task in (*self._begun.values(), *([self._open] if self._open else ())):
+            self.end(task)
+        self._begun.clear()
+        self._open = None
+
+    async def close(self) -> None:
+        """Drop it all; returns when nothing of it is left."""
+        self.drop()
+        for task in list(self._leaving):
+            await give_up(task, "what a command began ahead")
+
+    def _begin(self, name: str) -> None:
+        self._draft = Draft()
+        if self._open is not None:  # its command broke off before its argument began
+            self.end(self._open)
+            self._open = None
+        command = self._commands.get(name)
+        if command is not None and command.begins is not None and len(self._begun) < _AT_ONCE:
+            self._open = asyncio.create_task(command.begins(self._context, self._draft))
+            self._open.add_done_callback(_look_at)
+
+
+def _look_at(task: asyncio.Task[Any]) -> None:
+    """Take note of its error, which may be nobody's business any more; who awaits it gets it all the same."""
+    if not task.cancelled():
+        task.exception()

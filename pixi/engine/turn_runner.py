@@ -1,0 +1,604 @@
+"""Runs a turn: attempts at it, until one of them is the reply.
+
+What can happen to a turn, and what then follows, is `pixi.core.life`. Here it is told what people and the
+process do, and in one place, `_obey`, the parts of an attempt are made to do what a newly entered state asks
+for. The parts tell it the rest: the loop how the model fares, the actions what was seen, the executor what
+broke.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pixi.channels.channel import Channel
+from pixi.core.conversation import Bounds, Conversation, PastTurn
+from pixi.core.deltas import Finished, Repeats, Usage
+from pixi.core.errors import StoreError, StoreOutdated
+from pixi.core.events import Finish, TurnEnded
+from pixi.core.grammar import quoting_grammar
+from pixi.core.life import Event, Fate, Life, Reason, State, unanswered
+from pixi.core.limits import TOOL_SECONDS
+from pixi.core.lines import Line, UserLine
+from pixi.core.message import Message
+from pixi.core.repeats import last_messages, wants_repeat
+from pixi.core.report import TurnReport
+from pixi.core.spending import Payer
+from pixi.core.stamps import Citation, Reminder
+from pixi.core.turn import Turn
+from pixi.engine.command_executor import CommandExecutor
+from pixi.engine.context import PersonaSession
+from pixi.engine.inbox import Inbox
+from pixi.engine.model_loop import ModelLoop
+from pixi.engine.reminding import citations_for, reminders_for
+from pixi.engine.tool_guards import ToolRunConfig
+from pixi.engine.turn_actions import TurnActions
+from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """A turn on record, and what writes it. `guess` are the tokens of its first request, estimated."""
+
+    id: int
+    answered: Message
+    guess: int
+    turn: Turn
+    actions: TurnActions
+    executor: CommandExecutor
+    loop: ModelLoop
+    refusal: str
+
+
+class TurnRunner:
+    """Answers what waits in a conversation. `run` it once; all else may be called at any time.
+
+    Args:
+        waiting: what waits; taken from there when an attempt begins.
+        refusal: what people are told in place of an answer of the model; "" for nothing.
+
+    Attributes:
+        inbox: what it answers.
+        life: of the turn. After `run` its `reason` says how it ended, and its `fate` what becomes of `inbox`.
+        again: the messages of `inbox` that come due again, after `run`.
+    """
+
+    __slots__ = (
+        "_attempt",
+        "_began",
+        "_ends",
+        "_gone",
+        "_interrupter",
+        "_refusal",
+        "_session",
+        "_steps",
+        "_usage",
+        "_waiting",
+        "again",
+        "inbox",
+        "life",
+    )
+
+    def __init__(self, session: PersonaSession, waiting: Inbox, *, refusal: str = "") -> None:
+        restarts = session.shared.settings.limits.restarts
+        self.inbox = Inbox()
+        self.life = Life(restarts=restarts, revisions=restarts)
+        self.life.entered = self._obey
+        self.again: tuple[Message, ...] = ()
+        self._session = session
+        self._waiting = waiting
+        self._refusal = refusal
+        self._attempt: _Attempt | None = None
+        self._began = time.monotonic()
+        self._gone: set[str] = set()  # ids of messages that were withdrawn
+        self._interrupter = ""  # id of the person for whom it yields
+        self._steps, self._usage = 0, Usage()
+        self._ends: list[Finished] = []
+
+    async def run(
+        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
+    ) -> TurnEnded:
+        """Answer; returns when the turn is over, and on record unless it `is_open`.
+
+        Raises:
+            PixiError: it could not be written or recorded.
+        """
+        try:
+            return await self._run(window, channel, generation, revision, lease)
+        except StoreOutdated:
+            self.life.on(Event.TAKEN)
+            return TurnEnded("cancelled", self._steps, self._usage)
+        finally:
+            for event in (Event.FAILED, Event.PERFORMED):
+                if self.life.state is not State.DONE:
+                    self.life.on(event)
+            self._waiting.deferred = frozenset()
+            if self._attempt is not None:
+                self._attempt.actions.usage.close()
+
+    async def _run(
+        self, window: Conversation, channel: Channel, generation: int, revision: int, lease: int
+    ) -> TurnEnded:
+        while True:
+            self.inbox.add(self._waiting.take(self._room))
+            over = None if self._refusal else await self._used_up(channel)
+            if over is not None and self._session.shared.ledger.was_told(over, self._payer(channel)):
+                await self._only_hear()
+                self._nothing_left()
+                return TurnEnded("limit", self._steps, self._usage)
+            attempt = await self._begin(window, channel, generation, revision, lease, over=over)
+            if attempt is None:
+                self._nothing_left()
+                return TurnEnded("cancelled", self._steps, self._usage)
+            if self.life.state is State.WAITING:
+                await self._live(attempt)
+            if self.is_open:
+                if self.life.reason is Reason.LEFT and not (attempt.actions.touched or attempt.executor.read):
+                    await self._record(attempt, (), "cancelled")  # there is nothing to go on with
+                return TurnEnded("cancelled", self._steps, self._usage)
+            if self.life.fate is not Fate.WAITING:
+                await self._end(attempt, window)
+                return TurnEnded(self._finish(attempt), self._steps, self._usage)
+            if self.life.reason is not Reason.RESTARTED:
+                await self._record(attempt, (), "cancelled")
+                return TurnEnded("cancelled", self._steps, self._usage)
+            self._attempt = None
+            self.life.again()  # at once: a stop or a drain that comes meanwhile must count
+            await self._record(attempt, (), "cancelled")
+
+    async def _live(self, attempt: _Attempt) -> None:
+        """Write the reply of an attempt, and see it performed."""
+        self.life.on(Event.BEGUN)
+        for message in self._waiting.messages:  # it came while the turn was put on record
+            if message.addressed and message.author.id not in self._waiting.deferred:
+                self.newer(message)
+        try:
+            await attempt.loop.run()
+        finally:
+            turn = attempt.turn
+            self._steps += turn.steps
+            self._usage += turn.usage
+            self._ends += turn.ends
+        if self.life.state is not State.DONE:
+            self.life.on(Event.PERFORMED)
+
+    def newer(self, message: Message) -> None:
+        """A newer message waits: it is answered along, where nothing was seen yet and there is room.
+
+        Later it interrupts, where its author is being answered, or replies to what this turn has said.
+        """
+        attempt = self._attempt
+        if attempt is None or attempt.refusal:
+            return
+        if self.life.state in (State.UNSEEN, State.READY):
+            if self._room > 0:
+                self.life.on(Event.NEWER)
+            return
+        askers = {one.author.id for one in self.inbox.messages if one.addressed}
+        if message.author.id in askers or message.reply_to in attempt.actions.posted:
+            before = self.life.state
+            if self.life.on(Event.INTERRUPTED) is State.YIELDING is not before:
+                self._interrupter = message.author.id
+
+    def edited(self, message_id: str, text: str) -> None:
+        """A message was edited: the new text is answered, where nothing was seen yet."""
+        message = self.inbox.find(message_id)
+        if message is None or not self.inbox.revise(message_id, text) or self._attempt is None:
+            return
+        if message.addressed and not self._attempt.refusal:
+            self.life.on(Event.EDITED)
+
+    def withdrawn(self, message_id: str) -> None:
+        """A message was deleted: a reply to it ends at once, and the words are not kept."""
+        message, attempt = self.inbox.find(message_id), self._attempt
+        if message is None:
+            return
+        if attempt is None:
+            self.inbox.remove(message_id)
+            return
+        self._gone.add(message_id)
+        if self.life.unseen:
+            self.inbox.remove(message_id)
+            if message.addressed:
+                self.life.on(Event.WITHDRAWN)
+        else:
+            self.inbox.blank(message_id)
+            is_answered = message_id == attempt.answered.id
+            self.life.on(Event.ANSWERED_WITHDRAWN if is_answered else Event.WITHDRAWN)
+
+    def cancel(self) -> None:
+        """End it at once; what was delivered stands."""
+        self.life.on(Event.CANCEL)
+
+    def drain(self) -> None:
+        """Finish what people see coming and what closed before, at once; what nobody saw is requeued."""
+        attempt = self._attempt
+        if attempt is not None:
+            attempt.actions.hurry()
+            if attempt.executor.sees_coming and self.life.may_act:
+                self.life.on(Event.ACTED)
+        self.life.on(Event.DRAIN)
+
+    def leave(self) -> None:
+        """The process ends now: an act that was begun is finished, and the rest is left on record."""
+        self.life.on(Event.LEAVE)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the turn, once it was run, is left open on record: see `pixi.engine.recovery`.
+
+        So is one that was stopped, or whose message was withdrawn, where nobody knows what became of an act.
+        """
+        return self.life.fate is Fate.OPEN or (self._attempt is not None and self._attempt.actions.lost)
+
+    @property
+    def turn(self) -> int | None:
+        """The id of the turn that is on record; None: there is none yet."""
+        return None if self._attempt is None else self._attempt.id
+
+    def _obey(self, before: State, state: State) -> None:
+        """Make the parts do what the life asks for that was entered just now."""
+        attempt = self._attempt
+        if attempt is None:
+            return
+        executor, loop = attempt.executor, attempt.loop
+        match state:
+            case State.RESTARTING | State.REQUEUEING | State.WITHDRAWING:
+                executor.drop(recorded=False)
+            case State.STOPPING:
+                executor.drop(recorded=False)
+                executor.mark("stopped")
+            case State.YIELDING:
+                executor.keep_open()
+            case State.DRAINING:
+                executor.keep_closed()
+            case State.EXCEEDING:
+                executor.drop(recorded=True)
+                attempt.turn.exceed()
+            case State.HOLDING:
+                executor.drop(recorded=False)
+                return
+            case State.DONE:
+                executor.drop(recorded=False)
+            case State.FAILING if executor.trouble is not None:
+                pass
+            case _:
+                return
+        attempt.actions.hurry()
+        if state in (State.STOPPING, State.WITHDRAWING, State.DONE):
+            executor.hasten()
+        # Tools that run may be in the midst of an act; but what people are asked they need not answer now.
+        waits = loop.running_tools and before is not State.ASKING
+        patient = state is State.EXCEEDING or state is State.YIELDING
+        if not (patient and waits) and not (state in (State.YIELDING, State.DRAINING) and executor.wants_end):
+            loop.wake()
+
+    def report(self, finish: Finish) -> TurnReport | None:
+        """What it came to; None where no turn was put on record."""
+        attempt = self._attempt
+        if attempt is None:
+            return None
+        # Of one that an earlier process received nobody knows when it came.
+        arrived = self.inbox.arrivals.get(attempt.answered.id, self._began)
+        seen = attempt.actions.first_seen
+        return TurnReport(
+            turn=attempt.id,
+            conversation=attempt.answered.conversation,
+            person=attempt.answered.author.id,
+            persona=self._session.role.persona.name,
+            model=_stand_in(self._ends) or self._session.role.model.name,
+            finish=finish,
+            steps=self._steps,
+            usage=self._usage,
+            cost=self._cost(self._ends),
+            seconds=time.monotonic() - arrived,
+            first_visible=None if seen is None else seen - arrived,
+            effects=dict(attempt.actions.effects),
+        )
+
+    async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
+        """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
+        ledger, heard = self._session.shared.ledger, self.inbox
+        asking = {message.author.id: message for message in heard.messages if message.addressed}
+        over = {person: await refused(ledger, message, channel) for person, message in asking.items()}
+        if not any(over.values()) or not heard.wants_answer:  # it may have been withdrawn meanwhile
+            return None
+        free = [person for person in asking if over[person] is None]
+        now = free or [heard.answered.author.id]
+        if len(now) < len(asking):
+            self._waiting.defer(heard, frozenset(asking.keys() - now))
+        return None if free else over[now[0]]
+
+    def _payer(self, channel: Channel) -> Payer:
+        return payer_of(self.inbox.answered, channel)
+
+    async def _only_hear(self) -> None:
+        """Nobody is answered: what they wrote waits as what was merely overheard."""
+        ids = tuple(message.id for message in self.inbox.messages if message.addressed)
+        if ids:  # else they were withdrawn meanwhile
+            conversation = self.inbox.answered.conversation
+            self.inbox.overhear()
+            await self._session.shared.store.only_hear(conversation, ids)
+
+    async def _begin(
+        self,
+        window: Conversation,
+        channel: Channel,
+        generation: int,
+        revision: int,
+        lease: int,
+        *,
+        over: QuotaExceeded | None,
+    ) -> _Attempt | None:
+        """Put a turn on record; None where in the meantime there is nothing left to be answered."""
+        session, heard = self._session, self.inbox
+        reminders: Sequence[Reminder | Citation] = ()
+        if over is None and not self._refusal:
+            reminders = (
+                *await reminders_for(session, heard.messages, channel.venue, window.lines),
+                *await citations_for(session, heard.messages),
+            )
+        if not self._is_wanted:
+            return None
+        store, role = session.shared.store, session.role
+        conversation = heard.answered.conversation
+        begun = await store.begin_turn(
+            conversation,
+            generation,
+            role.persona.name,
+            heard.ids,
+            model=role.model.name,
+            revision=revision,
+            lease=lease,
+        )
+        for lost in set(heard.ids) - set(begun.taken):  # another turn has them
+            heard.remove(lost)
+        if not self._is_wanted:
+            await self._call_off(begun.turn)
+            return None
+        ledger = session.shared.ledger
+        refusal = self._refusal
+        if over is not None and not (refusal := await ledger.told(over, self._payer(channel))):
+            await self._call_off(begun.turn)
+            await self._only_hear()
+            return None
+        self.life.yields = not any(message.again for message in heard.messages)
+        self._attempt = self._attempt_at(begun.turn, window, channel, reminders, refusal)
+        return self._attempt
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether there is something to put on record: also where it was stopped before it began."""
+        free = self.life.state is State.WAITING or self.life.reason is Reason.STOPPED
+        return free and self.inbox.wants_answer
+
+    @property
+    def _room(self) -> int:
+        """How many more addressed messages it may answer."""
+        most = self._session.shared.settings.gather_messages
+        return most - sum(message.addressed for message in self.inbox.messages)
+
+    def _nothing_left(self) -> None:
+        """There is nothing to be answered, or nobody is to answer it now."""
+        if self.life.state is State.WAITING:
+            self.life.on(Event.PERFORMED)
+
+    def _finish(self, attempt: _Attempt) -> Finish:
+        """How an attempt ended, as it is told and put on record."""
+        if attempt.loop.failure or self.life.reason is Reason.FAILED:
+            return "error"
+        return attempt.turn.finish if self.life.reason in (Reason.ANSWERED, Reason.LIMIT) else "cancelled"
+
+    async def _end(self, attempt: _Attempt, window: Conversation) -> None:
+        turn, lines = attempt.turn, attempt.turn.lines
+        if self._gone:
+            said = self._session.stamp(
+                self.inbox.messages, tokens=window.longest, broke_off=self.inbox.goes_on
+            )
+            lines = (said, *lines[1:])
+        if turn.steps == 1 and _stand_in(turn.ends) is None:  # another counts otherwise
+            window.counted(attempt.guess, turn.usage.prompt_tokens)
+        exceeded = not attempt.refusal and self._finish(attempt) in ("limit", "length")
+        if self.life.fate is Fate.AGAIN or exceeded:
+            self.again = unanswered(
+                self.inbox.messages,
+                attempt.actions.acted,
+                cut=self.life.reason is Reason.DRAINED,
+                exceeded=exceeded,
+                gone=self._gone,
+                interrupter=self._interrupter,
+            )
+        window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
+        if not await self._record(attempt, lines, self._finish(attempt), window.news()):
+            self.life.on(Event.TAKEN)  # another process ended it, or forgot the conversation
+
+    async def _record(
+        self, attempt: _Attempt, lines: tuple[Line, ...], finish: Finish, window: Bounds | None = None
+    ) -> bool:
+        """Put the attempt's end on record, with all that it used; without lines it answered nothing."""
+        shared, turn = self._session.shared, attempt.turn
+        answered = bool(lines) and turn.steps > 0 and finish != "error"
+        spent = attempt.actions.usage.settle(answered=answered)
+        shared.ledger.entered(spent)
+        cost = self._cost(turn.ends)
+        try:
+            recorded = await shared.store.end_turn(
+                attempt.id,
+                lines,
+                finish,
+                turn.steps,
+                turn.usage,
+                cost=cost,
+                model=_stand_in(turn.ends),
+                spent=spent,
+                window=window,
+                again=tuple(message.id for message in self.again),
+            )
+        except StoreError:
+            shared.ledger.not_taken(spent)
+            raise
+        shared.ledger.enter_later(())  # what the store did not take before, it may take now
+        return recorded
+
+    async def _call_off(self, number: int) -> None:
+        """End a turn that was only just put on record."""
+        await self._session.shared.store.end_turn(number, (), "cancelled", 0, Usage())
+
+    def _attempt_at(
+        self,
+        number: int,
+        window: Conversation,
+        channel: Channel,
+        reminders: Sequence[Reminder | Citation],
+        refusal: str,
+    ) -> _Attempt:
+        """Make ready to write the turn of this number; or to tell a refusal."""
+        session, inbox = self._session, self.inbox
+        answered = inbox.answered
+        limits, role = session.shared.settings.limits, session.role
+        usage = TurnUsage(
+            session.shared.ledger,
+            turn=number,
+            model=role.model,
+            message=answered,
+            answers=Counter(message.author.id for message in inbox.messages if message.addressed),
+            channel=channel,
+            search_price=session.shared.settings.search_price,
+        )
+        actions = TurnActions(
+            turn=number,
+            message=answered,
+            persona=role.persona,
+            channel=channel,
+            store=session.shared.store,
+            limits=limits,
+            usage=usage,
+            life=self.life,
+            pace=session.pace,
+            ids=_numbered(inbox),
+            askers=list({m.author.id: m.author for m in inbox.messages if m.addressed}.values()),
+        )
+        said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
+        window.make_room(said)  # before the history is taken: it may be cut
+        not_again = _not_to_be_repeated(session, window, inbox, reminders)
+        turn = _turn(
+            session,
+            window,
+            inbox,
+            said,
+            repeats="few" if not_again else "free",
+            key=f"{number:x}",
+            grammar=_grammar(session, reminders),
+        )
+        executor = CommandExecutor(
+            actions,
+            session.shared.commands,
+            store=session.shared.store,
+            turn=number,
+            life=self.life,
+            seconds=limits.tool_seconds or TOOL_SECONDS,
+            delivered=turn.delivered,
+        )
+        sorry, tired = role.persona.when_broken, role.persona.when_tired
+        loop = ModelLoop(
+            turn=turn,
+            model=role.model,
+            life=self.life,
+            actions=actions,
+            executor=executor,
+            run_config=_run_config(number, session),
+            limits=limits,
+            spare_tokens=window.spare_tokens,
+            when_broken=sorry[number % len(sorry)] if sorry else "",
+            when_tired=tired[number % len(tired)] if tired else "",
+            refusal=refusal,
+            not_again=not_again,
+        )
+        return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal)
+
+    def _cost(self, ends: Sequence[Finished]) -> float | None:
+        """In dollars, each request by the prices of whoever wrote and searched; None: one is not known."""
+        own = self._session.role.model.traits.prices
+        total = None if own is None and not ends else 0.0
+        for end in ends:
+            prices = end.prices if end.model else own
+            search = self._session.shared.settings.search_price if end.usage.searches else 0.0
+            if total is None or prices is None or search is None:
+                return None
+            total += prices.cost(end.usage) + end.usage.searches * search
+        return total
+
+
+def _stand_in(ends: Sequence[Finished]) -> str | None:
+    """The model that wrote last in place of the one that was asked; None where that one wrote it all."""
+    return next((end.model for end in reversed(ends) if end.model), None)
+
+
+def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
+    shared = session.shared
+    return ToolRunConfig(
+        turn=number,
+        tools=session.capabilities.tools,
+        rates=shared.toolbox.rates,
+        mask=shared.toolbox.mask,
+        store=shared.store,
+        vision=session.role.model.traits.vision,
+        approval_seconds=shared.settings.approval_seconds,
+    )
+
+
+def _not_to_be_repeated(
+    session: PersonaSession, window: Conversation, heard: Inbox, reminders: Sequence[Reminder | Citation]
+) -> list[str]:
+    """List the messages that the reply may not begin with: the last ones, unless people want them again.
+
+    Of a model at a server none: it seldom repeats itself, and to ask it anew costs money. Nor beside a
+    citation: whoever asks twice is told the same fact twice.
+    """
+    if not session.role.model.traits.runs_here or any(isinstance(one, Citation) for one in reminders):
+        return []
+    said = last_messages(window.lines, session.capabilities.names)
+    asked = (message.text for message in heard.messages if message.addressed)
+    return [] if any(wants_repeat(text, said) for text in asked) else said
+
+
+def _numbered(heard: Inbox) -> dict[int, str]:
+    """The messages that a persona is most likely to name."""
+    quoted = {each.number: each.id for message in heard.messages for each in message.quoted if each.number}
+    return quoted | {message.number: message.id for message in heard.messages if message.number}
+
+
+def _grammar(session: PersonaSession, reminders: Sequence[Reminder | Citation]) -> str:
+    """What the reply is held to: a small model that is shown what documents say, to their words."""
+    capabilities = session.capabilities
+    citations = [one for one in reminders if isinstance(one, Citation)]
+    if not (citations and session.role.model.traits.small):
+        return capabilities.grammar
+    return quoting_grammar(capabilities.help, citations) or capabilities.grammar
+
+
+def _turn(
+    session: PersonaSession,
+    window: Conversation,
+    heard: Inbox,
+    said: UserLine,
+    *,
+    repeats: Repeats,
+    key: str,
+    grammar: str,
+) -> Turn:
+    settings = session.shared.settings
+    return Turn(
+        prefix=session.prefix(heard.answered),
+        history=window.lines,
+        said=said,
+        names=session.capabilities.names,
+        people=[message.author.name for message in heard.messages],
+        tools=session.offered(heard.messages, window.lines),
+        search=session.capabilities.searches,
+        limits=settings.limits,
+        prose=settings.prose,
+        grammar=grammar,
+        repeats=repeats,
+        key=key,
+    )
