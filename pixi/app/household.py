@@ -201,9 +201,9 @@ class Household:
         since = time.time() - self.rules.catch_up_minutes * 60
         await self.engine.resume(prefix, since, open_channel)
 
-    async def wind_down(self, seconds: float) -> None:
+    async def drain(self, seconds: float) -> None:
         """Take nothing more; let messages that people see being written be finished, within this time."""
-        await self.engine.wind_down(seconds)
+        await self.engine.drain(seconds)
 
     # What people chose for a channel.
 

@@ -39,7 +39,7 @@ async def upkeep(
         follow: told the store's revision again and again: it grows when words are taken out of the store.
     """
     tasks = [
-        asyncio.create_task(_let_go(engine, follow)),
+        asyncio.create_task(_evict(engine, follow)),
         asyncio.create_task(_forget_daily(store, keep_days)),
     ]
     try:
@@ -62,10 +62,10 @@ async def forget_old(store: "Store", days: int) -> None:
         await asyncio.sleep(_BETWEEN_PORTIONS)
 
 
-async def _let_go(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> None:
+async def _evict(engine: "Engine", follow: Callable[[int], Awaitable[None]]) -> None:
     while True:
         with suppress(StoreError):  # whoever writes there is told of it
-            await follow(await engine.let_go())
+            await follow(await engine.evict())
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -4,16 +4,17 @@ import asyncio
 import re
 import time
 import uuid
-from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
-from pixi.channels.channel import Channel, Question, Verdict
+from pixi.channels.channel import TAKEN_OVER, Channel, OpenChannel, Question, Verdict
 from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Reacted, Sourced, TurnEnded, TurnEvent, to_json
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -24,6 +25,13 @@ from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
 _WORDS_ALONE = Abilities()
+_TAKEN = Failed(TAKEN_OVER)
+OWN_SECONDS = 30.0
+"""How long lines wait for a reply to end that another window of the talk is writing."""
+
+_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
+_SOON_SECONDS = 1.0  # what does not take longer is not worth a word
+_HELD = "a reply is being written in another window of this talk"
 _SITS_HERE = "terminal:"
 """Begins the id of whoever sits at a terminal."""
 
@@ -39,6 +47,30 @@ class Answering(Protocol):
     @property
     def persona(self) -> Persona:
         """Who they are."""
+        ...
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        """Whether another window or program has the conversation, be it idle or not."""
+        ...
+
+    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
+        """Have the conversation here; a reply that is being written elsewhere is waited for, that long.
+
+        Raises:
+            LeaseHeld: it took longer.
+        """
+        ...
+
+    async def take_over(self, conversation: str) -> None:
+        """Have the conversation here, at once; a reply that is being written elsewhere is cut."""
+        ...
+
+    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
+        """Finish what was left half-done, and answer what waits; returns when that is done."""
+        ...
+
+    async def waiting(self, conversation: str) -> Sequence[Message]:
+        """The messages that wait for an answer, oldest first."""
         ...
 
     async def receive(self, message: Message, channel: Channel) -> None:
@@ -116,7 +148,7 @@ class LinesChannel:
     While a long prompt is read, `progress` is told so ("" when it is over).
 
     Attributes:
-        failed: a turn ended in an error.
+        failed: a turn ended in an error, or was taken over.
         broken: set when `out` cannot be written any more; `fault` says why.
     """
 
@@ -166,7 +198,7 @@ class LinesChannel:
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Nobody can be asked through a pipe; what would have been asked is told."""
         tool = one_line(question.tool)
-        self._tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
+        self.tell(f"{tool} wants somebody's yes, and can ask only where somebody sits at the terminal.")
         return "nobody"
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
@@ -212,9 +244,9 @@ class LinesChannel:
         """Nothing to do: the event shows it."""
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Only what was printed last is known. Raises `ChannelLost` for what an earlier process printed."""
+        """Only what was printed last is known. Raises `ChannelForgot` for what an earlier process printed."""
         if nonce != self._printed:
-            raise ChannelLost("what was printed earlier cannot be looked at.")
+            raise ChannelForgot("what was printed earlier cannot be looked at.")
         return nonce
 
     async def typing(self) -> None:
@@ -225,7 +257,7 @@ class LinesChannel:
         self._reading.happened(event)
         if self._reading.reads != (self._told is not None):
             self._tell_of_reading()
-        if isinstance(event, TurnEnded) and event.finish == "error":
+        if event == _TAKEN or (isinstance(event, TurnEnded) and event.finish == "error"):
             self.failed = True
         if self.as_json:
             elapsed = round(time.monotonic() - self._received, 3)
@@ -233,9 +265,9 @@ class LinesChannel:
             return
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for
-                self._tell(one_line(text))
+                self.tell(one_line(text))
             case TurnEnded("limit") if not self.fault:
-                self._tell("the reply was closed at a limit; see [limits].")
+                self.tell("the reply was closed at a limit; see [limits].")
             case Noted(text) if self.notes:
                 self._write(f"(note: {one_line(text)})")
             case Reacted(emoji) if self.notes:
@@ -254,7 +286,8 @@ class LinesChannel:
         reads, loop = self._reading.reads, asyncio.get_running_loop()
         self._told = loop.call_later(1.0, self._tell_of_reading) if reads else None
 
-    def _tell(self, line: str) -> None:
+    def tell(self, line: str) -> None:
+        """Tell whoever started the program something, beside the replies."""
         print(f"pixi-persona: {line}", file=self.err, flush=True)
 
     def _write(self, line: str) -> None:
@@ -273,6 +306,7 @@ async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, chan
     """Send each line that is not blank as a message, once the one before is answered.
 
     Raises:
+        LeaseHeld: a reply that another window of the talk is writing did not end within `OWN_SECONDS`.
         OSError: the replies cannot be written any more (`BrokenPipeError`: nobody reads them), or the
             input cannot be read.
         ConfigError: the input is not text; what was answered before stands.
@@ -280,16 +314,35 @@ async def talk(lines: AsyncIterable[str], seat: Seat, answering: Answering, chan
     async for line in lines:
         if not line.strip():
             continue
+        await _own(answering, seat.conversation, channel)
         channel.hear()
         await answering.receive(seat.message(line), channel)
-        await _unless_broken(answering.settled(seat.conversation), channel)
+        await _answered(answering, seat.conversation, channel)
 
 
-async def _unless_broken(work: Awaitable[None], channel: LinesChannel) -> None:
-    settled = asyncio.ensure_future(work)
+async def _own(answering: Answering, conversation: str, channel: LinesChannel) -> None:
+    """Have the conversation here; tell what is waited for, if it takes longer than a moment."""
+    try:
+        await answering.own(conversation, seconds=_SOON_SECONDS)
+    except LeaseHeld:
+        channel.tell(f"{_HELD}: it is waited for, {OWN_SECONDS:.0f} s at most.")
+        try:
+            await answering.own(conversation, seconds=OWN_SECONDS - _SOON_SECONDS)
+        except LeaseHeld:
+            raise LeaseHeld(f"{_HELD}, and did not end in {OWN_SECONDS:.0f} s: try again later.") from None
+
+
+async def _answered(answering: Answering, conversation: str, channel: LinesChannel) -> None:
+    """Wait until all is answered, or the output is broken; stop where another window takes the talk over."""
+    settled = asyncio.ensure_future(answering.settled(conversation))
     broken = asyncio.ensure_future(channel.broken.wait())
     try:
-        await asyncio.wait((settled, broken), return_when=asyncio.FIRST_COMPLETED)
+        while not settled.done() and not broken.done():
+            ends = (settled, broken)
+            await asyncio.wait(ends, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            with suppress(StoreError):
+                if not settled.done() and await answering.owned_elsewhere(conversation):
+                    await answering.stop(conversation)
         if channel.fault:
             raise channel.fault
         settled.result()

@@ -1,7 +1,10 @@
-"""Asking whoever sits at the terminal whether a tool may do something: y or n, and enter."""
+"""Asking whoever sits at the terminal: whether a tool may do something, and whether to take the talk over."""
 
 import asyncio
+import math
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from pixi.channels.channel import Question, Verdict
@@ -12,8 +15,31 @@ from pixi.channels.terminal_transcript import Transcript
 _ARGUMENTS = 800  # characters that are shown
 _ARGUMENT_ROWS = 20
 _TYPED_AHEAD = 0.5  # seconds in which what is entered was meant for something else
-_ANSWERS: dict[str, Verdict] = {"y": "yes", "yes": "yes", "n": "no", "no": "no"}
-_TOLD: dict[Verdict, str] = {"yes": "allowed", "no": "not allowed", "nobody": "not answered in time"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a question looks like.
+
+    Attributes:
+        asks: what is told above the line.
+        prompt: what stands before the answer.
+        answers: what can be written, in small letters.
+        how: the status line: how to answer.
+        unclear: the same, after what was no answer.
+        told: what is told of the answer; of "nobody": where nobody answered in time.
+        cancelled: what is told where nobody waits for the answer any more; "" for nothing.
+        puts_by: whether what is no answer is put by for later.
+    """
+
+    asks: str
+    prompt: str
+    answers: Mapping[str, Verdict]
+    how: str
+    unclear: str
+    told: Mapping[Verdict, str]
+    cancelled: str
+    puts_by: bool = False
 
 
 class Face(Protocol):
@@ -25,6 +51,10 @@ class Face(Protocol):
 
     def end_asking(self) -> None:
         """Give the person their line back."""
+        ...
+
+    def put_by(self, text: str) -> None:
+        """Add to the person's line, which comes back."""
         ...
 
     def changed(self) -> None:
@@ -47,7 +77,7 @@ class Asking:
         self._persona = one_line(persona)
         self._one = asyncio.Lock()
         self._answer: asyncio.Future[Verdict] | None = None
-        self._tool = ""
+        self._form: _Form | None = None  # of the question that is open
         self._asked_at = self._closes = 0.0
         self._unclear = False
 
@@ -57,59 +87,79 @@ class Asking:
         return self._answer is not None and not self._answer.done()
 
     async def ask(self, question: Question, seconds: float) -> Verdict:
-        """Ask, and wait so long for the answer, the turn of other questions before it included."""
+        """Ask whether a tool may run, and wait so long, the turn of other questions before it included."""
         try:
             async with asyncio.timeout(seconds):
                 closes = time.monotonic() + seconds
                 async with self._one:
-                    return await self._put(question, closes)
+                    return await self._put(self._allowing(question), closes)
         except TimeoutError:
             return "nobody"
 
+    async def ask_to_take_over(self, where: str) -> Verdict:
+        """Ask whether this window takes the talk over; "nobody": the question was withdrawn.
+
+        Args:
+            where: where the talk is, in one line.
+        """
+        async with self._one:
+            return await self._put(_taking(where), math.inf)
+
     def answered(self, text: str) -> None:
         """Take what was written as the answer, if it is one."""
-        verdict = _ANSWERS.get(text.strip().casefold())
-        typed_ahead = time.monotonic() - self._asked_at < _TYPED_AHEAD
-        self._unclear = verdict is None or typed_ahead
-        if verdict is not None and not typed_ahead:
+        form = self._form
+        if form is None:
+            return
+        verdict = form.answers.get(text.strip().casefold())
+        self._unclear = verdict is None or time.monotonic() - self._asked_at < _TYPED_AHEAD
+        if verdict is not None and not self._unclear:
             self._give(verdict)
+        elif form.puts_by and text.strip():
+            self._face.put_by(text.strip())
 
     def refuse(self) -> None:
         """Answer no."""
         self._give("no")
 
+    def withdraw(self) -> None:
+        """End the question: it needs no answer any more."""
+        self._give("nobody")
+
     def status(self) -> str:
         """What is waited for, while something is."""
-        left = max(0, round(self._closes - time.monotonic()))
-        how = "please write y or n" if self._unclear else "y or n, and enter; Ctrl-C is no"
-        return f"{self._tool} waits for you: {how} ({left} s)"
+        if self._form is None:
+            return ""
+        how = self._form.unclear if self._unclear else self._form.how
+        left = self._closes - time.monotonic()
+        return how if left == math.inf else f"{how} ({max(0, round(left))} s)"
 
     def _give(self, verdict: Verdict) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(verdict)
 
-    async def _put(self, question: Question, closes: float) -> Verdict:
-        self._tool = one_line(question.tool)
+    async def _put(self, form: _Form, closes: float) -> Verdict:
+        self._form = form
         self._answer = asyncio.get_running_loop().create_future()
         self._asked_at, self._closes, self._unclear = time.monotonic(), closes, False
-        self._transcript.tell(self._words(question), "question")
-        self._face.ask("Allow it? (y/n)")
+        self._transcript.tell(form.asks, "question")
+        self._face.ask(form.prompt)
         self._face.changed()
-        came: Verdict = "nobody"
+        came: Verdict | None = None
         try:
             came = await self._answer
         finally:
-            told = (
-                _TOLD[came] if came != "nobody" or time.monotonic() >= closes - 0.1 else "not needed any more"
-            )
-            self._answer = None
-            self._transcript.tell(f"· {self._tool}: {told}", "question")
+            if came is None and time.monotonic() >= closes - 0.1:
+                came = "nobody"
+            self._answer = self._form = None
+            if told := form.told[came] if came else form.cancelled:
+                self._transcript.tell(f"· {told}", "question")
             self._face.end_asking()
             self._face.changed()
         return came
 
-    def _words(self, question: Question) -> str:
-        lines = [f"? {self._persona} wants to use {self._tool}: {one_line(question.does)}"]
+    def _allowing(self, question: Question) -> _Form:
+        tool = one_line(question.tool)
+        lines = [f"? {self._persona} wants to use {tool}: {one_line(question.does)}"]
         given, left_out = shortened(printable(question.arguments).strip(), _ARGUMENTS)
         rows = given.split("\n") if given else []
         if len(rows) > _ARGUMENT_ROWS:
@@ -118,4 +168,33 @@ class Asking:
             rows = [*rows[:half], "…", *rows[-half:]]
         lines += [f"    {row}" for row in rows]
         lines += [f"    ({left_out:,} characters in the middle are not shown)"] if left_out else []
-        return "\n".join(lines)
+        return _Form(
+            asks="\n".join(lines),
+            prompt="Allow it? (y/n)",
+            answers={"y": "yes", "yes": "yes", "n": "no", "no": "no"},
+            how=f"{tool} waits for you: y or n, and enter; Ctrl-C is no",
+            unclear=f"{tool} waits for you: please write y or n",
+            told={
+                "yes": f"{tool}: allowed",
+                "no": f"{tool}: not allowed",
+                "nobody": f"{tool}: not answered in time",
+            },
+            cancelled=f"{tool}: not needed any more",
+        )
+
+
+def _taking(where: str) -> _Form:
+    return _Form(
+        asks=f"? {where}",
+        prompt="Take it over? (Enter/q)",
+        answers={"": "yes", "q": "no", "quit": "no", "/quit": "no"},
+        how="Enter takes the talk over, q leaves",
+        unclear="not sent: Enter takes the talk over, q leaves",
+        told={
+            "yes": "the talk goes on here",
+            "no": "the talk goes on there",
+            "nobody": "it ended there: the talk goes on here",
+        },
+        cancelled="",
+        puts_by=True,
+    )

@@ -1,14 +1,18 @@
 """The terminal when somebody sits at it: messages grow while they are written, and one may type meanwhile."""
 
 import asyncio
+import math
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from prompt_toolkit.history import History
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import TAKEN_OVER, Channel, Question, Verdict
 from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
@@ -28,13 +32,14 @@ from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelLost, StoreError
-from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled, TurnEnded, TurnEvent
+from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, LeaseHeld, StoreError
+from pixi.core.events import Failed, Opened, Progressed, Sent, ToolAnswered, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
 from pixi.core.venue import Rights, Venue
+from pixi.store.kept import TurnRecord
 
 HELP = """\
 Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote.
@@ -52,6 +57,10 @@ UNPRICED = "? stands for what no price is known of: tell the model's under [pric
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TICK_SECONDS = 0.1
 _LONG_SECONDS = 10  # after which it is told how long one has waited
+_LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
+_RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answered to its end, after a start
+
+_OPEN_ELSEWHERE = "This talk is open in another window."
 
 _MESSAGE_OPENED = Opened("send")
 
@@ -90,7 +99,8 @@ class LiveTerminal:
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
-        self._inbox: asyncio.Queue[Message] = asyncio.Queue()
+        self._inbox: deque[Message] = deque()  # what was entered and not handed on
+        self._arrived = asyncio.Event()
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
         self._busy = False
@@ -100,6 +110,8 @@ class LiveTerminal:
         self._leaving = False
         self._loading = ""
         self._doing = ""  # which tool runs, or how far it is
+        self._shown_until = 0.0  # when the last turn ended that was seen here, in seconds since the epoch
+        self._held: list[TurnEvent] | None = None  # what happens while it is looked what was said before
 
     async def run(self, open_answering: OpenAnswering) -> None:
         """Talk until the person leaves. The prompt is shown first; what answers is opened behind it.
@@ -195,26 +207,35 @@ class LiveTerminal:
         self._screen.changed()
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Raises `ChannelLost`: what was shown by an earlier process cannot be looked at."""
-        raise ChannelLost("what was shown earlier cannot be looked at.")
+        """Raises `ChannelForgot`: what was shown by an earlier process cannot be looked at."""
+        raise ChannelForgot("what was shown earlier cannot be looked at.")
 
     async def typing(self) -> None:
         """Nothing to do: a message that opens is seen."""
 
     def show(self, event: TurnEvent) -> None:
         """Show what happened."""
+        if self._held is not None:
+            self._held.append(event)
+            return
+        if not isinstance(event, TurnEnded):  # it may be a reply that goes on by itself
+            self._expect()
         self._writing |= event == _MESSAGE_OPENED
         self._reading.happened(event)
-        self._transcript.happened(event)
         match event:
+            case Failed(text) if text == TAKEN_OVER:  # who has the talk now is asked with the next look
+                return
             case ToolCalled(_, name, _):
                 self._doing = f"{self._transcript.persona} uses {one_line(name)}"
             case Progressed(text):
                 self._doing = one_line(text)
-            case ToolAnswered() | TurnEnded():
+            case TurnEnded():
+                self._doing, self._shown_until = "", time.time()
+            case ToolAnswered():
                 self._doing = ""
             case _:
                 pass
+        self._transcript.happened(event)
         self._screen.changed()
 
     # What answers.
@@ -224,46 +245,142 @@ class LiveTerminal:
             self._answering = answering
             if without := shortcomings(answering.persona, small=answering.model.traits.small):
                 self._remark(f"On {without}. /model tells of better ones.\n")
+            where = _OPEN_ELSEWHERE
+            while await self._take_up(answering, where):
+                await self._hand_over(answering)
+                where = TAKEN_OVER
+        self._screen.leave()
+
+    async def _take_up(self, answering: Answering, where: str) -> bool:
+        """Have the talk here: at once, or when the person takes it over. False: they leave.
+
+        Args:
+            where: where it is, for the case that it is elsewhere.
+        """
+        talk = self._seat.conversation
+        while True:
+            verdict: Verdict = "nobody"
+            try:
+                if await answering.owned_elsewhere(talk):
+                    verdict = await self._asked_to_take_over(answering, where)
+                if verdict == "no":
+                    return False
+                await (answering.take_over(talk) if verdict == "yes" else answering.own(talk))
+            except LeaseHeld:
+                continue  # another window was quicker
+            except StoreError as error:  # the first message has the talk, or says it again
+                self._report(str(error))
             await self._recall(answering)
-            await self._hand_over(answering)
+            return True
+
+    async def _asked_to_take_over(self, answering: Answering, where: str) -> Verdict:
+        """Ask the person for it; "nobody" where the talk ends there meanwhile."""
+        asked = asyncio.ensure_future(self._asking.ask_to_take_over(where))
+        try:
+            while not asked.done():
+                await asyncio.wait((asked,), timeout=_LOOK_SECONDS)
+                with suppress(StoreError):
+                    if not await answering.owned_elsewhere(self._seat.conversation):
+                        self._asking.withdraw()
+            return asked.result()
+        finally:
+            asked.cancel()
+            await asyncio.wait((asked,))
 
     async def _recall(self, answering: Answering) -> None:
-        """Show the end of the talk that goes on, unless this one has begun meanwhile."""
+        """Finish what was left half-done, and show the end of the talk, unless this one has begun meanwhile.
+
+        What is done only now is shown below that.
+        """
+        held: list[TurnEvent] = []
+        self._held = held
+        await self._resume(answering, math.inf)
+        turns: Sequence[TurnRecord] = ()
+        waiting: Sequence[Message] = ()
         try:
+            waiting = await answering.waiting(self._seat.conversation)
             turns = await answering.turns(self._seat.conversation, LAST_TURNS)
         except StoreError as error:
             self._report(str(error))
-            return
-        now = datetime.now().astimezone()
-        said = last_said(turns, self._seat.author.name, self._transcript.persona, now)
-        if not said and self._first_words:
+        self._held = None
+        done_now = {event.text for event in held if isinstance(event, Sent)}
+        said = last_said(
+            [_without(turn, done_now) for turn in turns if turn.began > self._shown_until],
+            waiting,
+            self._seat.author.name,
+            self._transcript.persona,
+            datetime.now().astimezone(),
+        )
+        if not said and not self._shown_until and self._first_words:
             said = f"{self._transcript.persona} › {self._first_words}"
-        if said and self._inbox.empty():
+        if said and not self._inbox:
             self._transcript.tell(f"{said}\n")
             self._screen.changed()
+        for event in held:
+            self.show(event)
 
     async def _hand_over(self, answering: Answering) -> None:
-        """Give each message on at once, and notice when all of them are answered."""
-        loop = asyncio.get_running_loop()
-        arriving = asyncio.ensure_future(self._inbox.get())
-        settled: asyncio.Future[None] = loop.create_future()
+        """Give each message on at once, and notice when all are answered; return once another has the talk.
+
+        First goes on what was not answered to its end: by an earlier process, or by who had the talk before.
+        """
+        talk = self._seat.conversation
+        resumed = asyncio.ensure_future(self._resume(answering, time.time() - _RESUME_SECONDS))
+        settled = asyncio.ensure_future(self._settled(answering, resumed))
+        arrived = asyncio.ensure_future(self._arrived.wait())
         try:
             while True:
-                waiting: tuple[asyncio.Future[Message], asyncio.Future[None]] = (arriving, settled)
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if arriving.done():
-                    await answering.receive(arriving.result(), self)
-                    arriving = asyncio.ensure_future(self._inbox.get())
+                waiting: tuple[asyncio.Future[Any], ...] = (
+                    (arrived,) if settled.done() else (arrived, settled)
+                )
+                await asyncio.wait(waiting, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                with suppress(StoreError):
+                    if await answering.owned_elsewhere(talk):
+                        await answering.stop(talk)
+                        break
+                while self._inbox:
+                    self._expect()
+                    await answering.receive(self._inbox.popleft(), self)
                     settled.cancel()
-                    settled = asyncio.ensure_future(answering.settled(self._seat.conversation))
-                else:
+                    settled = asyncio.ensure_future(self._settled(answering, resumed))
+                if arrived.done():
+                    self._arrived.clear()
+                    arrived = asyncio.ensure_future(self._arrived.wait())
+                if settled.done():
                     settled.result()
-                    settled = loop.create_future()
-                    self._busy = self._writing = False
-                    self._screen.changed()
+                    self._rest()
         finally:
-            arriving.cancel()
-            settled.cancel()
+            for task in (resumed, settled, arrived):
+                task.cancel()
+        self._rest()
+
+    async def _settled(self, answering: Answering, resumed: asyncio.Task[None]) -> None:
+        await asyncio.wait((resumed,))
+        await answering.settled(self._seat.conversation)
+
+    async def _resume(self, answering: Answering, since: float) -> None:
+        """Finish what was left half-done, and answer what waits and was sent since then."""
+        try:
+            await answering.resume(self._seat.conversation, since, self._opened)
+        except StoreError as error:
+            self._report(str(error))
+
+    async def _opened(self, address: str) -> Channel:
+        """Give this terminal as the channel of its own talk. Raises `ChannelElsewhere` for another's."""
+        if address != self._seat.conversation:
+            raise ChannelElsewhere("That is the talk of somebody else.")
+        return self
+
+    def _expect(self) -> None:
+        """A reply is to come."""
+        if not self._busy:
+            self._busy, self._busy_since = True, time.monotonic()
+
+    def _rest(self) -> None:
+        """No reply is to come."""
+        if self._busy:
+            self._busy = self._writing = False
+            self._screen.changed()
 
     def _progress(self, doing: str) -> None:
         self._loading = one_line(doing)
@@ -314,13 +431,13 @@ class LiveTerminal:
         else:
             message = self._seat.message(text.removeprefix("/"))
             self._transcript.say(message.id, self._seat.author.name, message.text)
-            if not self._busy:
-                self._busy, self._busy_since = True, time.monotonic()
-            self._inbox.put_nowait(message)
+            self._expect()
+            self._inbox.append(message)
+            self._arrived.set()
         self._screen.changed()
 
     def answered(self, text: str) -> None:
-        """The person wrote this where they were asked for a yes or a no."""
+        """The person wrote this where they were asked something."""
         self._asking.answered(text)
         self._screen.redraw()
 
@@ -413,3 +530,8 @@ class LiveTerminal:
             status, stops = f"{turn} {doing}", " (Ctrl-C stops)"
             return status + stops if len(status + stops) <= self._screen.columns else status
         return ""
+
+
+def _without(turn: TurnRecord, sent: Collection[str]) -> TurnRecord:
+    """A turn without those of its messages."""
+    return replace(turn, effects=tuple(each for each in turn.effects if each.payload not in sent))

@@ -13,9 +13,10 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from pixi.channels.shortening import shortened
 from pixi.channels.terminal_text import one_line
 from pixi.core.lines import UserLine
+from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.shortcomings import shortcomings
-from pixi.core.stamps import without_additions
+from pixi.core.stamps import STILL_WAITS, without_additions
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 
@@ -64,20 +65,26 @@ def history_in(folder: Path) -> History:
     return Typed(file)
 
 
-def last_said(turns: Sequence[TurnRecord], who: str, persona: str, now: datetime) -> str:
+def last_said(
+    turns: Sequence[TurnRecord], waiting: Sequence[Message], who: str, persona: str, now: datetime
+) -> str:
     """What was said last in the talk that goes on, and when, in some lines; "" where nothing is known of it.
 
     Args:
         turns: the last ones, oldest first.
+        waiting: messages that wait for an answer, oldest first.
         who: the name of who sits here.
         persona: the name of who answered.
         now: the time, as told here.
     """
+    new = [message for message in waiting if not message.again]  # the others stand in a turn
     said = [line for turn in turns for line in _said(turn, who, persona)]
+    said += [f"{one_line(who)} › {_short(message.text)}" for message in new]
     if not said:
         return ""
+    last = turns[-1].began if turns else new[-1].sent_at
     # The zone's own offset at that time: the clocks may have been changed since.
-    when = told_time(datetime.fromtimestamp(turns[-1].began).astimezone(), now)
+    when = told_time(datetime.fromtimestamp(last).astimezone(), now)
     return "\n".join((f"Your talk goes on; this was {when} (/reset begins anew):", *said))
 
 
@@ -86,18 +93,22 @@ def _said(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
         if isinstance(line, UserLine) and (words := _words(line.text)):
             yield f"{one_line(who)} › {words}"
     for effect in turn.effects:
-        if effect.kind == "send" and effect.outcome == "done" and turn.lines:
-            yield f"{one_line(persona)} › {_short(effect.payload)}"
+        if effect.kind == "send" and effect.outcome in ("done", "unknown") and turn.lines:
+            unknown = " (nobody knows whether you saw this)" if effect.outcome == "unknown" else ""
+            yield f"{one_line(persona)} › {_short(effect.payload)}{unknown}"
 
 
 def _words(line: str) -> str:
-    """What the person wrote last, of a line as a model is shown it: its own words stand behind `> `."""
+    """What the person wrote last, of a line as a model is shown it: its own words stand behind `> `.
+
+    "" where nothing in it is new: a reply only went on.
+    """
     rows = line.split("\n")
     last: list[str] = []
-    for row in reversed(rows):
-        if not row.startswith("> "):
-            break
-        last.insert(0, row[2:])
+    while rows and rows[-1].startswith("> "):
+        last.insert(0, rows.pop()[2:])
+    if last and rows and STILL_WAITS in rows[-1]:
+        return ""
     return _short("\n".join(last) or without_additions(line))
 
 

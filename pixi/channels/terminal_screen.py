@@ -69,7 +69,7 @@ class Sitter(Protocol):
         ...
 
     def answered(self, text: str) -> None:
-        """The person wrote this where they were asked for a yes or a no."""
+        """The person wrote this where they were asked something."""
         ...
 
     def interrupted(self) -> None:
@@ -189,6 +189,10 @@ class Screen:
     def empty_line(self) -> None:
         """Forget what was typed."""
         self._buffer.reset()
+
+    def put_by(self, text: str) -> None:
+        """Add to what the person has typed and not sent."""
+        self._buffer.insert_text(f" {text}" if self._buffer.text else text)
 
     def ask(self, prompt: str) -> None:
         """Let the person write an answer in place of their line, which comes back with `end_asking`."""

@@ -24,6 +24,10 @@ On a terminal: type and press enter; /help shows the keys. Otherwise: one messag
 standard input, each answered before the next is read; the replies alone go to standard output.
 The model is loaded once there is a line.
 
+A talk is in one place at a time. A second window asks whether to take it over; lines wait, 30 seconds at
+most, for a reply that a window is writing, and then end with code 1. What a reply lacked when the program
+was ended goes on at the next start.
+
 examples:
   pixi-persona chat
   pixi-persona chat --persona my-friend.md

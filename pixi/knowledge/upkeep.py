@@ -258,11 +258,17 @@ class Upkeep:
         return self._keeping.kept.finished
 
     async def _tell(self) -> None:
-        while True:
-            await asyncio.sleep(_TELL_SECONDS)
-            if self.look and self.look.total:
-                done, total = self.look.done, self.look.total
-                self._progress(f"reading {self._name}: {done:,} of {total:,} files")
+        told = False
+        try:
+            while True:
+                await asyncio.sleep(_TELL_SECONDS)
+                if self.look and self.look.total:
+                    done, total = self.look.done, self.look.total
+                    self._progress(f"reading {self._name}: {done:,} of {total:,} files")
+                    told = True
+        finally:
+            if told:
+                self._progress("")
 
     def _fail(self, error: ConfigError) -> None:
         if self.trouble != str(error):

@@ -125,7 +125,7 @@ async def test_what_waits_is_answered_after_a_start(tmp_path: Path) -> None:
         channel = RecordingChannel()
         new = replace(message(1), sent_at=time.time())
         async with house_in(tmp_path) as house:
-            await house.wind_down(1)
+            await house.drain(1)
             await house.receive(new, channel)
             await house.engine.settled()
         assert channel.sent == []

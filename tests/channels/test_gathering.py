@@ -6,7 +6,7 @@ from pixi.channels.channel import Question
 from pixi.channels.gathering import GatheringChannel
 from pixi.core.card import Card
 from pixi.core.deltas import Cited
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import Failed, Reacted, Sourced, ToolCalled, TurnEnded
 from pixi.core.picture import Picture
 from pixi.core.venue import Rights
@@ -42,7 +42,7 @@ async def test_only_what_was_said_last_is_known_to_have_been_said() -> None:
     channel = GatheringChannel()
     await channel.send("hi", nonce="a")
     assert await channel.sent_before("hi", nonce="a", after="") == "a"
-    with pytest.raises(ChannelLost):
+    with pytest.raises(ChannelForgot):
         await channel.sent_before("hi", nonce="b", after="")
 
 

@@ -12,7 +12,7 @@ from pixi.channels.channel import Question
 from pixi.channels.terminal import LinesChannel, seat
 from pixi.core.card import Card, Field
 from pixi.core.deltas import Cited, PromptProgress, Usage
-from pixi.core.errors import ChannelError
+from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import (
     Failed,
     Noted,
@@ -76,6 +76,14 @@ async def test_how_far_a_long_prompt_is_read_is_told_each_second(clock: HeldCloc
         "",
     ]
     assert out.getvalue() == "hi\n"
+
+
+async def test_what_an_earlier_process_printed_is_forgotten() -> None:
+    channel = LinesChannel(io.StringIO(), io.StringIO())
+    await channel.send("hi", nonce="a")
+    assert await channel.sent_before("hi", nonce="a", after="") == "a"
+    with pytest.raises(ChannelForgot):
+        await channel.sent_before("hi", nonce="b", after="")
 
 
 async def test_text_is_the_replies_alone() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from pixi.channels import terminal_asking
-from pixi.channels.channel import Channel, Question, Verdict
+from pixi.channels.channel import Channel, OpenChannel, Question, Verdict
 from pixi.channels.terminal import seat
 from pixi.channels.terminal_live import LiveTerminal, Tell
 from pixi.core.card import Card, Field
@@ -28,9 +29,10 @@ from pixi.core.venue import Rights, Venue
 from pixi.models.model import Model
 from pixi.store.kept import TurnRecord
 from pixi.testing import ScriptedModel
-from tests.waiting import until
+from tests.waiting import until, within
 
 SEAT = seat("pixi", "mo")
+SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78]|\r")
 ASK = "Allow it? (y/n)"
 
 
@@ -42,6 +44,21 @@ class Silent:
     stopped: int = 0
     model: Model = field(default_factory=ScriptedModel)
     persona: Persona = field(default_factory=lambda: Persona("Pixi", "You are Pixi."))
+
+    async def owned_elsewhere(self, conversation: str) -> bool:
+        return False
+
+    async def own(self, conversation: str, *, seconds: float = 0.0) -> None:
+        """Nobody else is here."""
+
+    async def take_over(self, conversation: str) -> None:
+        raise AssertionError
+
+    async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
+        """Nothing was left."""
+
+    async def waiting(self, conversation: str) -> tuple[Message, ...]:
+        return ()
 
     async def receive(self, message: Message, channel: Channel) -> None:
         self.heard.append(message.text)
@@ -77,9 +94,20 @@ class Talk:
     keys: PipeInput
     screen: io.StringIO
     answering: Silent
+    running: "asyncio.Task[None]"
+
+    @property
+    def plain(self) -> str:
+        """Everything that was drawn, without the sequences that say where and how."""
+        return SEQUENCES.sub("", self.screen.getvalue())
 
     async def shows(self, text: str, *, times: int = 1) -> None:
         await until(lambda: self.screen.getvalue().count(text) >= times)
+
+    async def left(self) -> None:
+        """Wait until the window has closed by itself."""
+        async with within("the end of the talk"):
+            await self.running
 
     def ask(self, arguments: str = 'to: "Ana"', *, seconds: float = 20.0) -> "asyncio.Task[Verdict]":
         question = Question(SEAT.author.id, "send_email", "Sends an email.", arguments, "1")
@@ -100,8 +128,10 @@ async def talk(keys: PipeInput, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 @asynccontextmanager
-async def talking(keys: PipeInput, depth: ColorDepth = ColorDepth.DEPTH_24_BIT) -> AsyncGenerator[Talk, None]:
-    screen, answering = io.StringIO(), Silent()
+async def talking(
+    keys: PipeInput, depth: ColorDepth = ColorDepth.DEPTH_24_BIT, answering: Silent | None = None
+) -> AsyncGenerator[Talk, None]:
+    screen, answering = io.StringIO(), answering or Silent()
 
     @asynccontextmanager
     async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Silent, None]:
@@ -111,7 +141,7 @@ async def talking(keys: PipeInput, depth: ColorDepth = ColorDepth.DEPTH_24_BIT) 
     with create_app_session(input=keys, output=output):
         terminal = LiveTerminal(SEAT, "Pixi", "hello", InMemoryHistory(), notes=False)
         running = asyncio.create_task(terminal.run(opened))
-        talk = Talk(terminal, keys, screen, answering)
+        talk = Talk(terminal, keys, screen, answering, running)
         await talk.shows("mo ›")
         try:
             yield talk

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -24,13 +24,17 @@ from pixi.channels.terminal_own import history_in, last_said, told_time
 from pixi.core.deltas import PromptProgress, Usage
 from pixi.core.errors import ConfigError
 from pixi.core.events import Opened, Progressed, ToolAnswered, ToolCalled
+from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
+from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.engine.engine import Engine
 from pixi.models.model import Traits
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
+from tests.begun import begun
+from tests.channels.test_terminal_asking import SEQUENCES
 from tests.waiting import until
 
 PIXI = Persona("Pixi", "You are Pixi.")
@@ -232,9 +236,11 @@ async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
     @asynccontextmanager
     async def kept(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
         store = await SqliteStore.open(str(tmp_path / "pixi.db"))
-        async with Engine(model=ScriptedModel("[SEND: i see them]"), persona=PIXI, store=store) as engine:
-            yield engine
-        await store.close()
+        try:
+            async with Engine(model=ScriptedModel("[SEND: i see them]"), persona=PIXI, store=store) as engine:
+                yield engine
+        finally:
+            await store.close()
 
     for returned in (False, True):
         talk = asyncio.create_task(terminal().run(kept))
@@ -262,7 +268,7 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
     now = then + timedelta(hours=10)
     stamped = "It is Sunday.\nearlier, you:\n> older\n> hello\n> there\x1b[2J"
     assert last_said(
-        [turn(stamped, "oh", "x" * 500), turn('a.md says: "x"\nsmall', "hm")], "mo", "Pixi", now
+        [turn(stamped, "oh", "x" * 500), turn('a.md says: "x"\nsmall', "hm")], (), "mo", "Pixi", now
     ).split("\n") == [
         "Your talk goes on; this was yesterday, 21:40 (/reset begins anew):",
         "mo › older hello there[2J",
@@ -271,8 +277,22 @@ def test_what_was_said_last_is_told_in_short_lines() -> None:
         "mo › small",
         "Pixi › hm",
     ]
-    assert last_said([turn("", "what was forgotten")], "mo", "Pixi", now) == ""
-    assert last_said([], "mo", "Pixi", now) == ""
+    assert last_said([turn("", "what was forgotten")], (), "mo", "Pixi", now) == ""
+    assert last_said([], (), "mo", "Pixi", now) == ""
+    asked = Message("1", "c", Author("a", "mo"), "still\nthere?", then.timestamp())
+    goes_on = turn("It is Sunday.\n#4, still waits for your answer:\n> hello", "and so on")
+    both = turn("It is Sunday.\n#4, still waits for your answer:\n> hello\n#5:\n> and this", "yes")
+    assert last_said([goes_on, both], [replace(asked, again=True), asked], "mo", "Pixi", now).split("\n")[
+        1:
+    ] == [
+        "Pixi › and so on",
+        "mo › and this",
+        "Pixi › yes",
+        "mo › still there?",
+    ]
+    assert last_said([], [asked], "mo", "Pixi", now) == (
+        "Your talk goes on; this was yesterday, 21:40 (/reset begins anew):\nmo › still there?"
+    )
     told = [told_time(then, then + timedelta(days=days)) for days in (0, 1, 6, 7)]
     assert told == ["today, 21:40", "yesterday, 21:40", "on Sunday, 21:40", "on 2026-05-03, 21:40"]
 
@@ -288,7 +308,7 @@ def test_what_was_said_before_the_clocks_were_changed_has_the_time_of_its_day(
         patched.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
         time.tzset()
         now = datetime.fromisoformat("2026-10-25T12:00:00+01:00").astimezone()
-        said = last_said([turn], "mo", "Pixi", now)
+        said = last_said([turn], (), "mo", "Pixi", now)
     time.tzset()
     assert "this was yesterday, 21:40 (" in said
 
@@ -374,3 +394,44 @@ async def test_what_a_tiny_model_does_without_is_said_once_and_told_again_by_mod
     assert ("a tiny model: no tools" in told) == small
     drawn.typing.send_text("/quit\r")
     await talk
+
+
+async def test_an_act_of_which_nobody_knows_is_told_once_and_the_reply_goes_on(
+    drawn: Drawn, tmp_path: Path
+) -> None:
+    path, place = str(tmp_path / "pixi.db"), seat("pixi", "mo")
+    store = await SqliteStore.open(path)
+    await store.receive(asked := place.message("one"))
+    turn = await begun(store, place.conversation, 0, "Pixi", (asked.id,))
+    await store.plan(
+        turn, (Planned(1, "send", "alpha"), Planned(2, "send", "beta"), Planned(3, "send", "gamma"))
+    )
+    for number, text in enumerate(("alpha", "beta"), 1):
+        await store.intend(turn, number, "send", text, command=number)
+    await store.settle(turn, 1, "done")
+    await store.close()  # the process died as it showed the second message
+
+    store = await SqliteStore.open(path)
+    model = ScriptedModel("[SEND: delta]")
+    async with Engine(model=model, persona=PIXI, store=store) as engine:
+
+        @asynccontextmanager
+        async def opened(progress: Tell, report: Tell, remark: Tell) -> AsyncGenerator[Engine, None]:
+            yield engine
+
+        talk = asyncio.create_task(terminal().run(opened))
+        await until(lambda: "delta" in drawn.text)
+        drawn.typing.send_text("\x04")
+        await talk
+        (request,) = model.requests
+    await store.close()
+    shown = SEQUENCES.sub("", drawn.text)
+    unknown = "Pixi › beta (nobody knows whether you saw this)"
+    places = [
+        shown.index(each) for each in ("mo › one", "Pixi › alpha", unknown, "Pixi › gamma", "Pixi › delta")
+    ]
+    assert places == sorted(places)
+    assert shown.count("beta") == 1
+    told = "\n".join(line.text for line in request.lines if isinstance(line, AssistantLine))
+    assert told.count("beta") == 1
+    assert "may or may not have been seen" in told

@@ -13,6 +13,7 @@ from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.store.sqlite import SqliteStore
+from tests.begun import begun
 from tests.cli.conftest import Program
 
 MO, ANN, OTHER_ANN = Author("11", "Mo"), Author("12", "Ann"), Author("13", "ann")
@@ -26,7 +27,7 @@ def fill(path: Path) -> None:
             room = "terminal:pixi:mo" if author is SEATED else "discord:1:7:pixi"
             message = Message(f"m{number}", room, author, f"canary {author.id}", 100.0)
             await store.receive(message)
-            turn = await store.begin_turn(room, 0, "pixi", (message.id,))
+            turn = await begun(store, room, 0, "pixi", (message.id,))
             lines = (UserLine(f"> {message.text}"), AssistantLine("[SEND: hm]"))
             await store.end_turn(turn, lines, "stop", 1, Usage(10, 5, 2))
         await store.remember(Memory(0, "Pixi", MO.id, "", "discord:1:7:pixi", "all", "likes tea", 5.0))

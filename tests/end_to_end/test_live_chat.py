@@ -24,11 +24,11 @@ GAMMA = stream("[SEND: gamma]", finish())
 
 @asynccontextmanager
 async def talk(
-    home: Path, server: ScriptedOpenAI, *words: str, **environ: str
+    home: Path, server: ScriptedOpenAI, *words: str, user: str = "mo", **environ: str
 ) -> AsyncGenerator[Terminal, None]:
-    words = ("chat", "--model", "scripted", "--base-url", server.base_url, "--user", "mo", *words)
+    words = ("chat", "--model", "scripted", "--base-url", server.base_url, "--user", user, *words)
     async with on_terminal(home, *words, **environ) as terminal:
-        await terminal.shows("mo ›")
+        await terminal.shows(f"{user} ›")
         yield terminal
 
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from pixi.app.building import open_household
 from pixi.channels.gathering import GatheringChannel
+from pixi.channels.terminal import OWN_SECONDS
 from pixi.core.errors import PixiError, ToolError
 from pixi.core.message import Author, Message
 from pixi.settings import Settings
@@ -102,6 +103,7 @@ class Talks:
         author = Author(f"mcp:{person}", self._user)
         message = Message(uuid.uuid4().hex, address, author, text, time.time())
         try:
+            await house.engine.own(address, seconds=OWN_SECONDS)
             await house.engine.receive(message, channel)
             await house.engine.settled(address)
         except asyncio.CancelledError:
