@@ -5,6 +5,8 @@ VENV ?= .venv
 ARGS ?=
 SECONDS ?= 60
 ROUNDS ?= 1000
+PROCESSES ?= 1
+STORE ?= sqlite
 MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
 # What talking needs; `make extra-NAME` adds one of the others.
@@ -69,8 +71,8 @@ fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for
 	@exec $(PY) -m tests.fuzz $(if $(COUNT),--count $(COUNT),--seconds $(SECONDS)) $(ARGS)
 
 .PHONY: kill
-kill: $(READY_TO_DEVELOP) ## kill the bot over and over, and see that nothing is lost or said twice; ROUNDS=100 for fewer
-	@exec $(PY) -m tests.kill --rounds $(ROUNDS) $(ARGS)
+kill: $(READY_TO_DEVELOP) ## kill the bot over and over: each question answered once? ROUNDS=100, PROCESSES=3, STORE=postgres
+	@exec $(PY) -m tests.kill --rounds $(ROUNDS) --processes $(PROCESSES) --store '$(STORE)' $(ARGS)
 
 .PHONY: soak
 soak: $(READY_TO_DEVELOP) ## let the bot live among people for an hour, and see that nothing grows; MINUTES=2 for less

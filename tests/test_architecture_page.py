@@ -34,6 +34,13 @@ def test_the_pictures_and_the_tables_are_made_from_the_code() -> None:
     assert edited(page, drawn()) == page, MAKE
 
 
+def test_the_engine_stays_small_enough_to_be_read() -> None:
+    rows = [row.split(" | ") for row in drawn()["engine"].splitlines()[2:]]
+
+    assert len(rows) <= 17
+    assert max(int(floor.removeprefix("| ")) for floor, *_ in rows) <= 9
+
+
 def test_the_way_of_a_message_is_the_one_that_it_takes(ways: dict[str, hops.Way]) -> None:
     page = PAGE.read_text(encoding="utf-8")
 

@@ -1,38 +1,92 @@
-"""`python -m tests.kill --rounds 1000`: end the bot again and again; exit code 1 if anything was lost."""
+"""`python -m tests.kill --rounds 1000`: end the bot again and again; exit code 1 if anything was lost.
+
+With `--processes 3` so many bots share one store and one token. `--store postgres` starts a server of its own
+for them; the URL of a server makes a schema there, and removes it in the end.
+"""
 
 import argparse
 import asyncio
 import math
-import random
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
-from tests.kill.rounds import POINTS, SIGNALS, Report, Stuck, rounds
+from tests.kill.ground import Ground, Stuck, open_ground
+from tests.kill.questions import Report
+from tests.kill.rounds import POINTS, SIGNALS, Rounds
+from tests.kill.together import Together
 
 
-async def run(folder: Path, rounds_wanted: int, seconds: float, seed: int, *, progress: bool) -> Report:
-    """Kill so often, or for so long, whichever ends first; each point and signal as often as the others."""
-    chance = random.Random(seed)
+async def run(folder: Path, options: argparse.Namespace, store: str) -> Report:
+    """Kill so often, or for so long, whichever ends first."""
+    async with open_ground(folder, options.seed, store) as ground:
+        with suppress(Stuck):  # the report says so
+            await (together if options.processes > 1 else alone)(ground, options)
+        return ground.report
+
+
+async def alone(ground: Ground, options: argparse.Namespace) -> None:
+    """End one process; each point and signal is met as often as the others."""
+    rounds = Rounds(ground, await ground.start())
     every = [(point, signal) for point in POINTS for signal in SIGNALS]
     left: list[tuple[str, str]] = []
-    over = time.monotonic() + seconds
-    async with rounds(folder, seed) as killing:
-        await killing.begin()
-        with suppress(Stuck):  # the report says so
-            for number in range(1, rounds_wanted + 1):
-                if time.monotonic() > over:
-                    break
-                left = left or chance.sample(every, len(every))
-                await killing.round(*left.pop())
-                if progress:
-                    print(f"\r{number} rounds", end="", file=sys.stderr, flush=True)
-        await killing.end()
-    if progress:
+    try:
+        for _ in numbers(options):
+            left = left or ground.chance.sample(every, len(every))
+            await rounds.round(*left.pop())
+    finally:
+        await rounds.end()
+
+
+async def together(ground: Ground, options: argparse.Namespace) -> None:
+    """End several processes at random."""
+    rounds = Together(ground, [await ground.start() for _ in range(options.processes)])
+    try:
+        for _ in numbers(options):
+            await rounds.round()
+    finally:
+        await rounds.end()
+
+
+def numbers(options: argparse.Namespace) -> Generator[int, None, None]:
+    """Count the rounds, until there were so many or the time is over; a terminal shows the count."""
+    over = time.monotonic() + options.minutes * 60
+    for number in range(1, options.rounds + 1):
+        if time.monotonic() > over:
+            break
+        yield number
+        if sys.stderr.isatty():
+            print(f"\r{number} rounds", end="", file=sys.stderr, flush=True)
+    if sys.stderr.isatty():
         print(file=sys.stderr)
-    return killing.report
+
+
+@contextmanager
+def store_of(wanted: str) -> Generator[str, None, None]:
+    """The URL of a store that nobody has used; "" for a file."""
+    if wanted == "sqlite":
+        yield ""
+    elif wanted == "postgres":
+        from tests.servers.postgres import Postgres
+
+        server = Postgres()
+        try:
+            yield server.url("kills")
+        finally:
+            server.close()
+    else:
+        import psycopg
+
+        from pixi.store.postgres.address import read_address
+
+        schema = f"kills_{uuid4().hex}"
+        yield f"{wanted}{'&' if '?' in wanted else '?'}schema={schema}"
+        with psycopg.connect(read_address(wanted).conninfo, autocommit=True) as session:
+            session.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE".encode())
 
 
 def main() -> int:
@@ -41,15 +95,17 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1_000)
     parser.add_argument("--minutes", type=float, default=math.inf, help="the longest it may go on")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="the same seed, the same kills")
+    parser.add_argument("--processes", type=int, default=1, help="how many share the store")
+    parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or the URL of a server")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        seconds, progress = options.minutes * 60, sys.stderr.isatty()
-        report = asyncio.run(run(Path(folder), options.rounds, seconds, options.seed, progress=progress))
+    with tempfile.TemporaryDirectory() as folder, store_of(options.store) as store:
+        report = asyncio.run(run(Path(folder), options, store))
         log = (Path(folder) / "log.txt").read_text(encoding="utf-8")
     print(f"seed {options.seed}: {report}")
     if report.clean:
         return 0
-    print(*report.lost, *report.twice, *report.untrue, *report.unsettled, report.stuck, sep="\n  ")
+    for what in ("lost", "half", "twice", "untrue", "unknown"):
+        print(*(f"  {what}: {each}" for each in getattr(report, what)[:20]), sep="\n")
     print(f"The end of the log:\n{log[-6_000:]}")
     return 1
 

@@ -6,8 +6,8 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -60,7 +60,6 @@ class Life:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self.killed = False
 
     @property
     def alive(self) -> bool:
@@ -74,7 +73,6 @@ class Life:
     def kill(self) -> None:
         """End it at once, as a power cut would."""
         self._signal(signal.SIGKILL)
-        self.killed = True
 
     def ask_to_end(self) -> None:
         """End it politely."""
@@ -90,10 +88,14 @@ class Life:
 
 
 class Records:
-    """The store of the program, read from outside while it runs."""
+    """The store of the program, read from outside while it runs. Made by `open_records`.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Args:
+        ask: answers a question in SQL; nothing while there are no tables.
+    """
+
+    def __init__(self, ask: "Callable[[str], Rows]") -> None:
+        self._ask = ask
 
     def settled(self, asked: int) -> bool:
         """Whether so many messages are on record, and nothing waits and no turn is under way."""
@@ -101,16 +103,15 @@ class Records:
 
     def summary(self) -> tuple[object, ...]:
         """How many messages are on record, how many of them wait, and how many turns are under way."""
-        if not self._path.exists():
-            return (0, 0, 0)
         rows = self._ask(
-            "SELECT (SELECT count(*) FROM messages WHERE addressed),"
-            " (SELECT count(*) FROM messages WHERE addressed AND turn IS NULL AND body IS NOT NULL),"
+            "SELECT (SELECT count(*) FROM messages WHERE addressed = 1),"
+            " (SELECT count(*) FROM messages"
+            " WHERE addressed = 1 AND (turn IS NULL OR again = 0) AND body IS NOT NULL),"
             " (SELECT count(*) FROM turns WHERE finish IS NULL)"
         )
         return rows[0] if rows else (0, 0, 0)
 
-    def unsettled_acts(self) -> list[tuple[object, ...]]:
+    def unknown_acts(self) -> "Rows":
         """Acts of which nobody knows what became of them, of turns that are over."""
         return self._ask(
             "SELECT e.turn, e.sequence, e.kind, e.outcome FROM effects e JOIN turns t ON t.id = e.turn"
@@ -119,19 +120,51 @@ class Records:
 
     def sent(self, conversation: str) -> list[str]:
         """What the history says that the persona said in a conversation, as raw lines, in order."""
-        rows = self._ask(
-            "SELECT body FROM lines WHERE conversation = ? AND kind = 'assistant' ORDER BY position",
-            conversation,
-        )
-        return [json.loads(bytes(body))["text"] for (body,) in rows if isinstance(body, bytes)]
+        rows = self._ask("SELECT conversation, body FROM lines WHERE kind = 'assistant' ORDER BY position")
+        bodies = [body for address, body in rows if address == conversation]
+        return [json.loads(body)["text"] for body in bodies if isinstance(body, bytes)]
 
     def conversations(self) -> list[str]:
         """Their addresses."""
         return [str(address) for (address,) in self._ask("SELECT DISTINCT conversation FROM messages")]
 
-    def _ask(self, question: str, *values: object) -> list[tuple[object, ...]]:
-        try:
-            with closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=5)) as db:
-                return db.execute(question, values).fetchall()
-        except sqlite3.OperationalError:  # the tables are being made
-            return []
+
+Rows = list[tuple[object, ...]]
+
+
+@contextmanager
+def open_records(url: str) -> Generator[Records, None, None]:
+    """Read the store that this URL names: a file, or a server's schema."""
+    if url.startswith("sqlite:///"):
+        path = Path(url.removeprefix("sqlite:///"))
+        yield Records(lambda question: ask_file(path, question))
+        return
+    import psycopg
+
+    from pixi.store.postgres.address import read_address
+
+    address = read_address(url)
+    with psycopg.connect(
+        address.conninfo, autocommit=True, options=f"-c search_path={address.schema}"
+    ) as session:
+
+        def ask(question: str) -> Rows:
+            try:
+                return session.execute(question.encode()).fetchall()
+            except psycopg.errors.UndefinedTable:
+                return []
+
+        yield Records(ask)
+
+
+def ask_file(path: Path, question: str) -> Rows:
+    """Answer a question in SQL from a store's file; nothing while there are no tables."""
+    if not path.exists():
+        return []
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5)) as db:
+            return db.execute(question).fetchall()
+    except sqlite3.OperationalError as error:
+        if "no such column" in str(error):
+            raise
+        return []  # the tables are being made

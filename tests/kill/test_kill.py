@@ -29,13 +29,21 @@ def killed(*flags: str) -> str:
 
 def test_a_few_kills() -> None:
     told = killed("--rounds", "5", "--seed", "20261")
-    assert re.search(r"; 15 questions, 0 lost, 0 done twice, 0 conversations remembered wrongly", told)
+    assert re.search(r"; [1-9]\d questions, \d told of, 0 lost, 0 half, 0 twice, 0 wrong histories", told)
 
 
 @pytest.mark.nightly
 def test_kills_at_every_point(seed: int) -> None:
     told = killed("--minutes", "3", "--seed", str(seed))
-    kills, polite, cut = map(int, re.findall(r"(\d+) (?:kills|polite ends|turns cut short)", told))
+    kills, polite, cut = map(int, re.findall(r"(\d+) (?:kills|polite ends|answers cut short)", told))
     assert kills > 0 < polite
     assert cut > (kills + polite) // 5, "the kills came while there was something to lose"
     assert [point for point in POINTS if point not in told] == [] or kills + polite < 2 * len(POINTS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_three_processes_on_one_store(seed: int, store: str) -> None:
+    told = killed("--processes", "3", "--minutes", "2", "--seed", str(seed), "--store", store)
+    assert re.search(r"[1-9]\d* kills and [1-9]\d* polite ends", told)
+    assert re.search(r"[1-9]\d* answers cut short", told), "the ends came while there was something to lose"

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from tests.kill.life import Records
+from tests.kill.life import Records, ask_file
 from tests.servers.loopback_discord import LoopbackDiscord
 from tests.servers.scripted_openai import ScriptedOpenAI
 from tests.soak.bot import LOG, bot_in, prepare
@@ -190,7 +191,7 @@ class Soak:
     async def _settled(self) -> None:
         """Return when all that was asked has come, nothing waits for an answer, and no turn is under way."""
         file = self._folder / "pixi.db"
-        records = Records(file)
+        records = Records(partial(ask_file, file))
         give_up = time.monotonic() + _SETTLE_SECONDS
         quiet = 0
         while quiet < 3:

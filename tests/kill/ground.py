@@ -1,0 +1,234 @@
+"""Where the bot is killed: a Discord with rooms and people, a model, a store; and what must hold."""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pixi.core.written import read_again
+from tests.kill.life import Life, Nursery, Records, open_records
+from tests.kill.questions import SORRY, Report, reply_to, wanted
+from tests.servers.loopback_discord import Channel as Room
+from tests.servers.loopback_discord import LoopbackDiscord
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
+from tests.waiting import LIMIT
+
+ROOMS = 3
+PEOPLE = 10
+_NAMES = {"send": ("reply",), "react": (), "note": ()}
+
+PERSONA = f"""\
+---
+name: Pixi
+summon: [pixi]
+tools: [ledger, order]
+when_broken: ["{SORRY}"]
+pace: off
+---
+
+You are Pixi.
+"""
+
+LEDGER = '''\
+"""A tool that takes a while."""
+
+import asyncio
+from pathlib import Path
+
+
+def setup(addon):
+    @addon.tool
+    async def ledger(context, entry: str) -> str:
+        """Write an entry into the ledger.
+
+        Args:
+            entry: what to write.
+        """
+        with Path("ledger.txt").open("a") as file:
+            file.write(entry + "\\n")
+        await asyncio.sleep(0.03)
+        return "written"
+
+    @addon.tool(writes=True)
+    async def order(context, thing: str) -> str:
+        """Order something, which costs money.
+
+        Args:
+            thing: what to order.
+        """
+        await asyncio.sleep(0.01)
+        with Path("orders.txt").open("a") as file:
+            file.write(thing + "\\n")
+        await asyncio.sleep(0.02)
+        return "ordered"
+'''
+
+
+class Stuck(Exception):
+    """The program does not come to rest: a message waits, or a turn does not end."""
+
+
+class Ground:
+    """Rooms where people ask, and processes that answer. Made by `open_ground`.
+
+    Attributes:
+        discord: where the rooms are.
+        chance: what is left to it.
+        records: the store, read from outside.
+        asked: each question with its room, in order.
+        when_asked: told of each request to the model.
+        report: what came of it all.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        discord: LoopbackDiscord,
+        nursery: Nursery,
+        records: Records,
+        chance: random.Random,
+    ) -> None:
+        self.discord = discord
+        self.chance = chance
+        self.records = records
+        self.asked: dict[str, Room] = {}
+        self.when_asked: Callable[[Seen], None] | None = None
+        self.report = Report()
+        self._nursery = nursery
+        self._orders = folder / "orders.txt"
+        self._round = 0
+        self._round_of: dict[str, int] = {}
+        self._may_be_told: set[str] = set()  # of these a notice is enough
+        guild = discord.guild("Pancake House")
+        self.rooms = [guild.channel(f"room-{number}") for number in range(ROOMS)]
+        self._people = [discord.person(f"Person {number}") for number in range(PEOPLE)]
+
+    def answer(self, seen: Seen) -> Reply:
+        """Write what the model writes."""
+        if self.when_asked is not None:
+            self.when_asked(seen)
+        questions = wanted(seen.json()["messages"])
+        self._may_be_told |= {each.name for each in questions if each.again}
+        return reply_to(seen, questions)
+
+    async def ask(self, room: Room, person: int, how: str = "") -> None:
+        """Let somebody ask a question; `how` it is answered, is left to chance where nothing is said.
+
+        Nobody is to ask twice in a room before all is settled: who does, takes their first question back.
+        """
+        name = f"q{len(self.asked)}"
+        self.asked[name] = room
+        self._round_of[name] = self._round
+        how = how or self.chance.choices(("plain", "tool", "order"), (80, 12, 8))[0]
+        if how == "order":  # what changed the world is not done again
+            self._may_be_told.add(name)
+        await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
+
+    async def start(self) -> Life:
+        """Start a process; returns once it is on its way to Discord."""
+        sessions = self.discord.gateway.identifies
+        life = await self._nursery.start()
+        await self.discord.wait_for(lambda: self.discord.gateway.identifies > sessions, timeout=LIMIT)
+        return life
+
+    async def settled(self, after: str) -> None:
+        """Wait until every question is on record, and nothing waits and no turn is under way.
+
+        Raises:
+            Stuck: that does not come; the report says so.
+        """
+        try:
+            async with asyncio.timeout(LIMIT):
+                while not self.records.settled(len(self.asked)):  # noqa: ASYNC110 - other processes' store
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            self.report.stuck = f"after {after}: {self.records.summary()}, {len(self.asked)} asked"
+            raise Stuck(self.report.stuck) from None
+        self._round += 1
+
+    def posts(self, room: Room) -> list[str]:
+        """Return what the bot said in a room, in order."""
+        bot = self.discord.bot.id
+        return [each.content for each in room.messages if each.author.id == bot]
+
+    def said_about(self, name: str) -> list[str]:
+        """Return what was said to a question."""
+        return [text for text in self.posts(self.asked[name]) if text.startswith(f"{name} ")]
+
+    async def end(self, *lives: Life) -> None:
+        """End the processes politely, and look at everything."""
+        for life in lives:
+            life.ask_to_end()
+        for life in lives:
+            await life.ended()
+        self._judge()
+
+    def _judge(self) -> None:
+        report = self.report
+        orders = self._orders.read_text().split() if self._orders.exists() else []
+        report.twice += [f"order {name}" for name, count in Counter(orders).items() if count > 1]
+        addresses = self.records.conversations()
+        for room in self.rooms:
+            posts = self.posts(room)
+            excused = self._excused(room)
+            for name in (name for name, place in self.asked.items() if place is room):
+                report.judge(name, posts, excused=name in excused)
+            for address in (each for each in addresses if f":{room.id}:" in each):
+                said = read_again("\n".join(self.records.sent(address)), _NAMES)
+                told = [command.argument for command in said if command.name == "send" and command.argument]
+                if told != posts:
+                    report.untrue.append(f"{address}: {_first_difference(told, posts)}")
+        report.unknown = [str(act) for act in self.records.unknown_acts()]
+
+    def _excused(self, room: Room) -> set[str]:
+        """Return the questions of which a notice tells, of those that need not be answered.
+
+        These are orders, and what came due again: that it does once only, and it may be cut once more.
+        """
+        excused: set[str] = set()
+        latest = -1
+        for text in (each.content for each in room.messages):
+            name = next((word for word in text.split() if word in self._round_of), "")
+            latest = self._round_of.get(name, latest)
+            if text == SORRY:
+                excused |= {each for each in self._may_be_told if self._round_of[each] == latest}
+        return excused
+
+
+def _first_difference(told: list[str], posts: list[str]) -> str:
+    pairs = zip(told, posts, strict=False)
+    place = next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(told), len(posts)))
+    return f"told {told[place : place + 4]}, posted {posts[place : place + 4]}"
+
+
+@asynccontextmanager
+async def open_ground(folder: Path, seed: int, store: str = "") -> AsyncGenerator[Ground, None]:
+    """Set the servers and the program's folder up. `store` is a URL; "" is a file in the folder."""
+    (folder / "personas").mkdir()
+    (folder / "personas" / "pixi.md").write_text(PERSONA, encoding="utf-8")
+    (folder / "ledger.py").write_text(LEDGER, encoding="utf-8")
+    store = store or f"sqlite:///{folder / 'pixi.db'}"
+    ground: Ground
+
+    def answer(seen: Seen) -> Reply:
+        return ground.answer(seen)
+
+    async with LoopbackDiscord() as discord, ScriptedOpenAI(choose=answer) as model:
+        (folder / "pixi.toml").write_text(
+            f'addons = ["ledger.py"]\n[model]\nname = "scripted"\nbase_url = "{model.base_url}"\n'
+            f'[store]\nurl = "{store}"\n[discord]\napi_url = "{discord.api_url}"\nslash = false\n',
+            encoding="utf-8",
+        )
+        environ = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(folder),
+            "DISCORD_TOKEN": discord.token,
+            "NO_COLOR": "1",
+        }
+        with open_records(store) as records:
+            async with Nursery(folder, environ) as nursery:
+                ground = Ground(folder, discord, nursery, records, random.Random(seed))
+                yield ground
