@@ -18,6 +18,7 @@ from pixi.core.card import Card
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
 from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
+from pixi.core.language import Planned
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
@@ -27,7 +28,7 @@ from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.chat.door import OpenAIChat
-from pixi.store.kept import Outcome, SavedConversation
+from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.store.writer import Writer
@@ -245,10 +246,29 @@ class Forgetful(SqliteStore):
         *,
         model: str = "",
         revision: int | None = None,
-    ) -> int:
-        return 1
+        lease: int,
+    ) -> Begun:
+        return Begun(1, message_ids)
 
-    async def intend(self, turn: int, sequence: int, kind: str, payload: str, *, target: int = 0) -> None:
+    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+        """Not recorded."""
+
+    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+        """Not recorded."""
+
+    async def mark_turn(self, turn: int, mark: Mark) -> None:
+        """Not recorded."""
+
+    async def intend(
+        self,
+        turn: int,
+        sequence: int,
+        kind: str,
+        payload: str,
+        *,
+        target: int = 0,
+        command: int | None = None,
+    ) -> None:
         """Not recorded."""
 
     async def settle(
@@ -268,6 +288,7 @@ class Forgetful(SqliteStore):
         model: str | None = None,
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
+        again: Sequence[str] = (),
     ) -> bool:
         return True
 

@@ -29,6 +29,7 @@ class Talks:
     store: Store
     history: int
     _count: int = 0
+    _leases: dict[str, int] = field(default_factory=dict)
     windows: dict[str, Conversation] = field(
         default_factory=lambda: {
             f"benchmark:{number}": Conversation(Bounds(CONTEXT)) for number in range(AT_ONCE)
@@ -46,6 +47,7 @@ class Talks:
 
     async def fill(self) -> None:
         """Write the history."""
+        self._leases = {name: await self.store.lease(name) for name in self.names}
         await asyncio.gather(*(self._turns(name, self.history // 2) for name in self.names))
 
     async def turn(self, conversation: str) -> None:
@@ -54,7 +56,9 @@ class Talks:
         store, number = self.store, str(self._count)
         message = Message(number, conversation, Author("1", "Mo"), SAID, sent_at=time.time())
         await store.receive(message)
-        turn = await store.begin_turn(conversation, 0, "Pixi", (number,), model="benchmark")
+        lease = self._leases[conversation]
+        begun = await store.begin_turn(conversation, 0, "Pixi", (number,), model="benchmark", lease=lease)
+        turn = begun.turn
         await store.intend(turn, 1, "send", SAID)
         await store.settle(turn, 1, "done", number)
         lines = (UserLine(f"Sunday 1 March 2026, 10:00\n> {SAID}"), AssistantLine(f"[SEND: {SAID}]"))
