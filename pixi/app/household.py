@@ -195,7 +195,7 @@ class Household:
         await self.engine.reset(conversation)
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
-        """After a start: end what the last process left half-done, and answer what still waits."""
+        """Finish what processes left half-done that have ended, and answer what still waits."""
         for place in list(self._places.values()):
             await self._models.want(place.model)
         since = time.time() - self.rules.catch_up_minutes * 60

@@ -308,9 +308,10 @@ class Engine:
         return await self._opened_store.export(person)
 
     async def resume(self, prefix: str, since: float, open_channel: OpenChannel) -> None:
-        """Finish what the last process left half-done, and answer what still waits.
+        """Finish what processes left half-done that have ended, and answer what still waits.
 
         Returns when that is done, which takes as long as the replies do; messages can be received meanwhile.
+        A conversation in which this engine answers just now sees to it by itself.
 
         Args:
             prefix: what the addresses of the conversations begin with.
@@ -327,9 +328,10 @@ class Engine:
         async def resume(address: str) -> None:
             if conversations.draining:
                 return
-            with suppress(ChannelElsewhere):
-                channel = await open_channel(address)
-                await conversations.at(address).resume(channel, since)
+            live = conversations.at(address)
+            if not live.talking:
+                with suppress(ChannelElsewhere):
+                    await live.resume(await open_channel(address), since)
 
         await _each(await store.unanswered(prefix, since), resume)
 

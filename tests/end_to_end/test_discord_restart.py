@@ -1,12 +1,15 @@
 """The bot goes and comes: what was open is finished, what was not begun is answered, nothing twice."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
 
 from pixi.channels.discord import bot
 from pixi.channels.discord.client import Shards
+from pixi.core.message import Author, Message
+from pixi.store.sqlite import SqliteStore
 from tests.end_to_end.bot import Script, leaves, scene
 from tests.servers.scripted_openai import Hang, Until
 from tests.waiting import until
@@ -92,6 +95,24 @@ async def test_what_came_while_it_was_away_is_answered_if_it_is_not_old(tmp_path
             await here.answered(house, 4)
             assert here.posts(other) == []
             assert here.posts(quiet) == []
+
+
+async def test_what_a_process_left_that_ended_beside_it_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hear a question, and the one that has it on record ends before it answers."""
+    monkeypatch.setattr(bot, "_LOOK_SECONDS", 0.05)
+    async with scene(tmp_path, "[SEND: hello]", "[SEND: hello again]") as here, here.bot() as house:
+        await here.ask()
+        await here.said("hello")
+        other = await SqliteStore.open(tmp_path / "pixi.db")
+        address = f"discord:{here.discord.bot.id}:{here.room.id}:pixi"
+        question = Message("1", address, Author("2", "Ana"), "are you still there?", time.time())
+        assert await other.receive(question) is not None
+        await other.close()
+        await here.said("hello", "hello again")
+        await here.answered(house, 2)
+        assert "are you still there?" in here.heard()
 
 
 async def test_threads_and_posts_that_were_opened_while_it_was_away_are_answered(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pixi.channels.discord.slash.commands import Slash
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.speakers import Speakers
 from pixi.channels.discord.wording import one_line
-from pixi.core.errors import ConfigError, PixiError
+from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]
 
@@ -29,6 +29,7 @@ _log = logging.getLogger("pixi.discord")
 
 _PORTAL = "https://discord.com/developers/applications"
 _FIRST_WAIT, _LONGEST_WAIT = 2.0, 60.0  # seconds before Discord is tried again
+_LOOK_SECONDS = 30.0  # between two looks for what a process left that has ended
 
 # All that leaving takes must stay below ten seconds.
 _FOR_LANES = 0.5
@@ -90,7 +91,7 @@ class Bot:
             bot = client.user
             assert bot is not None  # it is connected
             self._tell(_connected(bot, len(client.guilds)))
-            events.beside(self._house.resume(prefix_of(bot.id), speakers.open))
+            events.beside(self._resume(prefix_of(bot.id), speakers))
             events.beside(slash.sync())
             if self._house.rules.faces == "profile":
                 events.beside(self._dress(client, bot.id, speakers))
@@ -160,6 +161,15 @@ class Bot:
         """Show in each server as the persona that answers there by default."""
         for guild in list(client.guilds):
             await speakers.wear(guild, residents(self._house, bot, (guild.id,))[0])
+
+    async def _resume(self, prefix: str, speakers: Speakers) -> None:
+        """Go on with what was left half-done: at the start, and for a process that ends beside this one."""
+        while True:
+            try:
+                await self._house.resume(prefix, speakers.open)
+            except StoreError as error:
+                _log.warning("what was left half-done could not be looked for: %s", error)
+            await asyncio.sleep(_LOOK_SECONDS)
 
     # Going.
 

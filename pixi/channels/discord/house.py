@@ -91,7 +91,7 @@ class House(Protocol):
         ...
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
-        """After a start: end what the last process left half-done, and answer what still waits, in the
+        """Finish what processes left half-done that have ended, and answer what still waits, in the
         conversations whose addresses begin with `prefix`."""
         ...
 

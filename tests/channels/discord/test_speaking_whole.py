@@ -13,6 +13,7 @@ from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.room import Room, room_of
 from tests.servers import loopback_discord as loopback
+from tests.waiting import until
 
 PERSONAS = Path(__file__).parents[3] / "personas"
 
@@ -201,7 +202,7 @@ async def answers_are_known(room: Room) -> None:
     spoken = room.general.messages[-1]
     assert str(spoken.id) == posted
     answer = await room.general.say(room.ana, "and then?", reply_to=spoken)
-    await room.discord.wait_for(lambda: len(room.house.received) == 2)
+    await until(lambda: len(room.house.received) == 2)
     heard, _ = room.house.received[-1]
     assert (heard.id, heard.reply_to, heard.addressed) == (str(answer.id), posted, True)
 
