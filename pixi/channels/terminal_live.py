@@ -35,6 +35,7 @@ from pixi.core.card import Card
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Opened, Progressed, Sent, ToolAnswered, ToolCalled, TurnEnded, TurnEvent
 from pixi.core.figures import of_searches, of_the_month, summed_up
+from pixi.core.language import SEND
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
@@ -62,7 +63,7 @@ _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answere
 
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
-_MESSAGE_OPENED = Opened("send")
+_MESSAGE_OPENED = Opened(SEND)
 
 Tell = Callable[[str], None]
 OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]

@@ -12,6 +12,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from pixi.channels.shortening import shortened
 from pixi.channels.terminal_text import one_line
+from pixi.core.language import SEND
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
@@ -93,7 +94,7 @@ def _said(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
         if isinstance(line, UserLine) and (words := _words(line.text)):
             yield f"{one_line(who)} › {words}"
     for effect in turn.effects:
-        if effect.kind == "send" and effect.outcome in ("done", "unknown") and turn.lines:
+        if effect.kind == SEND and effect.outcome in ("done", "unknown") and turn.lines:
             unknown = " (nobody knows whether you saw this)" if effect.outcome == "unknown" else ""
             yield f"{one_line(persona)} › {_short(effect.payload)}{unknown}"
 

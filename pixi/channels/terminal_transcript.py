@@ -10,6 +10,7 @@ from prompt_toolkit.utils import get_cwidth
 from pixi.channels.terminal_frame import framed
 from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
 from pixi.channels.terminal_text import one_line, printable
+from pixi.core import language
 from pixi.core.card import Card
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
@@ -29,6 +30,7 @@ from pixi.core.events import (
     TurnEnded,
     TurnEvent,
 )
+from pixi.core.language import NOTE, REACT, SEND
 
 CURSOR = "▌"
 
@@ -143,12 +145,12 @@ class Transcript:
                 self._grow(name, printable(text))
             case Sent(text):
                 text = printable(text).strip()
-                self._perform("send", Delivered(self.persona, text), text)
+                self._perform(SEND, Delivered(self.persona, text), text)
             case Noted(text):
                 text = printable(text).strip()
-                self._perform("note", Note(text), text)
+                self._perform(NOTE, Note(text), text)
             case Reacted(emoji):  # `react` knows which message it is on
-                self._perform("react", None, printable(emoji).strip())
+                self._perform(REACT, None, printable(emoji).strip())
             case (
                 Shown() | Pictured() | PromptProgress()
             ):  # `put` knows its picture; the status line tells of reading
@@ -228,7 +230,7 @@ class Transcript:
         for entry in self._entries:
             if not isinstance(entry, Draft):
                 kept.append(entry)
-            elif cut and entry.name == "send" and entry.text.strip():
+            elif cut and entry.name == SEND and entry.text.strip():
                 kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
         self._entries = kept
 
@@ -241,10 +243,10 @@ class Transcript:
             case Delivered(who, text, stopped):
                 head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
                 end = ("class:aside", " … (stopped)") if stopped else None
-            case Draft("send", text) if text.strip():
+            case Draft(language.SEND, text) if text.strip():
                 head, style = ("class:persona", f"{self.persona} › "), "class:message"
                 end = ("class:cursor", CURSOR)
-            case Draft("note", text) | Note(text) if self.notes and text.strip():
+            case Draft(language.NOTE, text) | Note(text) if self.notes and text.strip():
                 head, style = ("class:note", "  · "), "class:note"
             case Aside(text, look):
                 head, style = ("", "  "), f"class:{look}"

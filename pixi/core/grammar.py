@@ -7,6 +7,7 @@ llama.cpp and vLLM take such a grammar with a request. Every reply that it lets 
 import re
 from collections.abc import Iterator, Sequence
 
+from pixi.core.language import NOTE, REACT, SEND
 from pixi.core.prompt import CommandHelp
 from pixi.core.stamps import Citation
 
@@ -114,7 +115,7 @@ _LEFT_OUT = re.compile(
 
 # The number of an earlier message, for those commands of which the prompt says that they take one.
 _TARGET = 'target ::= (" #" [1-9] [0-9]{0,5})?'
-_TARGETED = frozenset({"send", "react"})
+_TARGETED = frozenset({SEND, REACT})
 
 
 def command_grammar(commands: Sequence[CommandHelp], *, silence: bool, small: bool) -> str:
@@ -141,7 +142,7 @@ def quoting_grammar(commands: Sequence[CommandHelp], citations: Sequence[Citatio
     Word for word, in quotation marks and with the source. In its own words the bundled model said the right
     thing in 3 of 16 answers, whatever it was told. "" where it can send nothing, or there is nothing to say.
     """
-    send = next((command for command in commands if command.name == "send"), None)
+    send = next((command for command in commands if command.name == SEND), None)
     quotes = [f'"{said}" ({_plain(cited.source)})' for cited in citations for said in _sayable(cited.text)]
     if send is None or not quotes:
         return ""
@@ -192,9 +193,9 @@ def _plain(text: str) -> str:
 
 
 def _small_shape(commands: Sequence[CommandHelp]) -> Iterator[str]:
-    first = [_rule(n) for name in ("note", "react") for n, c in enumerate(commands) if c.name == name]
-    others = [_rule(n) for n, c in enumerate(commands) if c.name not in ("note", "react", "send")]
-    send = _named(commands, "send")
+    first = [_rule(n) for name in (NOTE, REACT) for n, c in enumerate(commands) if c.name == name]
+    others = [_rule(n) for n, c in enumerate(commands) if c.name not in (NOTE, REACT, SEND)]
+    send = _named(commands, SEND)
     if send is None:
         yield f"root ::= act (nl act){{0,2}}\nact ::= {_any(range(len(commands)))}"
         return
@@ -205,8 +206,8 @@ def _small_shape(commands: Sequence[CommandHelp]) -> Iterator[str]:
 
 
 def _large_shape(commands: Sequence[CommandHelp], silence: bool) -> Iterator[str]:
-    note, send = _named(commands, "note"), _named(commands, "send")
-    acts = [n for n, c in enumerate(commands) if c.name != "note"]
+    note, send = _named(commands, NOTE), _named(commands, SEND)
+    acts = [n for n, c in enumerate(commands) if c.name != NOTE]
     before = f"({note} nl)? " if note else ""
     if send and not silence:
         yield f"root ::= {before}(act nl){{0,9}} {send} (nl act){{0,19}}"
@@ -233,7 +234,7 @@ def _argument(command: CommandHelp, small: bool) -> str:
         return "emoji"
     if not small:
         return "text"
-    return {"send": "sentences", "note": "words"}.get(command.name, "line")
+    return {SEND: "sentences", NOTE: "words"}.get(command.name, "line")
 
 
 def _named(commands: Sequence[CommandHelp], name: str) -> str | None:

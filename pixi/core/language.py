@@ -2,11 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+SEND: Final = "send"
+"""Says a message."""
+REACT: Final = "react"
+"""Puts a reaction on a message."""
+NOTE: Final = "note"
+"""Writes a thought down that nobody else reads."""
 
 BUILT_IN: Mapping[str, tuple[str, ...]] = {
-    "send": ("say", "reply", "message", "send_message"),
-    "react": ("reaction", "emoji"),
-    "note": ("notes", "think", "thought"),
+    SEND: ("say", "reply", "message", "send_message"),
+    REACT: ("reaction", "emoji"),
+    NOTE: ("notes", "think", "thought"),
 }
 """The built-in commands and their aliases."""
 

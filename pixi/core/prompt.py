@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pixi.core.language import BUILT_IN
+from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.lines import AssistantLine, Line, SystemLine, UserLine
 from pixi.core.persona import Example, Persona
 from pixi.core.stamps import stamp
@@ -140,8 +140,8 @@ def _first_paragraph(prompt: str) -> str:
 def _by_number(commands: Iterable[CommandHelp]) -> str:
     """What it can do to an earlier message; "" where it can do nothing."""
     names = {c.name for c in commands}
-    told = ["`[REACT #3: 😂]` puts a reaction on that message"] if "react" in names else []
-    if "send" in names:
+    told = ["`[REACT #3: 😂]` puts a reaction on that message"] if REACT in names else []
+    if SEND in names:
         # A command of an addon may have taken the alias for its name.
         told.append(f"`[{'SEND' if 'reply' in names else 'REPLY'} #3: …]` replies to it")
     return f"{' and '.join(told)}." if told else ""
@@ -162,10 +162,10 @@ def _turns(persona: Persona, examples: Iterable[Example], commands: Sequence[Com
     names = {c.name: BUILT_IN.get(c.name, ()) for c in commands}
     lines: list[Line] = []
     for example in examples:
-        acts = [(act.name, act.argument) for act in read_again(example.reply, names) if act.name != "note"]
-        tidy = [(name, _sentences(said, persona) if name == "send" else said) for name, said in acts]
+        acts = [(act.name, act.argument) for act in read_again(example.reply, names) if act.name != NOTE]
+        tidy = [(name, _sentences(said, persona) if name == SEND else said) for name, said in acts]
         reply = "\n".join(written(name, argument, names) for name, argument in tidy)
-        if any(name == "send" for name, _ in acts) and len(reply) <= _SMALL_EXAMPLE_CHARACTERS:
+        if any(name == SEND for name, _ in acts) and len(reply) <= _SMALL_EXAMPLE_CHARACTERS:
             lines += [UserLine(example.said.strip()), AssistantLine(reply)]
         if len(lines) == 2 * _SMALL_EXAMPLES:
             break

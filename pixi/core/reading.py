@@ -14,6 +14,7 @@ from pixi.core.commands import (
     Thought,
     ToolCallEnded,
 )
+from pixi.core.language import SEND
 from pixi.core.limits import Limits
 from pixi.core.written import separator_of
 
@@ -164,15 +165,15 @@ class Reading:
 
     def message(self, text: str, *, complete: bool = True) -> list[CommandEvent]:
         """A message that no command held: prose, or words said in the model's place."""
-        if "send" not in self._names or not self._commands_left:
+        if SEND not in self._names or not self._commands_left:
             return []
         self._commands_left -= 1
         limit = self._limits.argument_characters
         if len(text) > limit:
             text, complete = text[:limit].strip(), False
             self.exceed()
-        self.acts.append(Act("send", text, "\n"))
-        return [CommandStarted("send"), CommandText(text), CommandEnded("send", text, complete)]
+        self.acts.append(Act(SEND, text, "\n"))
+        return [CommandStarted(SEND), CommandText(text), CommandEnded(SEND, text, complete)]
 
     def _sift(self, events: list[Event]) -> list[CommandEvent]:
         """The command events among them; prose, calls and limits are taken note of."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandText
+from pixi.core.language import NOTE, REACT, SEND
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.reading import CommandEvent
 from pixi.core.written import read_again
@@ -53,7 +54,7 @@ _ASKING = re.compile(
     re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
 
-_HELD = frozenset({"note", "react"})  # what may be held back together with the message that follows
+_HELD = frozenset({NOTE, REACT})  # what may be held back together with the message that follows
 
 
 class RepeatFilter:
@@ -101,7 +102,7 @@ class RepeatFilter:
     def _may_begin_a_repeat(self, event: CommandEvent) -> bool:
         match event:
             case CommandStarted(name):
-                self._in_message = name == "send"
+                self._in_message = name == SEND
                 return self._in_message or name in _HELD
             case CommandText(text):
                 self._text += text if self._in_message else ""
@@ -129,7 +130,7 @@ def last_messages(history: Sequence[Line], names: Mapping[str, Iterable[str]]) -
         if len(said) >= _LAST:
             break
         if isinstance(line, AssistantLine):
-            said[:0] = [act.argument for act in read_again(line.text, names) if act.name == "send"]
+            said[:0] = [act.argument for act in read_again(line.text, names) if act.name == SEND]
     return said[-_LAST:]
 
 

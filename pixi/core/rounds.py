@@ -7,6 +7,7 @@ from dataclasses import replace
 from pixi.core.citing import is_trace, traced
 from pixi.core.control_words import unbroken
 from pixi.core.deltas import Cited
+from pixi.core.language import NOTE
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.core.reading import Act, Reading
@@ -15,7 +16,6 @@ from pixi.core.written import joined, written
 UNANSWERED = "This was stopped before it was done."
 """The answer to a call whose tool was not waited for: a call never stands without one."""
 
-_NOTE = "note"
 _ESCAPED_BREAK = re.compile(r"(?<!\\)((?:\\\\)*)\\u2060")
 
 
@@ -54,8 +54,8 @@ class Round:
         `names`: the commands, with their aliases.
         """
         clean = [(act.separator, _written(act, names)) for act in self.reading.acts if _is_history(act)]
-        if clean and self.cited and _NOTE in names:
-            clean.append(("\n", written(_NOTE, traced(self.cited), names)))
+        if clean and self.cited and NOTE in names:
+            clean.append(("\n", written(NOTE, traced(self.cited), names)))
         text = joined(clean)
         if all(answer is None for answer in self.answers):  # calls that nobody began are not history
             return [AssistantLine(text)] if text else []
@@ -75,4 +75,4 @@ def _written(act: Act, names: Mapping[str, Iterable[str]]) -> str:
 
 def _is_history(act: Act) -> bool:
     """Whether it was performed. Where something is from, the model may not say."""
-    return act.delivered and not (act.name == _NOTE and is_trace(act.argument))
+    return act.delivered and not (act.name == NOTE and is_trace(act.argument))

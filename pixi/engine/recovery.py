@@ -27,9 +27,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pixi.channels.channel import Channel
+from pixi.core import language
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Pictured, Reacted, Sent
+from pixi.core.language import NOTE, SEND
 from pixi.core.life import Event, Life, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
@@ -186,7 +188,7 @@ class _LeftTurn:
         if effect.target:
             target = await self._store.message_id(self._conversation, effect.target)
         match effect.kind:
-            case "send":
+            case language.SEND:
                 found = await channel.sent_before(text, nonce=nonce, after=after)
                 if found is not None:
                     return "done", found
@@ -202,7 +204,7 @@ class _LeftTurn:
                     return "done", found
                 if goes_on:
                     return "done", await channel.sticker(text, nonce=nonce, answers=answers)
-            case "react" if goes_on and (target or not effect.target):
+            case language.REACT if goes_on and (target or not effect.target):
                 await channel.react(target or answers, text, nonce=nonce)
                 channel.show(Reacted(text))
                 return "done", None
@@ -275,7 +277,7 @@ class _LeftTurn:
             for command in planned:
                 parts = self._acts_of(command)
                 whole = all(part.outcome == "done" for part in parts)
-                if parts and not (whole and command.name == "send"):
+                if parts and not (whole and command.name == SEND):
                     # The rest of a message would stand behind a hole; of another command nobody knows the
                     # rest. What was done of it is told act by act.
                     await self._store.command_ended(self._turn.id, command.number, "failed")
@@ -320,8 +322,8 @@ class _LeftTurn:
         sorry = next(iter(persona.when_broken), "")
         if not (sorry and self._goes_on):
             return False
-        await self._store.intend(turn.id, _EXCUSE, "send", sorry)
-        outcome, found = await self._outcome(Effect(turn.id, _EXCUSE, "send", sorry), ())
+        await self._store.intend(turn.id, _EXCUSE, SEND, sorry)
+        outcome, found = await self._outcome(Effect(turn.id, _EXCUSE, SEND, sorry), ())
         await self._store.settle(turn.id, _EXCUSE, outcome, found)
         await self._look_again()
         return outcome == "done"
@@ -371,9 +373,9 @@ class _LeftTurn:
         if command.outcome == "done":
             return text
         done = [act for act in acts if act.outcome == "done"]
-        if acts and command.name == "send":  # as much of it as stands there
+        if acts and command.name == SEND:  # as much of it as stands there
             whole = "".join(act.payload for act in done)
-            half = written("send", whole, self._names, command.target) if whole else ""
+            half = written(SEND, whole, self._names, command.target) if whole else ""
             return "\n".join(filter(None, (half, *(self._of_act(act) for act in acts if act not in done))))
         if acts:
             return "\n".join(filter(None, map(self._of_act, acts)))
@@ -404,7 +406,7 @@ class _LeftTurn:
         return self._noted(f"{text} may or may not have been seen.")
 
     def _noted(self, thought: str) -> str:
-        return written("note", thought, self._names, 0) if "note" in self._names else ""
+        return written(NOTE, thought, self._names, 0) if NOTE in self._names else ""
 
 
 def _arguments(record: AuditRecord) -> str:

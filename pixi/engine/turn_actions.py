@@ -22,7 +22,7 @@ from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown
-from pixi.core.language import Planned
+from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Event, Life, State
 from pixi.core.limits import TOOL_SECONDS, Limits
 from pixi.core.message import Author, Message
@@ -218,7 +218,7 @@ class TurnActions:
         async def put(nonce: str) -> None:
             await channel.react(message_id, emoji, nonce=nonce)
 
-        await self._act("react", emoji, put, target=to)
+        await self._act(REACT, emoji, put, target=to)
         channel.show(Reacted(emoji))
 
     async def card(self, card: Card) -> None:
@@ -402,7 +402,7 @@ class TurnActions:
     async def _say(self, text: str, reply_to: str | None, target: int) -> None:
         channel, answers = self.channel, self.message.id
         await self._post(
-            "send",
+            SEND,
             text,
             lambda nonce: channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to),
             target=target,

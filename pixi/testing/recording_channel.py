@@ -10,6 +10,7 @@ from pixi.channels.channel import Question, Verdict
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
 from pixi.core.events import Noted, TurnEnded, TurnEvent
+from pixi.core.language import REACT, SEND
 from pixi.core.message import Author, Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
@@ -157,7 +158,7 @@ class RecordingChannel:
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act("send")
+        await self._act(SEND)
         if nonce not in self.nonces:
             self.nonces.append(nonce)
             self.posts.append(Post(f"sent:{nonce}", text, nonce, answers, reply_to))
@@ -169,7 +170,7 @@ class RecordingChannel:
         Raises:
             ChannelError: it is told to refuse.
         """
-        await self._act("react")
+        await self._act(REACT)
         if nonce not in self.nonces:
             self.nonces.append(nonce)
             self.reactions.append((message_id, emoji))

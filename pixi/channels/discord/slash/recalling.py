@@ -11,6 +11,7 @@ from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.telling import tell_notes, tell_why
 from pixi.channels.discord.slash.words import Words
 from pixi.core.errors import PixiError
+from pixi.core.language import SEND
 from pixi.store.kept import TurnRecord
 
 _TURNS = 30  # in which the latest thoughts are looked for
@@ -81,7 +82,7 @@ class Recalling:
 
 
 def _spoke(record: TurnRecord) -> bool:
-    return any(effect.kind == "send" and effect.outcome == "done" for effect in record.effects)
+    return any(effect.kind == SEND and effect.outcome == "done" for effect in record.effects)
 
 
 def _was_here(record: TurnRecord, use: Invocation) -> bool:

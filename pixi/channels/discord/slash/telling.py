@@ -10,7 +10,7 @@ from pixi.channels.discord.slash.inert import block, inert, inert_line
 from pixi.channels.discord.slash.sources import Say, documents_in
 from pixi.channels.discord.speaking.splitting import units
 from pixi.core.citing import is_trace, sources_in
-from pixi.core.language import BUILT_IN
+from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
 from pixi.core.written import read_again
 from pixi.store.kept import TurnRecord
@@ -61,7 +61,7 @@ def _all_notes(record: TurnRecord) -> Iterator[str]:
     for line in record.lines:
         if isinstance(line, AssistantLine):
             for command in read_again(line.text, BUILT_IN):
-                if command.name == "note" and command.argument:
+                if command.name == NOTE and command.argument:
                     yield command.argument
 
 
@@ -172,11 +172,11 @@ def _is_public(address: str) -> bool:
 
 def _acts(record: TurnRecord, say: Say) -> Iterator[Field]:
     done = [effect for effect in record.effects if effect.outcome == "done"]
-    kinds = Counter(effect.kind for effect in done if effect.kind != "react")
+    kinds = Counter(effect.kind for effect in done if effect.kind != REACT)
     told = []
-    if messages := kinds.pop("send", 0):
+    if messages := kinds.pop(SEND, 0):
         told.append(say("says.why.messages", count=number(messages)))
-    if reactions := [effect.payload for effect in done if effect.kind == "react"]:
+    if reactions := [effect.payload for effect in done if effect.kind == REACT]:
         told.append(say("says.why.reactions", what=" ".join(inert_line(each, 32) for each in reactions[:5])))
     for kind, count in kinds.most_common(3):
         told.append(say("says.why.other", name=inert_line(kind, 32), count=number(count)))
