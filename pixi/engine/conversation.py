@@ -275,11 +275,13 @@ class LiveConversation:
     async def resume(self, channel: Channel | None, since: float) -> None:
         """Finish what was left half-done, and answer what was sent since then and waits.
 
-        Without a channel, what was half-done is laid down as it is. Returns when nothing is left to be done.
+        Without a channel, what was half-done is laid down as it is. Returns when nothing is left to be done;
+        in a conversation that is busy already, when what was half-done is.
 
         Raises:
             PixiError: it could not be read or recorded.
         """
+        busy = self.talking
         try:
             saved = await self._once_free(lambda: self._history.recover(self._session(channel), channel))
         except PixiError:
@@ -292,7 +294,8 @@ class LiveConversation:
             self._channel = self._channel or channel
             self._read_again(saved.waiting)
             self._see_to_it()
-        await self.settled()
+        if not busy:
+            await self.settled()
 
     async def part_with(self, person: str) -> None:
         """Answer somebody no more, by the id of the author: not now, and not what still waits."""

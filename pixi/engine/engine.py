@@ -311,7 +311,7 @@ class Engine:
         """Finish what processes left half-done that have ended, and answer what still waits.
 
         Returns when that is done, which takes as long as the replies do; messages can be received meanwhile.
-        A conversation in which this engine answers just now sees to it by itself.
+        What is answered here already is not waited for.
 
         Args:
             prefix: what the addresses of the conversations begin with.
@@ -328,10 +328,9 @@ class Engine:
         async def resume(address: str) -> None:
             if conversations.draining:
                 return
-            live = conversations.at(address)
-            if not live.talking:
-                with suppress(ChannelElsewhere):
-                    await live.resume(await open_channel(address), since)
+            with suppress(ChannelElsewhere):
+                channel = await open_channel(address)
+                await conversations.at(address).resume(channel, since)
 
         await _each(await store.unanswered(prefix, since), resume)
 

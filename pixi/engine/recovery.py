@@ -319,6 +319,9 @@ class _LeftTurn:
     async def _excuse(self) -> bool:
         """Say a word in character to those who wait for the rest; False where there is none."""
         persona, turn = self._session.role.persona, self._turn
+        said = next((effect for effect in turn.effects if effect.sequence == _EXCUSE), None)
+        if said is not None:  # by a process that ended then
+            return said.outcome == "done"
         sorry = next(iter(persona.when_broken), "")
         if not (sorry and self._goes_on):
             return False

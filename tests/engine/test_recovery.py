@@ -628,6 +628,24 @@ async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, .
         assert ("Failed" in here.kinds()) is not bool(sorry)  # one word, in character if there is one
 
 
+async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(store: SqliteStore) -> None:
+    said = message("count to three", "m1")
+    turn = await a_turn(store, said)
+    await planned(store, turn, ("send", "one"))
+    await posted(store, turn, 1, "one", 0)
+    await store.end_turn(turn, (UserLine("x"),), "cancelled", 0, Usage(), again=(said.id,))
+    turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
+    await planned(store, turn, ("send", "two"))
+    await posted(store, turn, 1, "two", 0)
+    await store.intend(turn, 65_535, "send", "brb, ink spilled")
+    async with scene(ScriptedModel(), store=store) as here:
+        await here.channel.send("brb, ink spilled", nonce=nonce_of(turn, 65_535, said.id))
+        await resume(here)
+        assert here.channel.sent == ["brb, ink spilled"]
+        assert here.kinds() == []
+        assert (await store.load(CONVERSATION)).unfinished == ()
+
+
 async def test_a_reply_that_was_written_is_not_gone_on_with(store: SqliteStore) -> None:
     turn = await a_turn(store, message("hello", "m1"))
     await planned(store, turn, ("send", "a"))

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pixi.core.events import Failed
@@ -24,7 +24,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine
 from pixi.core.persona import Persona
 from pixi.engine import Engine
-from pixi.engine.context import Role, local_now
+from pixi.engine.context import Role
 from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
@@ -82,12 +82,15 @@ class Scene:
         self.model = _model(base_url, deadlines)
         self.models.append(self.model)
 
-    async def lives_on(self, *said: str) -> None:
-        """The next message is answered as ever; the model is told what people saw of the last reply."""
+    async def lives_on(self, *said: str, rest: Sequence[str] = ()) -> None:
+        """The next message is answered as ever; the model is told what people saw of the last reply.
+
+        Of its `rest`, what had closed comes before the answer.
+        """
         before, notices, asked = list(self.channel.sent), len(self.notices), len(self.server.requests)
         self.heals()
         await self.ask("are you well?")
-        assert self.channel.sent == [*before, FINE]
+        assert self.channel.sent in [[*before, *rest[:number], FINE] for number in range(len(rest) + 1)]
         assert len(self.notices) == notices
         assert len(self.server.requests) == asked + 1
         lines = self.server.requests[-1].json()["messages"]
@@ -134,7 +137,7 @@ async def trouble(
     deadlines: Deadlines = QUICK,
     channel: RecordingChannel | None = None,
     sorry: tuple[str, ...] = (SORRY,),
-    clock: Callable[[], datetime] = local_now,
+    clock: Callable[[], datetime] = lambda: datetime(2026, 1, 1, 12, tzinfo=UTC),  # as the messages are sent
 ) -> AsyncGenerator[Scene, None]:
     """An engine whose server answers like this until it is mended; at the end nothing may be left of it.
 

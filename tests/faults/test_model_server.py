@@ -57,19 +57,23 @@ class Case:
         said: all that people see.
         notice: what the one notice says; empty: there is none.
         remembered: what the history says of it.
+        asked: how often the model is: once more where nobody has seen anything.
     """
 
     reply: Reply
     said: tuple[str, ...]
     notice: str
     remembered: tuple[str, ...]
+    asked: int = 1
 
 
 ENDLESS: list[str | Json | Step] = [" so on", Wait(0.05)] * 100
 
 REPLIES = {
-    "reset in a thought": Case(stream("[NOTE: hm]", Reset()), (SORRY,), BROKEN_OFF, ()),
-    "a stall after a thought": Case(stream("[NOTE: hm", Hang()), (SORRY,), "stopped in the middle", ()),
+    "reset in a thought": Case(stream("[NOTE: hm]", Reset()), (SORRY,), BROKEN_OFF, (), asked=2),
+    "a stall after a thought": Case(
+        stream("[NOTE: hm", Hang()), (SORRY,), "stopped in the middle", (), asked=2
+    ),
     "reset in a message": Case(
         stream("[SEND: one]\n[SEND: tw", Reset()), ("one", "tw"), BROKEN_OFF, ("one", "tw")
     ),
@@ -90,7 +94,7 @@ async def test_a_reply_that_goes_wrong(tmp_path: Path, name: str) -> None:
     case = REPLIES[name]
     async with trouble(tmp_path, in_turn(case.reply)) as scene:
         await the_promise_is_kept(
-            scene, said=case.said, notice=case.notice, asked=1, remembered=case.remembered
+            scene, said=case.said, notice=case.notice, asked=case.asked, remembered=case.remembered
         )
 
 
