@@ -158,7 +158,7 @@ async def test_what_is_entered_just_as_another_takes_the_talk_waits_until_it_is_
     window: Talk, other: Elsewhere
 ) -> None:
     window.keys.send_text("\r")
-    await window.shows("· the talk goes on here")
+    await until(lambda: "take over" in other.calls)
     other.elsewhere = True
     window.terminal.entered("just now")
     await until(lambda: window.terminal.status() == HOW)
