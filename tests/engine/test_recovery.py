@@ -610,9 +610,8 @@ async def test_the_persona_goes_on_where_its_reply_broke_off(store: SqliteStore)
         assert saved.unfinished == ()
 
 
-@pytest.mark.parametrize("sorry", [(), ("where was I?",)])
-async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, ...]) -> None:
-    said = message("count to three", "m1")
+async def cut_twice(store: SqliteStore, said: Message) -> int:
+    """A reply that was cut, came due again, and was cut once more."""
     turn = await a_turn(store, said)
     await planned(store, turn, ("send", "one"))
     await posted(store, turn, 1, "one", 0)
@@ -620,6 +619,12 @@ async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, .
     turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
     await planned(store, turn, ("send", "two"))
     await posted(store, turn, 1, "two", 0)
+    return turn
+
+
+@pytest.mark.parametrize("sorry", [(), ("where was I?",)])
+async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, ...]) -> None:
+    await cut_twice(store, message("count to three", "m1"))
     async with scene(ScriptedModel(), persona=replace(PIXI, when_broken=sorry), store=store) as here:
         await resume(here)
         assert here.model.requests == []
@@ -630,13 +635,7 @@ async def test_it_is_asked_to_go_on_once(store: SqliteStore, sorry: tuple[str, .
 
 async def test_a_word_that_was_said_before_the_process_ended_is_not_said_again(store: SqliteStore) -> None:
     said = message("count to three", "m1")
-    turn = await a_turn(store, said)
-    await planned(store, turn, ("send", "one"))
-    await posted(store, turn, 1, "one", 0)
-    await store.end_turn(turn, (UserLine("x"),), "cancelled", 0, Usage(), again=(said.id,))
-    turn = await begun(store, CONVERSATION, 0, "Pixi", (said.id,))
-    await planned(store, turn, ("send", "two"))
-    await posted(store, turn, 1, "two", 0)
+    turn = await cut_twice(store, said)
     await store.intend(turn, 65_535, "send", "brb, ink spilled")
     async with scene(ScriptedModel(), store=store) as here:
         await here.channel.send("brb, ink spilled", nonce=nonce_of(turn, 65_535, said.id))
