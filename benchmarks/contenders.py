@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.core.card import Card
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
-from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent, Verdict
 from pixi.core.language import Planned
 from pixi.core.limits import Limits
 from pixi.core.lines import Line

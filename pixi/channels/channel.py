@@ -2,20 +2,17 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pixi.channels.archive import Archive
 from pixi.core.card import Card
-from pixi.core.events import TurnEvent
+from pixi.core.events import TurnEvent, Verdict
 from pixi.core.message import Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
 TAKEN_OVER = "This talk goes on in another window."
 """What a channel is shown as `Failed` where another process took its conversation over."""
-
-Verdict = Literal["yes", "no", "nobody"]
-"""What came of a question to a person; `nobody`: they did not answer in time, or cannot be asked here."""
 
 
 @dataclass(frozen=True, slots=True)

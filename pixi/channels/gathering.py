@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelForgot
-from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 

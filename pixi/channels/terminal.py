@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TextIO
 
-from pixi.channels.channel import TAKEN_OVER, Channel, OpenChannel, Question, Verdict
+from pixi.channels.channel import TAKEN_OVER, Channel, OpenChannel, Question
 from pixi.channels.terminal_card import card_lines
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_text import json_line, one_line, printable
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
-from pixi.core.events import Failed, Noted, Reacted, Sourced, TurnEnded, TurnEvent, to_json
+from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
 from pixi.core.picture import Abilities, Picture
@@ -143,7 +143,8 @@ class LinesChannel:
     """Writes what happens to `out`, flushed at once.
 
     As text: the delivered messages alone; with `notes`, the notes and reactions too, marked. What went
-    wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received.
+    wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received; with
+    `deltas` messages as they grow, too.
 
     While a long prompt is read, `progress` is told so ("" when it is over).
 
@@ -156,19 +157,21 @@ class LinesChannel:
     err: TextIO
     as_json: bool = False
     notes: bool = False
+    deltas: bool = False
     progress: Callable[[str], None] = lambda _: None
     failed: bool = False
     broken: asyncio.Event = field(default_factory=asyncio.Event)
     fault: OSError | None = None
     _received: float = field(default_factory=time.monotonic)
     _printed: str = ""  # the nonce of the last message
+    _numbering: Numbering = field(default_factory=Numbering)
     _reading: ReadingSign = field(default_factory=ReadingSign)
     _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
 
     @property
     def growing(self) -> bool:
-        """A line is printed when it is whole."""
-        return False
+        """A line is printed when it is whole; with `deltas` its pieces are, too."""
+        return self.deltas
 
     @property
     def paced(self) -> bool:
@@ -261,7 +264,7 @@ class LinesChannel:
             self.failed = True
         if self.as_json:
             elapsed = round(time.monotonic() - self._received, 3)
-            self._write(json_line({**to_json(event), "t": elapsed}))
+            self._write(json_line({**self._numbering.form(event), "t": elapsed}))
             return
         match event:
             case Failed(text) if not self.fault:  # else it tells what `talk` ends for

@@ -12,7 +12,7 @@ from typing import Any
 
 from prompt_toolkit.history import History
 
-from pixi.channels.channel import TAKEN_OVER, Channel, Question, Verdict
+from pixi.channels.channel import TAKEN_OVER, Channel, Question
 from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
@@ -33,9 +33,18 @@ from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
 from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, LeaseHeld, StoreError
-from pixi.core.events import Failed, Opened, Progressed, Sent, ToolAnswered, ToolCalled, TurnEnded, TurnEvent
+from pixi.core.events import (
+    Failed,
+    Opened,
+    Progressed,
+    Sent,
+    ToolAnswered,
+    ToolCalled,
+    TurnEnded,
+    TurnEvent,
+    Verdict,
+)
 from pixi.core.figures import of_searches, of_the_month, summed_up
-from pixi.core.language import SEND
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
@@ -62,8 +71,6 @@ _LOOK_SECONDS = 1.0  # how often it is looked whether another window has the tal
 _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answered to its end, after a start
 
 _OPEN_ELSEWHERE = "This talk is open in another window."
-
-_MESSAGE_OPENED = Opened(SEND)
 
 Tell = Callable[[str], None]
 OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]
@@ -221,7 +228,7 @@ class LiveTerminal:
             return
         if not isinstance(event, TurnEnded):  # it may be a reply that goes on by itself
             self._expect()
-        self._writing |= event == _MESSAGE_OPENED
+        self._writing |= isinstance(event, Opened) and event.makes == "message"
         self._reading.happened(event)
         match event:
             case Failed(text) if text == TAKEN_OVER:  # who has the talk now is asked with the next look

@@ -10,12 +10,14 @@ from prompt_toolkit.utils import get_cwidth
 from pixi.channels.terminal_frame import framed
 from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
 from pixi.channels.terminal_text import one_line, printable
-from pixi.core import language
 from pixi.core.card import Card
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
+    Answered,
+    Asked,
     Failed,
     Grew,
+    Makes,
     Noted,
     Opened,
     Performed,
@@ -29,8 +31,8 @@ from pixi.core.events import (
     ToolCalled,
     TurnEnded,
     TurnEvent,
+    TurnStarted,
 )
-from pixi.core.language import NOTE, REACT, SEND
 
 CURSOR = "▌"
 
@@ -47,9 +49,11 @@ class Said:
 
 @dataclass(slots=True)
 class Draft:
-    """A command whose argument is being written. Most are not seen until they are performed."""
+    """A command whose argument is being written. What makes neither message nor note is not seen before it is
+    performed."""
 
-    name: str
+    id: str
+    makes: Makes | None
     text: str = ""
 
 
@@ -139,27 +143,25 @@ class Transcript:
             self.notes and isinstance(event, Noted)
         )
         match event:
-            case Opened(name):
-                self._entries.append(Draft(name))
-            case Grew(name, text):
-                self._grow(name, printable(text))
-            case Sent(text):
-                text = printable(text).strip()
-                self._perform(SEND, Delivered(self.persona, text), text)
-            case Noted(text):
-                text = printable(text).strip()
-                self._perform(NOTE, Note(text), text)
-            case Reacted(emoji):  # `react` knows which message it is on
-                self._perform(REACT, None, printable(emoji).strip())
-            case (
-                Shown() | Pictured() | PromptProgress()
-            ):  # `put` knows its picture; the status line tells of reading
+            case Opened(_, makes, id):
+                self._entries.append(Draft(id, makes))
+            case Grew(_, text, id):
+                self._grow(id, printable(text))
+            case Sent(text, id):
+                self._perform(id, Delivered(self.persona, printable(text).strip()))
+            case Noted(text, id):
+                self._perform(id, Note(printable(text).strip()))
+            case Reacted(_, id):  # `react` knows which message it is on
+                self._perform(id, None)
+            case Shown() | Pictured():  # `put` knows its picture
                 pass
-            case Progressed():  # the status line tells
+            case PromptProgress() | Progressed():  # the status line tells
                 pass
-            case Performed(name, argument):
+            case TurnStarted() | Asked() | Answered():  # the question is asked elsewhere
+                pass
+            case Performed(name, argument, id):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
-                self._perform(name, Aside(shown), printable(argument).strip())
+                self._perform(id, Aside(shown))
             case ToolCalled(_, name, arguments):
                 self.tell(f"· {one_line(name)} {one_line(json.dumps(arguments, ensure_ascii=False))}")
             case ToolAnswered(_, name, ok, result):
@@ -198,31 +200,26 @@ class Transcript:
             taken += shown
         return taken
 
-    def _grow(self, name: str, text: str) -> None:
+    def _grow(self, act: str, text: str) -> None:
         for entry in reversed(self._entries):
-            if isinstance(entry, Draft) and entry.name == name:
+            if isinstance(entry, Draft) and entry.id == act:
                 entry.text += text
                 return
 
-    def _perform(self, name: str, entry: Entry | None, argument: str) -> None:
-        """Put what was performed in the place of its draft: the first with that argument.
+    def _perform(self, act: str, entry: Entry | None) -> None:
+        """Put what was performed in the place of its draft.
 
-        Commands are performed in their order, but one may come to nothing, a blank message for instance:
-        the drafts before it were not performed. A command may also act without a draft of that name.
+        Commands are performed in their order, but one may come to nothing, a blank message for instance: the
+        drafts before it were not performed. A command's second act has no draft, nor has a tool's.
         """
-        drafts = [each for each in self._entries if isinstance(each, Draft) and each.name == name]
-        draft = next((each for each in drafts if _same(each.text.strip(), argument)), None)
-        if not draft:
-            self._entries += [entry] if entry else []
-            return
-        passed = drafts[: drafts.index(draft)]
-        replaced: list[Entry] = []
-        for each in self._entries:
-            if each is draft:
-                replaced += [entry] if entry else []
-            elif not any(each is one for one in passed):
-                replaced.append(each)
-        self._entries = replaced
+        places = (n for n, each in enumerate(self._entries) if isinstance(each, Draft) and each.id == act)
+        place = next(places, None)
+        done = [entry] if entry else []
+        if place is None:
+            self._entries += done
+        else:
+            before = [each for each in self._entries[:place] if not isinstance(each, Draft)]
+            self._entries = [*before, *done, *self._entries[place + 1 :]]
 
     def _give_up_drafts(self, *, cut: bool) -> None:
         """What was not performed will not be any more; what a person saw of it stays if it was cut off."""
@@ -230,7 +227,7 @@ class Transcript:
         for entry in self._entries:
             if not isinstance(entry, Draft):
                 kept.append(entry)
-            elif cut and entry.name == SEND and entry.text.strip():
+            elif cut and entry.makes == "message" and entry.text.strip():
                 kept.append(Delivered(self.persona, entry.text.strip(), stopped=True))
         self._entries = kept
 
@@ -243,10 +240,10 @@ class Transcript:
             case Delivered(who, text, stopped):
                 head, style = ("class:persona", f"{who} › "), "class:stopped" if stopped else "class:message"
                 end = ("class:aside", " … (stopped)") if stopped else None
-            case Draft(language.SEND, text) if text.strip():
+            case Draft(_, "message", text) if text.strip():
                 head, style = ("class:persona", f"{self.persona} › "), "class:message"
                 end = ("class:cursor", CURSOR)
-            case Draft(language.NOTE, text) | Note(text) if self.notes and text.strip():
+            case Draft(_, "note", text) | Note(text) if self.notes and text.strip():
                 head, style = ("class:note", "  · "), "class:note"
             case Aside(text, look):
                 head, style = ("", "  "), f"class:{look}"
@@ -270,8 +267,3 @@ def _indented(line: str, columns: int) -> list[str]:
     """A line in rows that begin below one another, as far in as the first."""
     indent = min(len(line) - len(line.lstrip(" ")), columns // 3)
     return [" " * indent + row for row in wrapped(line[indent:], columns - indent)]
-
-
-def _same(written: str, performed: str) -> bool:
-    """Whether this was performed of that: a broken command is performed with a bracket more or less."""
-    return written == performed or bool(written and performed and performed.startswith(written))

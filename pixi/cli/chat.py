@@ -62,6 +62,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--notes", action="store_true", help="show private notes, and reactions")
     parser.add_argument("--json", action="store_true", help="print each event as one JSON object a line")
+    parser.add_argument(
+        "--deltas", action="store_true", help="with --json: print messages also while they are being written"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -150,7 +153,12 @@ async def _lines(
             complain(unset)
         with spinner() as progress:
             channel = LinesChannel(
-                sys.stdout, sys.stderr, as_json=arguments.json, notes=arguments.notes, progress=progress
+                sys.stdout,
+                sys.stderr,
+                as_json=arguments.json,
+                notes=arguments.notes,
+                deltas=arguments.json and arguments.deltas,
+                progress=progress,
             )
             async with opened(progress, complain, complain) as answering:
                 await talk(said, place, answering, channel)

@@ -1,7 +1,9 @@
 """A card: a small composed thing to look at, which each platform draws in its own way."""
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pixi.core.message import Image
 
@@ -30,6 +32,10 @@ class Card:
         fields: named values.
         picture: an https address, or a picture itself; None: none.
         link: an http or https address that the title leads to; "": none.
+        type: what it is, for programs that draw this kind in a way of their own, e.g. `spot_card`. All
+            others draw the fields above.
+        version: of that type.
+        data: what those programs draw, as plain JSON data.
     """
 
     title: str
@@ -37,6 +43,9 @@ class Card:
     fields: tuple[Field, ...] = ()
     picture: str | Image | None = None
     link: str = ""
+    type: str = "card"
+    version: int = 1
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def plain(self) -> str:

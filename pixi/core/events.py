@@ -1,4 +1,9 @@
-"""What happens in a turn, as plain data with one JSON form that every face shows."""
+"""What happens in a turn, as plain data with one JSON form that every face shows.
+
+What stands in the chat has an id: the same while a message is being written and once it is delivered, and
+the same when it is read again from the record, see `act_id`. `Numbering` adds the turn, and counts the events
+of each turn. The id is no part of what happened: two events are equal that tell of the same.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
@@ -8,6 +13,41 @@ from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.picture import Picture
 
 Finish = Literal["stop", "length", "cancelled", "error", "limit"]
+Verdict = Literal["yes", "no", "nobody"]
+"""What came of a question to a person; `nobody`: they did not answer in time, or cannot be asked here."""
+Makes = Literal["message", "note", "reaction"]
+"""What a command makes of its argument, if it is one of these: its event is `Sent`, `Noted` or `Reacted`."""
+
+
+def act_id(turn: int, sequence: int, command: int | None = None, *, first: bool = True) -> str:
+    """Return the id of something that stands in the chat.
+
+    Args:
+        turn: that it belongs to.
+        sequence: the number of its act on record.
+        command: the number of the command that acts; None: a tool does.
+        first: it is the first act of that command, whose id was given when the command opened.
+    """
+    if command is None:
+        return f"{turn}.t{sequence}"
+    return f"{turn}.{command}" if first else f"{turn}.{command}.{sequence}"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    """A turn was begun, and is on record. One of which nobody saw anything may be begun anew.
+
+    Attributes:
+        turn: its number in the store.
+        conversation: the address.
+        persona: the name of the persona that answers.
+        answers: ids of the messages that are answered.
+    """
+
+    turn: int
+    conversation: str
+    persona: str
+    answers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +55,8 @@ class Opened:
     """A command's name is certain; its argument is still being written. `name` is canonical."""
 
     name: str
+    makes: Makes | None = None
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +65,7 @@ class Grew:
 
     name: str
     text: str
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +73,7 @@ class Noted:
     """A private thought was written down."""
 
     text: str
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +81,16 @@ class Sent:
     """A message was delivered."""
 
     text: str
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reacted:
-    """A reaction was put on the message being answered."""
+    """A reaction was put on a message: the one being answered, or an earlier one. `message` is its id."""
 
     emoji: str
+    id: str = field(default="", compare=False)
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +98,7 @@ class Shown:
     """A card was delivered."""
 
     card: Card
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +106,7 @@ class Pictured:
     """A picture was delivered."""
 
     picture: Picture
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +115,7 @@ class Performed:
 
     name: str
     argument: str
+    id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +145,33 @@ class ToolAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A person is asked whether a tool may do something; the turn waits.
+
+    Attributes:
+        id: of the question.
+        tool: what would run.
+        does: what it would do, in one line.
+        arguments: what it would be given, as readable lines; strangers' words.
+        expires: when the answer no longer counts, in seconds since the epoch.
+    """
+
+    id: str
+    tool: str
+    does: str
+    arguments: str
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What came of a question to a person."""
+
+    id: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Sourced:
     """Where the turn has from what it says: pages of the web. Strangers' words, made harmless."""
 
@@ -118,7 +195,8 @@ class TurnEnded:
 
 
 TurnEvent = (
-    PromptProgress
+    TurnStarted
+    | PromptProgress
     | Opened
     | Grew
     | Noted
@@ -130,6 +208,8 @@ TurnEvent = (
     | ToolCalled
     | Progressed
     | ToolAnswered
+    | Asked
+    | Answered
     | Sourced
     | Failed
     | TurnEnded
@@ -137,45 +217,47 @@ TurnEvent = (
 
 
 def to_json(event: TurnEvent) -> dict[str, Any]:
-    """The one JSON form of an event, without its time."""
+    """The one JSON form of an event, without its turn, its number and its time."""
     match event:
+        case TurnStarted(_, conversation, persona, answers):
+            start = {"conversation": conversation, "persona": persona, "answers": list(answers)}
+            return {"event": "turn_start", **start}
         case PromptProgress(done, total, seconds):
             left = None if seconds is None else round(seconds, 1)
             return {"event": "reading", "done": done, "total": total, "seconds": left}
-        case Opened(name):
-            return {"event": "started", "name": name}
-        case Grew(name, text):
-            return {"event": "text", "name": name, "text": text}
-        case Noted(text):
-            return {"event": "note", "text": text}
-        case Sent(text):
-            return {"event": "send", "text": text}
-        case Reacted(emoji):
-            return {"event": "react", "emoji": emoji}
-        case Shown(card):
-            return {
-                "event": "card",
-                "title": card.title,
-                "text": card.text,
-                "fields": [{"name": field.name, "value": field.value} for field in card.fields],
-                "link": card.link,
-                "picture": card.picture if isinstance(card.picture, str) else None,
-            }
-        case Pictured(picture):
+        case Opened(name, _, id):
+            return {"event": "started", "id": id, "name": name}
+        case Grew(name, text, id):
+            return {"event": "text", "id": id, "name": name, "text": text}
+        case Noted(text, id):
+            return {"event": "note", "id": id, "text": text}
+        case Sent(text, id):
+            return {"event": "send", "id": id, "text": text}
+        case Reacted(emoji, id, message):
+            return {"event": "react", "id": id, "emoji": emoji, "message": message}
+        case Shown(card, id):
+            return {"event": "card", "id": id, **card_json(card)}
+        case Pictured(picture, id):
             return {
                 "event": "picture",
+                "id": id,
                 "text": picture.words,
                 "link": picture.link,
                 "service": picture.service,
             }
-        case Performed(name, argument):
-            return {"event": "command", "name": name, "argument": argument}
+        case Performed(name, argument, id):
+            return {"event": "command", "id": id, "name": name, "argument": argument}
         case ToolCalled(id, name, arguments):
             return {"event": "tool_call", "id": id, "name": name, "arguments": arguments}
         case Progressed(text):
             return {"event": "progress", "text": text}
         case ToolAnswered(id, name, ok, result):
             return {"event": "tool_result", "id": id, "name": name, "ok": ok, "result": result}
+        case Asked(id, tool, does, arguments, expires):
+            asked = {"tool": tool, "does": does, "arguments": arguments, "expires": round(expires, 3)}
+            return {"event": "approval", "id": id, **asked}
+        case Answered(id, verdict):
+            return {"event": "approved", "id": id, "verdict": verdict}
         case Sourced(sources):
             pages = [{"title": each.title, "url": each.url} for each in sources]
             return {"event": "sources", "sources": pages}
@@ -196,3 +278,47 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
             }
         case _:
             assert_never(event)
+
+
+def card_json(card: Card) -> dict[str, Any]:
+    """The JSON form of a card: what it is, and under `fallback` what can be drawn without knowing that."""
+    fallback = {
+        "title": card.title,
+        "text": card.text,
+        "fields": [{"name": field.name, "value": field.value} for field in card.fields],
+        "picture": card.picture if isinstance(card.picture, str) else None,
+        "link": card.link,
+    }
+    return {"type": card.type, "version": card.version, "data": dict(card.data), "fallback": fallback}
+
+
+class Numbering:
+    """Gives the events of one conversation, shown in their order, their turn and their number in it.
+
+    What happens outside of every turn has turn 0, and is counted on through the whole talk. So (turn, number)
+    names an event for good, and a reader who has lost the thread can say where it was.
+    """
+
+    __slots__ = ("_outside", "seq", "turn")
+
+    def __init__(self) -> None:
+        self.turn = 0  # the turn under way; 0: none is
+        self.seq = 0  # the number of the next event
+        self._outside = 0
+
+    def form(self, event: TurnEvent) -> dict[str, Any]:
+        """Return the JSON form of the next event, whole but for its time."""
+        if isinstance(event, TurnStarted):
+            self._leave()
+            self.turn, self.seq = event.turn, 0
+        body = to_json(event)
+        numbered = {"event": body.pop("event"), "turn": self.turn, "seq": self.seq, **body}
+        self.seq += 1
+        if isinstance(event, TurnEnded):
+            self._leave()
+        return numbered
+
+    def _leave(self) -> None:
+        if self.turn == 0:
+            self._outside = self.seq
+        self.turn, self.seq = 0, self._outside

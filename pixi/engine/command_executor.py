@@ -10,11 +10,12 @@ What a command does ahead is begun when the model opens it, and dropped where th
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pixi.core.commands import CommandEnded, CommandStarted, CommandText
 from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
-from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent
+from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
 from pixi.core.language import Planned
 from pixi.core.life import LIVE, Event, Life, State
 from pixi.core.reading import CommandEvent
@@ -32,8 +33,17 @@ _STOP_SECONDS = 2.0  # the same, when somebody waits for the stop
 _AT_ONCE = 4
 """Commands for which something is done ahead at the same time; others begin when they are performed."""
 
-_Queued = CommandStarted | CommandText | Planned | TurnEvent
-_OfCommand = CommandStarted | CommandText | Planned
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """A command opens, which will have this number."""
+
+    number: int
+    name: str
+
+
+_Queued = _Opening | CommandText | Planned | TurnEvent
+_OfCommand = _Opening | CommandText | Planned
 
 
 class CommandExecutor:
@@ -97,7 +107,7 @@ class CommandExecutor:
         self._growing = actions.channel.growing
         self._queue: deque[_Queued] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._begun = ""  # the command whose opening was shown and whose end is still to come
+        self._begun: _Opening | None = None  # the command that was opened and whose end is still to come
         self._current: Planned | None = None  # the command that is being performed
         self._read = 0  # commands that closed, and are numbered so
         self._planned: dict[int, asyncio.Task[None]] = {}  # puts a command on record, by its number
@@ -122,6 +132,8 @@ class CommandExecutor:
                 self._queue.append(closed[-1])
                 if self._life.ending and self._life.state is not State.FAILING:
                     break  # it was open, and is the last
+            elif isinstance(event, CommandStarted):
+                self._queue.append(_Opening(self._read, event.name))
             else:
                 self._queue.append(event)
         if closed:
@@ -143,7 +155,7 @@ class CommandExecutor:
     @property
     def wants_end(self) -> bool:
         """Whether people see a command opening whose end was not put yet."""
-        return bool(self._begun) and not any(type(event) is Planned for event in self._queue)
+        return self._begun is not None and not any(type(event) is Planned for event in self._queue)
 
     @property
     def performing(self) -> bool:
@@ -153,7 +165,7 @@ class CommandExecutor:
     @property
     def sees_coming(self) -> bool:
         """Whether a command that people can see is open, or being performed."""
-        return self.performing or bool(self._begun and not self._is_private(self._begun))
+        return self.performing or (self._begun is not None and not self._is_private(self._begun.name))
 
     @property
     def owes(self) -> bool:
@@ -173,7 +185,7 @@ class CommandExecutor:
         if self.wants_end:
             return
         kept = 0
-        if self._begun:  # its end is in the queue
+        if self._begun is not None:  # its end is in the queue
             kept = next(n for n, event in enumerate(self._queue, 1) if type(event) is Planned)
         self._drop(kept, recorded=True)
 
@@ -190,7 +202,7 @@ class CommandExecutor:
     def forget(self, since: int) -> None:
         """Of a stream that is asked for again, drop what is open, and from the record what closed `since`."""
         self._drop(0, recorded=False)
-        self._begun = ""
+        self._begun = None
         self._actions.ended()
         for number in range(since, self._read):
             if number in self._planned:  # others were skipped
@@ -264,6 +276,10 @@ class CommandExecutor:
             return self.wants_end
         return state in LIVE or (state is State.FAILING and self.trouble is None)
 
+    def _id_of(self, number: int) -> str:
+        """Return the id of what the command of this number makes."""
+        return act_id(self._turn, 0, number)
+
     def _is_private(self, name: str) -> bool:
         command = self._commands.get(name)
         return command is not None and command.private
@@ -328,11 +344,12 @@ class CommandExecutor:
     async def _take(self, event: _Queued) -> None:
         match event:
             case CommandText(text):
-                self._actions.channel.show(Grew(self._begun, text))
-            case CommandStarted(name):
-                await self._open_in_time(name)
+                assert self._begun is not None  # it grows
+                self._actions.channel.show(Grew(self._begun.name, text, self._id_of(self._begun.number)))
+            case _Opening():
+                await self._open_in_time(event)
             case Planned(number):
-                self._begun, self._current = "", event
+                self._begun, self._current = None, event
                 try:
                     if await _is_recorded(self._planned[number]):
                         await self._perform(event)
@@ -342,20 +359,21 @@ class CommandExecutor:
             case _:
                 self._actions.channel.show(event)
 
-    async def _open_in_time(self, name: str) -> None:
+    async def _open_in_time(self, opening: _Opening) -> None:
         """Open a command. One that closed already waits until it may be performed: it may be empty."""
         closed = next((event for event in self._queue if type(event) is Planned), None)
         if closed is None or (await _is_recorded(self._planned[closed.number]) and closed in self._queue):
-            await self._open(name)
+            await self._open(opening)
 
-    async def _open(self, name: str) -> None:
-        self._begun = name
+    async def _open(self, opening: _Opening) -> None:
+        self._begun = opening
         self._actions.opened()
+        command = self._commands.get(opening.name)
         if self._growing:
-            if self._life.may_act and not self._is_private(name):
+            if self._life.may_act and not self._is_private(opening.name):
                 self._life.on(Event.ACTED)
-            self._actions.channel.show(Opened(name))
-        command = self._commands.get(name)
+            makes = None if command is None else command.makes
+            self._actions.channel.show(Opened(opening.name, makes, self._id_of(opening.number)))
         if command is not None and command.opened is not None:
             await self._run(command, command.opened(self._actions))
 
@@ -392,7 +410,7 @@ class CommandExecutor:
         if succeeded or self._life.state not in (State.HOLDING, State.DONE):  # else it is gone on with later
             self._note(number, "done" if delivered else "failed")
         if succeeded and not command.by_acts:
-            actions.channel.show(Performed(planned.name, planned.argument))
+            actions.channel.show(Performed(planned.name, planned.argument, self._id_of(number)))
 
     async def _run(self, command: Command, work: Coroutine[Any, Any, None]) -> bool:
         """Run a command's function; what goes wrong in it is told once, and the turn goes on."""

@@ -30,7 +30,7 @@ from pixi.channels.channel import Channel
 from pixi.core import language
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
-from pixi.core.events import Failed, Pictured, Reacted, Sent
+from pixi.core.events import Failed, Pictured, Reacted, Sent, act_id
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Event, Life, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
@@ -194,7 +194,7 @@ class _LeftTurn:
                     return "done", found
                 if goes_on:
                     found = await channel.send(text, nonce=nonce, answers=answers, reply_to=target)
-                    channel.show(Sent(text))
+                    channel.show(Sent(text, self._id_of(effect)))
                     return "done", found
             case "picture":
                 return await self._show_picture(effect, channel, nonce, after)
@@ -206,7 +206,7 @@ class _LeftTurn:
                     return "done", await channel.sticker(text, nonce=nonce, answers=answers)
             case language.REACT if goes_on and (target or not effect.target):
                 await channel.react(target or answers, text, nonce=nonce)
-                channel.show(Reacted(text))
+                channel.show(Reacted(text, self._id_of(effect), target or answers))
                 return "done", None
         return "unknown", None
 
@@ -223,7 +223,7 @@ class _LeftTurn:
         acts = read_again(said, self._names)
         picture = Picture(acts[0].argument if acts else said, link)
         found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
-        channel.show(Pictured(picture))
+        channel.show(Pictured(picture, self._id_of(effect)))
         return "done", found
 
     # Commands that had closed.
@@ -277,7 +277,7 @@ class _LeftTurn:
             for command in planned:
                 parts = self._acts_of(command)
                 whole = all(part.outcome == "done" for part in parts)
-                if parts and not (whole and command.name == SEND):
+                if parts and not (whole and self._makes_message(command)):
                     # The rest of a message would stand behind a hole; of another command nobody knows the
                     # rest. What was done of it is told act by act.
                     await self._store.command_ended(self._turn.id, command.number, "failed")
@@ -292,6 +292,19 @@ class _LeftTurn:
         if executor.trouble is not None:
             raise executor.trouble
         await self._look_again()
+
+    def _makes_message(self, command: PlannedCommand) -> bool:
+        known = self._session.shared.commands.get(command.name)
+        return known is not None and known.makes == "message"
+
+    def _id_of(self, effect: Effect) -> str:
+        acts = (each.sequence for each in self._turn.effects if each.command == effect.command)
+        return act_id(
+            self._turn.id,
+            effect.sequence,
+            effect.command,
+            first=effect.sequence == min(acts, default=effect.sequence),
+        )
 
     def _acts_of(self, command: PlannedCommand) -> list[Effect]:
         return [effect for effect in self._turn.effects if effect.command == command.number]
@@ -376,9 +389,9 @@ class _LeftTurn:
         if command.outcome == "done":
             return text
         done = [act for act in acts if act.outcome == "done"]
-        if acts and command.name == SEND:  # as much of it as stands there
+        if acts and self._makes_message(command):  # as much of it as stands there
             whole = "".join(act.payload for act in done)
-            half = written(SEND, whole, self._names, command.target) if whole else ""
+            half = written(command.name, whole, self._names, command.target) if whole else ""
             return "\n".join(filter(None, (half, *(self._of_act(act) for act in acts if act not in done))))
         if acts:
             return "\n".join(filter(None, map(self._of_act, acts)))

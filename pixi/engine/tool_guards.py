@@ -9,17 +9,18 @@ import asyncio
 import inspect
 import json
 import math
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pixi.channels.channel import Channel, Question, Verdict
+from pixi.channels.channel import Channel, Question
 from pixi.channels.shortening import shortened
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ToolError
-from pixi.core.events import Progressed, TurnEvent
+from pixi.core.events import Answered, Asked, Progressed, TurnEvent, Verdict
 from pixi.core.masking import Mask
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
@@ -319,15 +320,19 @@ class Guards:
             arguments=self._run_config.mask.hide(readable(bound.arguments)),
             nonce=self._acts.next_nonce(),
         )
-        clock = asyncio.get_running_loop()
-        began = clock.time()
+        channel, clock = self._acts.channel, asyncio.get_running_loop()
+        began, expires = clock.time(), time.time() + seconds
+        channel.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
+        verdict: Verdict = "nobody"
         try:
             async with asyncio.timeout(seconds + _LOOK_SECONDS):
-                return await self._acts.channel.approve(question, seconds=seconds)
+                verdict = await channel.approve(question, seconds=seconds)
         except (ChannelError, TimeoutError):
-            return "nobody"
+            pass  # nobody could be asked, or nobody answered
         finally:
             self._seconds_left -= clock.time() - began
+            channel.show(Answered(question.nonce, verdict))
+        return verdict
 
 
 def _named(person: Author) -> str:

@@ -21,7 +21,7 @@ from pixi.channels.channel import Channel
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown
+from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Event, Life, State
 from pixi.core.limits import TOOL_SECONDS, Limits
@@ -90,6 +90,7 @@ class TurnActions:
     """
 
     __slots__ = (
+        "_acts_for",
         "_closed",
         "_first",
         "_hurry",
@@ -155,6 +156,7 @@ class TurnActions:
         self._pace: Pace = pace if channel.paced else "off"
         self._ids: dict[int, str | None] = {**ids} if ids else {}
         self._first = self._sequence = sequence
+        self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
         self._messages = 0
         self._reactions = 0
@@ -190,14 +192,15 @@ class TurnActions:
             return  # it was shown when they were posted
         if out:
             reply_to = None  # the first part pointed at it
+        said = ""
         for part in parts[out:_MOST_PARTS]:
             await self._keep_pace(part)
-            await self._say(part, reply_to, to if reply_to else 0)
-            reply_to = None
+            act = await self._say(part, reply_to, to if reply_to else 0)
+            said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
-            self.channel.show(Sent("".join(parts[:_MOST_PARTS])))
+            self.channel.show(Sent("".join(parts[:_MOST_PARTS]), said))
             self._over_limit()
-        self.channel.show(Sent(text))
+        self.channel.show(Sent(text, said))
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
         """Put a reaction on the message being answered, or on the one of this number.
@@ -218,8 +221,8 @@ class TurnActions:
         async def put(nonce: str) -> None:
             await channel.react(message_id, emoji, nonce=nonce)
 
-        await self._act(REACT, emoji, put, target=to)
-        channel.show(Reacted(emoji))
+        act = await self._act(REACT, emoji, put, target=to)
+        channel.show(Reacted(emoji, act, message_id))
 
     async def card(self, card: Card) -> None:
         """Show a card, which counts as a message. Nothing happens for an empty one.
@@ -234,8 +237,10 @@ class TurnActions:
         self._messages = self._counted(self._messages, self._limits.messages)
         channel, answers = self.channel, self.message.id
         # Its words alone are on record: it is never posted again.
-        await self._post("card", card.plain, lambda nonce: channel.card(card, nonce=nonce, answers=answers))
-        channel.show(Shown(card))
+        act = await self._post(
+            "card", card.plain, lambda nonce: channel.card(card, nonce=nonce, answers=answers)
+        )
+        channel.show(Shown(card, act))
 
     async def picture(self, picture: Picture) -> None:
         """Show a picture, which counts as a message. Nothing happens for one with neither link nor file.
@@ -250,10 +255,10 @@ class TurnActions:
         channel, answers = self.channel, self.message.id
         # One without a link is never posted again: its file is not on record.
         kept = on_record(picture, _command(self.performed) or picture.words)
-        await self._post(
+        act = await self._post(
             "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
         )
-        channel.show(Pictured(picture))
+        channel.show(Pictured(picture, act))
 
     async def sticker(self, name: str) -> None:
         """Show one of the place's own stickers, which counts as a message. Nothing happens without a name.
@@ -272,7 +277,8 @@ class TurnActions:
     async def note(self, text: str) -> None:
         """Write down a private thought."""
         if text.strip():
-            self.channel.show(Noted(text.strip()))
+            number = self.performed.number if self.performed else None
+            self.channel.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
@@ -399,9 +405,9 @@ class TurnActions:
         finally:
             self._typing.end(_MESSAGE)
 
-    async def _say(self, text: str, reply_to: str | None, target: int) -> None:
+    async def _say(self, text: str, reply_to: str | None, target: int) -> str:
         channel, answers = self.channel, self.message.id
-        await self._post(
+        return await self._post(
             SEND,
             text,
             lambda nonce: channel.send(text, nonce=nonce, answers=answers, reply_to=reply_to),
@@ -410,23 +416,26 @@ class TurnActions:
 
     async def _post(
         self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int = 0
-    ) -> None:
-        """An act that stands in the chat as a message does."""
+    ) -> str:
+        """Do an act that stands in the chat as a message does; gives its id."""
 
         async def post(nonce: str) -> str | None:
             self._typing.end(_COMMAND)  # asked for once more, it would outlast the message
             return await do(nonce)
 
-        await self._act(kind, payload, post, target=target)
+        act = await self._act(kind, payload, post, target=target)
         self._typing.posted()
         self._writing_since = time.monotonic()
+        return act
 
     async def _act(
         self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
-    ) -> None:
+    ) -> str:
+        """Do an act, on record before and after; gives its id."""
         sequence = self._begin()
         self._under_way += 1
         command = self.performed.number if self.performed else None
+        first, self._acts_for = command != self._acts_for, command
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
@@ -447,6 +456,7 @@ class TurnActions:
             self._under_way -= 1
             if outcome is not None:
                 await self._settle(sequence, outcome, platform_id)
+        return act_id(self._turn, sequence, command, first=first)
 
     async def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""

@@ -15,7 +15,7 @@ from pixi.channels.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Finished, Repeats, Usage
 from pixi.core.errors import StoreError, StoreOutdated
-from pixi.core.events import Finish, TurnEnded
+from pixi.core.events import Finish, TurnEnded, TurnStarted
 from pixi.core.grammar import quoting_grammar
 from pixi.core.life import Event, Fate, Life, Reason, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
@@ -149,6 +149,9 @@ class TurnRunner:
     async def _live(self, attempt: _Attempt) -> None:
         """Write the reply of an attempt, and see it performed."""
         self.life.on(Event.BEGUN)
+        asked = tuple(message.id for message in self.inbox.messages if message.addressed)
+        name, conversation = self._session.role.persona.name, attempt.answered.conversation
+        attempt.actions.channel.show(TurnStarted(attempt.id, conversation, name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
                 self.newer(message)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from pixi.channels.archive import Archive
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
-from pixi.core.events import Noted, TurnEnded, TurnEvent
+from pixi.core.events import Noted, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
 from pixi.core.message import Author, Image, Message
 from pixi.core.picture import Abilities, Picture
@@ -51,7 +51,8 @@ class RecordingChannel:
         powers: what people may do here, by their ids; who is not among them may nothing.
         questions: what people were asked, in order.
         verdicts: what they answer, in order; an event is waited for first; without any, nobody.
-        events: all that was shown, in order.
+        events: all that was shown, in order, but for the beginnings of turns.
+        begun: those.
         nonces: those of the acts that were carried out, in order.
         typed: how often the typing indicator was asked for.
         refuse: kinds of acts that are refused for good: `send`, `react`, `card`, `picture`,
@@ -80,6 +81,7 @@ class RecordingChannel:
         self.questions: list[Question] = []
         self.verdicts: list[Verdict | asyncio.Event] = []
         self.events: list[TurnEvent] = []
+        self.begun: list[TurnStarted] = []
         self.nonces: list[str] = []
         self.typed = 0
         self.refuse: set[str] = set()
@@ -247,7 +249,10 @@ class RecordingChannel:
 
     def show(self, event: TurnEvent) -> None:
         """Remember it."""
-        self.events.append(event)
+        if isinstance(event, TurnStarted):
+            self.begun.append(event)
+        else:
+            self.events.append(event)
 
     async def _act(self, kind: str) -> None:
         if self.hold is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Unpack, overload
 
+from pixi.core.events import Makes
 from pixi.core.picture import Need
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
 from pixi.toolbox.schema import ToolFunction
@@ -35,6 +36,7 @@ class Addon:
         needs: Need | None = None,
         private: bool = False,
         by_acts: bool = False,
+        makes: Makes | None = None,
     ) -> Callable[[CommandFunction], Command]: ...
     def command(
         self,
@@ -45,12 +47,14 @@ class Addon:
         needs: Need | None = None,
         private: bool = False,
         by_acts: bool = False,
+        makes: Makes | None = None,
     ) -> Command | Callable[[CommandFunction], Command]:
         """Decorator: register `async def name(context, argument)` as an inline command.
 
         Written `async def name(context, argument, *, to: int = 0)` it can be about an earlier message, whose
         number it is told. With `needs` it is only known where the place has what it needs. With `private`
-        nobody is shown that it opens; with `by_acts` it promises to do nothing but act by its context.
+        nobody is shown that it opens; with `by_acts` it promises to do nothing but act by its context; with
+        `makes` that its argument becomes a message, a note or a reaction, which is then shown as it grows.
 
         Raises:
             ConfigError: the function cannot be a command, or its name is taken.
@@ -58,7 +62,13 @@ class Addon:
 
         def register(function: CommandFunction) -> Command:
             command = command_from(
-                function, name=name, aliases=aliases, needs=needs, private=private, by_acts=by_acts
+                function,
+                name=name,
+                aliases=aliases,
+                needs=needs,
+                private=private,
+                by_acts=by_acts,
+                makes=makes,
             )
             self._commands.add(command)
             return command

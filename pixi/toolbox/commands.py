@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.events import Makes
 from pixi.core.picture import Need
 from pixi.toolbox.context import Context
 from pixi.toolbox.draft import Draft
@@ -46,6 +47,8 @@ class Command:
         private: nobody but the persona sees it, not even that it opens.
         by_acts: it does nothing but act, by its context. People see it by its acts and not before, and those
             show it and take their own time; of any other command nobody knows what it does first.
+        makes: what it makes of its argument: a message, a note or a reaction. A place that shows messages
+            while they are written then shows it so. None: nobody can say before it is done.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Command:
     awaits: bool = False
     private: bool = False
     by_acts: bool = False
+    makes: Makes | None = None
 
     def on_open(self, function: OnOpen) -> OnOpen:
         """Decorator: what happens when the command opens, while its argument is still being written.
@@ -124,6 +128,7 @@ def command_from(
     needs: Need | None = None,
     private: bool = False,
     by_acts: bool = False,
+    makes: Makes | None = None,
 ) -> Command:
     """Make a command of a function: its name, docstring and second parameter are all that is needed.
 
@@ -163,6 +168,7 @@ def command_from(
         awaits=any(p.name == "ahead" for p in named),
         private=private,
         by_acts=by_acts,
+        makes=makes,
     )
 
 

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from pixi.addons import memory
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
+from pixi.core.events import Verdict
 from pixi.core.lines import ToolCall, ToolLine, UserLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona

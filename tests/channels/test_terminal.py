@@ -121,12 +121,13 @@ async def test_json_is_every_event_with_its_time() -> None:
     await happen(channel, *EVERYTHING)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert all(0 <= line.pop("t") < 5 for line in lines)
+    assert [(line.pop("turn"), line.pop("seq")) for line in lines] == [(0, n) for n in range(len(lines))]
     assert lines == [
         {"event": "reading", "done": 9, "total": 9, "seconds": None},
-        {"event": "note", "text": "they sound\nsad"},
-        {"event": "send", "text": "hi"},
-        {"event": "react", "emoji": "🥞"},
-        {"event": "command", "name": "wave", "argument": "wildly"},
+        {"event": "note", "id": "", "text": "they sound\nsad"},
+        {"event": "send", "id": "", "text": "hi"},
+        {"event": "react", "id": "", "emoji": "🥞", "message": ""},
+        {"event": "command", "id": "", "name": "wave", "argument": "wildly"},
         {"event": "tool_call", "id": "1", "name": "search", "arguments": {"query": "x"}},
         {"event": "tool_result", "id": "1", "name": "search", "ok": True, "result": ["y"]},
         {"event": "sources", "sources": [{"title": "All", "url": "https://x.example/"}]},
@@ -176,11 +177,19 @@ async def test_a_card_is_one_event_as_json() -> None:
     assert event.pop("t") >= 0
     assert event == {
         "event": "card",
-        "title": "Lemon sugar",
-        "text": "Thin and hot.",
-        "fields": [{"name": "Time", "value": "20 minutes"}],
-        "link": "https://example.org/lemon",
-        "picture": None,
+        "turn": 0,
+        "seq": 0,
+        "id": "",
+        "type": "card",
+        "version": 1,
+        "data": {},
+        "fallback": {
+            "title": "Lemon sugar",
+            "text": "Thin and hot.",
+            "fields": [{"name": "Time", "value": "20 minutes"}],
+            "link": "https://example.org/lemon",
+            "picture": None,
+        },
     }
 
 

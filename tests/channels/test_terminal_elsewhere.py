@@ -145,7 +145,7 @@ async def test_a_reply_that_was_cut_is_told_of_once(window: Talk, other: Elsewhe
     await window.shows("· the talk goes on here")
     window.keys.send_text("hi\r")
     await until(lambda: other.heard == ["hi"])
-    window.terminal.show(Opened("send"))
+    window.terminal.show(Opened("send", "message"))
     other.elsewhere = True
     window.terminal.show(Failed(TAKEN_OVER))
     window.terminal.show(TurnEnded("cancelled", 1))

@@ -157,7 +157,7 @@ def test_how_much_is_left_of_a_prompt_grows_fewer(columns: int, stops: bool, dra
     ]
     there.show(PromptProgress(1669, 1669, 0.0))
     assert "Pixi is thinking · 62 s" in there.status()
-    there.show(Opened("send"))
+    there.show(Opened("send", "message"))
     assert "Pixi is writing" in there.status()
 
 

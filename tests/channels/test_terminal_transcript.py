@@ -8,6 +8,8 @@ from pixi.channels.terminal_rows import Line, height, tail, wrapped
 from pixi.channels.terminal_transcript import CURSOR, Transcript
 from pixi.core.deltas import Cited
 from pixi.core.events import (
+    Answered,
+    Asked,
     Failed,
     Grew,
     Noted,
@@ -20,7 +22,10 @@ from pixi.core.events import (
     ToolCalled,
     TurnEnded,
     TurnEvent,
+    TurnStarted,
 )
+
+OPENED = Opened("send", "message", "1.0")
 
 
 def plain(lines: list[Line]) -> list[str]:
@@ -51,7 +56,12 @@ def test_a_turn_that_shows_nothing_is_told() -> None:
 def test_a_message_grows_and_is_then_delivered_in_its_place() -> None:
     transcript = Transcript("Pixi", notes=False)
     seen = []
-    for event in (Opened("send"), Grew("send", "omg "), Grew("send", "pancakes??"), Sent("omg pancakes??")):
+    for event in (
+        OPENED,
+        Grew("send", "omg ", "1.0"),
+        Grew("send", "pancakes??", "1.0"),
+        Sent("omg pancakes??", "1.0"),
+    ):
         transcript.happened(event)
         seen.append(plain(transcript.lines(80)))
     assert seen == [
@@ -88,18 +98,27 @@ def test_a_reaction_to_a_line_that_is_settled_says_so() -> None:
 
 @pytest.mark.parametrize("notes", [True, False])
 def test_notes_are_shown_where_they_are_switched_on(notes: bool) -> None:
-    events = (Opened("note"), Grew("note", "they are"), Noted("they are sad"), Sent("hey"))
+    note = (Opened("note", "note", "1.0"), Grew("note", "they are", "1.0"), Noted("they are sad", "1.0"))
+    events = (*note, Sent("hey", "1.1"))
     assert told(*events, notes=notes) == (["  · they are sad"] if notes else []) + ["Pixi › hey"]
 
 
 def test_a_command_that_came_to_nothing_leaves_no_trace() -> None:
-    blank = (Opened("send"), Opened("send"), Grew("send", "hi"), Sent("hi"))
-    assert told(*blank, Opened("send"), Grew("send", "there"), Sent("there")) == ["Pixi › hi", "Pixi › there"]
-    assert told(Opened("react"), Grew("react", "x"), Sent("hi"), TurnEnded("stop", 1)) == ["Pixi › hi"]
+    second = (Opened("send", "message", "1.1"), Grew("send", "hi", "1.1"), Sent("hi", "1.1"))
+    third = (Opened("send", "message", "1.2"), Grew("send", "there", "1.2"), Sent("there", "1.2"))
+    assert told(OPENED, *second, *third) == ["Pixi › hi", "Pixi › there"]
+    reaction = (Opened("react", "reaction", "1.0"), Grew("react", "x", "1.0"))
+    assert told(*reaction, Sent("hi", "1.1"), TurnEnded("stop", 1)) == ["Pixi › hi"]
+
+
+def test_any_command_that_makes_a_message_grows_as_one() -> None:
+    shout = (Opened("shout", "message", "1.0"), Grew("shout", "hey", "1.0"))
+    assert told(*shout) == [f"Pixi › hey{CURSOR}"]
+    assert told(*shout, Sent("HEY!", "1.0")) == ["Pixi › HEY!"]
 
 
 def test_what_was_cut_off_is_marked() -> None:
-    cut = (Opened("send"), Grew("send", "i was about "))
+    cut = (OPENED, Grew("send", "i was about ", "1.0"))
     assert told(*cut, TurnEnded("cancelled", 1)) == ["Pixi › i was about … (stopped)"]
     assert told(*cut, TurnEnded("stop", 1)) == ["  · stays silent"]
 
@@ -109,8 +128,8 @@ def test_tools_other_commands_and_errors_each_have_a_line() -> None:
         ToolCalled("1", "search", {"query": "syrup"}),
         ToolAnswered("1", "search", True, {"found": 2}),
         ToolAnswered("2", "dice", False, "no such die"),
-        Opened("wave"),
-        Performed("wave", "wildly"),
+        Opened("wave", None, "1.0"),
+        Performed("wave", "wildly", "1.0"),
         Sourced((Cited("https://syrup.example/", "All of it"), Cited("https://x.example/"))),
         Failed("The model does not answer."),
     ) == [
@@ -130,9 +149,12 @@ def test_nothing_that_others_write_drives_the_terminal() -> None:
     transcript.react("1", evil)
     transcript.react("gone", evil)
     for event in (
-        Opened("send"),
-        Grew("send", evil),
-        Sent(evil),
+        TurnStarted(1, evil, evil, (evil,)),
+        Asked(evil, evil, evil, evil, 0.0),
+        Answered(evil, "no"),
+        OPENED,
+        Grew("send", evil, "1.0"),
+        Sent(evil, "1.0"),
         Noted(evil),
         Performed(evil, evil),
         ToolCalled("1", evil, {evil: evil}),
@@ -140,8 +162,8 @@ def test_nothing_that_others_write_drives_the_terminal() -> None:
         Sourced((Cited(evil, evil),)),
         Failed(evil),
         Reacted(evil),
-        Opened("send"),
-        Grew("send", evil),
+        OPENED,
+        Grew("send", evil, "1.0"),
         TurnEnded("error", 1),
     ):
         transcript.happened(event)
@@ -161,8 +183,8 @@ def test_settled_lines_are_taken_until_the_rest_fits() -> None:
 def test_what_still_grows_is_not_taken_nor_what_stands_below_it() -> None:
     transcript = Transcript("Pixi", notes=False)
     transcript.happened(Sent("done"))
-    transcript.happened(Opened("send"))
-    transcript.happened(Grew("send", "grow"))
+    transcript.happened(OPENED)
+    transcript.happened(Grew("send", "grow", "1.0"))
     transcript.tell("below")
     assert plain(transcript.take(80)) == ["Pixi › done"]
     assert plain(transcript.lines(80)) == [f"Pixi › grow{CURSOR}", "  below"]

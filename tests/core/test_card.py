@@ -23,13 +23,19 @@ def test_a_card_as_text() -> None:
 def test_its_one_json_form() -> None:
     assert to_json(Shown(CARD)) == {
         "event": "card",
-        "title": "Pancakes",
-        "text": "Flat.",
-        "fields": [{"name": "Flour", "value": "200 g"}, {"name": "Milk", "value": "3 dl"}],
-        "link": "https://example.org/p",
-        "picture": "https://example.org/p.png",
+        "id": "",
+        "type": "card",
+        "version": 1,
+        "data": {},
+        "fallback": {
+            "title": "Pancakes",
+            "text": "Flat.",
+            "fields": [{"name": "Flour", "value": "200 g"}, {"name": "Milk", "value": "3 dl"}],
+            "link": "https://example.org/p",
+            "picture": "https://example.org/p.png",
+        },
     }
-    assert to_json(Shown(Card("x", picture=Image("image/png", b"x"))))["picture"] is None
+    assert to_json(Shown(Card("x", picture=Image("image/png", b"x"))))["fallback"]["picture"] is None
 
 
 def test_a_card_that_fits_is_left_as_it_is() -> None:

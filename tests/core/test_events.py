@@ -7,9 +7,12 @@ import pytest
 from pixi.core.card import Card, Field
 from pixi.core.deltas import Cited, Usage
 from pixi.core.events import (
+    Answered,
+    Asked,
     Failed,
     Grew,
     Noted,
+    Numbering,
     Opened,
     Performed,
     Pictured,
@@ -21,23 +24,58 @@ from pixi.core.events import (
     ToolCalled,
     TurnEnded,
     TurnEvent,
+    TurnStarted,
+    act_id,
     to_json,
 )
 from pixi.core.message import Image
 from pixi.core.picture import Picture
 
-CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.png", "https://example.org")
+CARD = Card(
+    "Pancakes",
+    "flat",
+    (Field("eggs", "2"),),
+    "https://example.org/a.png",
+    "https://example.org",
+    type="recipe_card",
+    version=2,
+    data={"minutes": 20},
+)
 
 
 @pytest.mark.parametrize(
     ("event", "form"),
     [
-        (Opened("send"), {"event": "started", "name": "send"}),
-        (Grew("send", "h"), {"event": "text", "name": "send", "text": "h"}),
-        (Noted("hm"), {"event": "note", "text": "hm"}),
-        (Sent("hi"), {"event": "send", "text": "hi"}),
-        (Reacted("🥞"), {"event": "react", "emoji": "🥞"}),
-        (Performed("wave", "at Mo"), {"event": "command", "name": "wave", "argument": "at Mo"}),
+        (
+            TurnStarted(7, "terminal:pixi:mo", "Pixi", ("a", "b")),
+            {
+                "event": "turn_start",
+                "conversation": "terminal:pixi:mo",
+                "persona": "Pixi",
+                "answers": ["a", "b"],
+            },
+        ),
+        (Opened("send", "message", "7.0"), {"event": "started", "id": "7.0", "name": "send"}),
+        (Grew("send", "h", "7.0"), {"event": "text", "id": "7.0", "name": "send", "text": "h"}),
+        (Noted("hm", "7.1"), {"event": "note", "id": "7.1", "text": "hm"}),
+        (Sent("hi", "7.0"), {"event": "send", "id": "7.0", "text": "hi"}),
+        (Reacted("🥞", "7.2", "a"), {"event": "react", "id": "7.2", "emoji": "🥞", "message": "a"}),
+        (
+            Performed("wave", "at Mo", "7.3"),
+            {"event": "command", "id": "7.3", "name": "wave", "argument": "at Mo"},
+        ),
+        (
+            Asked("7-3-x", "book", "Books a table.", "day: 1", 12.5),
+            {
+                "event": "approval",
+                "id": "7-3-x",
+                "tool": "book",
+                "does": "Books a table.",
+                "arguments": "day: 1",
+                "expires": 12.5,
+            },
+        ),
+        (Answered("7-3-x", "no"), {"event": "approved", "id": "7-3-x", "verdict": "no"}),
         (
             Sourced((Cited("https://x.example/", "All"), Cited("https://y.example/"))),
             {
@@ -76,19 +114,31 @@ CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), "https://example.org/a.pn
             },
         ),
         (
-            Shown(CARD),
+            Shown(CARD, "7.t4"),
             {
                 "event": "card",
-                "title": "Pancakes",
-                "text": "flat",
-                "fields": [{"name": "eggs", "value": "2"}],
-                "link": "https://example.org",
-                "picture": "https://example.org/a.png",
+                "id": "7.t4",
+                "type": "recipe_card",
+                "version": 2,
+                "data": {"minutes": 20},
+                "fallback": {
+                    "title": "Pancakes",
+                    "text": "flat",
+                    "fields": [{"name": "eggs", "value": "2"}],
+                    "link": "https://example.org",
+                    "picture": "https://example.org/a.png",
+                },
             },
         ),
         (
-            Pictured(Picture("a cat", "https://klipy.com/gifs/x", "KLIPY")),
-            {"event": "picture", "text": "a cat", "link": "https://klipy.com/gifs/x", "service": "KLIPY"},
+            Pictured(Picture("a cat", "https://klipy.com/gifs/x", "KLIPY"), "7.5"),
+            {
+                "event": "picture",
+                "id": "7.5",
+                "text": "a cat",
+                "link": "https://klipy.com/gifs/x",
+                "service": "KLIPY",
+            },
         ),
     ],
 )
@@ -98,4 +148,36 @@ def test_each_event_has_its_form(event: TurnEvent, form: dict[str, object]) -> N
 
 
 def test_a_picture_itself_is_not_told() -> None:
-    assert to_json(Shown(Card("Cat", picture=Image("image/png", b"cat"))))["picture"] is None
+    assert to_json(Shown(Card("Cat", picture=Image("image/png", b"cat"))))["fallback"]["picture"] is None
+
+
+def test_events_are_counted_in_each_turn() -> None:
+    numbering = Numbering()
+    shown: list[TurnEvent] = [
+        Failed("before"),
+        TurnStarted(7, "a:b", "Pixi", ("m",)),
+        Sent("hi", "7.0"),
+        TurnStarted(8, "a:b", "Pixi", ("m", "n")),  # begun anew
+        TurnEnded("stop", 1),
+        Failed("between"),
+        TurnStarted(9, "a:b", "Pixi", ("o",)),
+        TurnEnded("stop", 1),
+    ]
+    forms = [numbering.form(event) for event in shown]
+    assert [(form["turn"], form["seq"]) for form in forms] == [
+        (0, 0),
+        (7, 0),
+        (7, 1),
+        (8, 0),
+        (8, 1),
+        (0, 1),
+        (9, 0),
+        (9, 1),
+    ]
+    assert [list(form)[:3] for form in forms] == [["event", "turn", "seq"]] * len(forms)
+
+
+def test_ids_of_what_stands_in_the_chat() -> None:
+    assert act_id(7, 3, 0) == "7.0"
+    assert act_id(7, 4, 0, first=False) == "7.0.4"
+    assert act_id(7, 5) == "7.t5"

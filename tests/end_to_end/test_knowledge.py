@@ -80,6 +80,7 @@ async def test_a_persona_looks_up_what_it_was_given_and_answers_with_it(tmp_path
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert any("ferry" in event["text"] for event in events if event["event"] == "progress")
     assert [event["event"] for event in events if event["event"] != "progress"] == [
+        "turn_start",
         *("tool_call", "tool_result", "tool_call", "tool_result"),
         "send",
         "turn_end",

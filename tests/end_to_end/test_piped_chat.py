@@ -56,21 +56,43 @@ async def test_where_nothing_is_said_no_model_is_loaded(tmp_path: Path, nothing:
 
 async def test_json_is_every_event(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO) as server:
-        ended = await ask(server, tmp_path, "hi", "--json")
+        ended = await ask(server, tmp_path, "hi", "--json", "--user", "mo")
     events = [json.loads(line) for line in ended.out.splitlines()]
     assert all(event.pop("t") >= 0 for event in events)
+    (said_by,) = events[0]["answers"]
     assert events == [
-        {"event": "note", "text": "they say hi"},
-        {"event": "send", "text": "omg hi"},
-        {"event": "react", "emoji": "🥞"},
+        {
+            "event": "turn_start",
+            "turn": 1,
+            "seq": 0,
+            "conversation": "terminal:pixi:mo",
+            "persona": "Pixi",
+            "answers": [said_by],
+        },
+        {"event": "note", "turn": 1, "seq": 1, "id": "1.0", "text": "they say hi"},
+        {"event": "send", "turn": 1, "seq": 2, "id": "1.1", "text": "omg hi"},
+        {"event": "react", "turn": 1, "seq": 3, "id": "1.2", "emoji": "🥞", "message": said_by},
         {
             "event": "turn_end",
+            "turn": 1,
+            "seq": 4,
             "finish": "stop",
             "steps": 1,
             "usage": {"prompt_tokens": 20, "cached_tokens": 0, "completion_tokens": 9},
         },
     ]
     assert (ended.code, ended.err) == (0, "")
+
+
+async def test_with_deltas_messages_are_seen_growing(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HELLO) as server:
+        ended = await ask(server, tmp_path, "hi", "--json", "--deltas")
+    events = [json.loads(line) for line in ended.out.splitlines()]
+    of_message = [event for event in events if event.get("id") == "1.1"]
+    assert [event["event"] for event in of_message][:1] == ["started"]
+    assert of_message[-1]["event"] == "send"
+    assert "".join(event["text"] for event in of_message[1:-1]).strip() == "omg hi"
+    assert [event["seq"] for event in events] == list(range(len(events)))
 
 
 async def test_with_notes_the_notes_are_marked(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ async def test_as_json_a_picture_is_an_event_and_its_command_another(tmp_path: P
         async with piped(tmp_path, "chat", "--json", *given, launch=launch) as program:
             ended = await program.end(b"hi\n")
     events = [json.loads(line) for line in ended.out.splitlines()]
-    assert [event["event"] for event in events] == ["picture", "command", "send", "turn_end"]
-    picture, command = events[:2]
+    assert [event["event"] for event in events] == ["turn_start", "picture", "command", "send", "turn_end"]
+    picture, command = events[1:3]
     assert picture["link"].startswith("https://klipy.com/gifs/cat-")
     assert picture["service"] == "KLIPY"
     assert picture["text"].startswith("excited cat")

@@ -81,7 +81,8 @@ async def test_a_card_is_an_event_as_json(tmp_path: Path) -> None:
         ended = await chat(tmp_path, "how?\n", "--json", *words(tmp_path, server))
     events = [json.loads(line) for line in ended.out.splitlines()]
     (card,) = [event for event in events if event["event"] == "card"]
-    assert (card["title"], card["fields"]) == ("Lemon sugar", [{"name": "Time", "value": "20 minutes"}])
+    shown = card["fallback"]
+    assert (shown["title"], shown["fields"]) == ("Lemon sugar", [{"name": "Time", "value": "20 minutes"}])
     assert [event["event"] for event in events][-2:] == ["send", "turn_end"]
 
 

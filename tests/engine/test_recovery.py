@@ -114,7 +114,7 @@ async def test_what_was_not_posted_is_posted_now_under_its_old_nonce(store: Sqli
         (post,) = here.channel.posts
         assert (post.text, post.nonce, post.answers) == ("a", nonce_of(turn, 1, said.id), said.id)
         assert here.channel.reactions == [(said.id, "🥞")]
-        assert here.channel.events == [Sent("a"), Reacted("🥞")]
+        assert here.channel.events == [Sent("a"), Reacted("🥞", message=said.id)]
         assert [act.outcome for act in await effects_of(store)] == ["done", "done"]
         saved = await store.load(CONVERSATION)
         assert saved.lines[1:] == (AssistantLine("[SEND: a]\n[REACT: 🥞]"),)

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import pytest
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.core.errors import ChannelError, ToolError
+from pixi.core.events import Verdict
 from pixi.core.life import Event, Life
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall

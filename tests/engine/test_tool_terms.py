@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.core.errors import ConfigError
-from pixi.core.events import Failed
+from pixi.core.events import Failed, Verdict
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author

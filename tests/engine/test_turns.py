@@ -32,7 +32,7 @@ async def test_commands_are_performed_in_order_and_shown() -> None:
         assert here.channel.reactions == [(message.id, "🥞")]
         assert here.channel.events == [
             Noted("hm"),
-            Reacted("🥞"),
+            Reacted("🥞", message=message.id),
             Sent("hi"),
             Sent("you!"),
             TurnEnded("stop", 1),
@@ -198,9 +198,9 @@ async def test_a_growing_channel_sees_messages_grow() -> None:
         await here.talk("hi")
         events = here.channel.events
         assert [e for e in events if not isinstance(e, Grew)] == [
-            Opened("note"),
+            Opened("note", "note"),
             Noted("a"),
-            Opened("send"),
+            Opened("send", "message"),
             Sent("hello"),
             TurnEnded("stop", 1),
         ]

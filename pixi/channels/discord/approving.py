@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import discord
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.channels.discord.access import may_talk
 from pixi.channels.discord.asking import asker_of_interaction
 from pixi.channels.discord.house import House
@@ -24,6 +24,7 @@ from pixi.channels.discord.speaking import rest
 from pixi.channels.discord.speaking.rest import Content
 from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError
+from pixi.core.events import Verdict
 
 _log = logging.getLogger("pixi.discord")
 

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.channel import DiscordChannel
 from pixi.channels.discord.speaking.splitting import units
+from pixi.core.events import Verdict
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.room import Room, room_of

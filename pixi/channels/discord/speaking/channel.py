@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import discord
 
 from pixi.channels.archive import Archive
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.refusals import Refused, asked, missing, where
 from pixi.channels.discord.speaking import rest
@@ -30,7 +30,7 @@ from pixi.channels.discord.speaking.stickers import names_of, own_stickers, stic
 from pixi.channels.discord.wording import one_line
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
-from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent
+from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 

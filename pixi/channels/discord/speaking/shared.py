@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import discord
 
-from pixi.channels.channel import Question, Verdict
+from pixi.channels.channel import Question
 from pixi.channels.discord.archive.archive import Archives
 from pixi.channels.discord.house import House
 from pixi.channels.discord.refusals import Refused, missing, timed_out, where
@@ -17,6 +17,7 @@ from pixi.channels.discord.speaking.emoji import EmojiNames
 from pixi.channels.discord.speaking.rest import Content
 from pixi.channels.discord.speaking.standing import Standing
 from pixi.channels.discord.speaking.webhooks import Webhooks
+from pixi.core.events import Verdict
 from pixi.core.message import Author
 
 if TYPE_CHECKING:
