@@ -101,7 +101,7 @@ class Summarizer:
         turns = [told(turn.lines, persona) for turn in fold.turns]
         summary = fold.summary
         for portion in portions(turns, min(room, _LARGEST_PORTION), _PORTIONS):
-            reply = await _ask(model, instruction, question(summary, portion), tokens, count)
+            reply = await ask(model, instruction, question(summary, portion), tokens, count)
             summary = as_summary(reply, int(tokens * _ROOM))
             if not summary:
                 raise ModelError(f"{model.name} wrote nothing.")
@@ -114,7 +114,7 @@ class Summarizer:
             _log.warning("what falls out of a talk was not written down by the helper model: %s", why)
 
 
-async def _ask(model: Model, instruction: str, told: str, tokens: int, count: Count) -> str:
+async def ask(model: Model, instruction: str, told: str, tokens: int, count: Count) -> str:
     """Ask the helper; gives the answer, as far as it is read.
 
     Raises:

@@ -272,6 +272,23 @@ class LiveConversation:
                 self._forget()  # what came meanwhile may be forgotten or not: the next turn looks
         self._try_again()
 
+    async def rewind(self, turn: int) -> None:
+        """Take a turn and all after it out of the history.
+
+        Raises:
+            LeaseHeld: another process is answering here.
+            StoreError: it could not be recorded.
+        """
+        if self._runner is not None:
+            self._runner.cancel()
+        async with self._lock:
+            await self._compaction.cancel()
+            try:
+                await self._shared.store.lease(self._name)
+                await self._shared.store.rewind(self._name, turn)
+            finally:
+                self._forget()
+
     async def resume(self, channel: Channel | None, since: float) -> None:
         """Finish what was left half-done, and answer what was sent since then and waits.
 

@@ -266,6 +266,18 @@ class Engine:
         conversations = await self._ready()
         await conversations.at(conversation).reset()
 
+    async def rewind(self, conversation: str, turn: int) -> None:
+        """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
+
+        What was said in them stays on record beside it, see `Store.rewind`.
+
+        Raises:
+            LeaseHeld: another process is answering there.
+            StoreError: it could not be recorded.
+        """
+        conversations = await self._ready()
+        await conversations.at(conversation).rewind(turn)
+
     async def forget(self, person: str) -> int:
         """Forget a person everywhere, by the id of the author; gives how many conversations changed.
 

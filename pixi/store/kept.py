@@ -253,3 +253,63 @@ class AuditRecord:
     seconds: float | None
     outcome: AuditOutcome | None
     deed: Deed
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation that a person has over HTTP, under the name by which its client knows it.
+
+    Attributes:
+        address: of the conversation.
+        person: id of the author whose talk it is.
+        name: the client's own, or one that was made for it.
+        began, last: seconds since the epoch; `last` is when a message came.
+    """
+
+    address: str
+    person: str
+    persona: str
+    name: str
+    began: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key that opens the HTTP server, as it is kept: without its secret.
+
+    Attributes:
+        name: the operator's; of several under one name at most one is not revoked.
+        digest: SHA-256 of the secret, in hexadecimal.
+        scopes: what may be done with it.
+        personas: whom it may talk to; empty: everybody.
+        origins: the web pages that may use it, e.g. `https://example.org`. A key that has some is
+            publishable: it stands in those pages, and only begins a visitor's talk.
+        created, revoked: seconds since the epoch; `revoked` is None while it is good.
+    """
+
+    name: str
+    digest: str
+    scopes: tuple[str, ...] = ()
+    personas: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    created: float = 0.0
+    revoked: float | None = None
+
+    @property
+    def is_publishable(self) -> bool:
+        """Whether everybody may read it, in the pages of its origins."""
+        return bool(self.origins)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A message that came, and the turn that answers it.
+
+    Attributes:
+        text: as it is kept; None: it was forgotten or taken back.
+        turn: None while it waits. Its `finish` is None while it is under way.
+    """
+
+    text: str | None
+    turn: TurnRecord | None

@@ -13,6 +13,8 @@ from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.database import Connection
 from pixi.store.kept import (
+    Answered,
+    ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
@@ -25,6 +27,7 @@ from pixi.store.kept import (
     Outcome,
     Place,
     SavedConversation,
+    Talk,
     Tally,
     TurnRecord,
 )
@@ -34,11 +37,13 @@ from pixi.store.statements import (
     forgotten,
     inbox,
     journal,
+    keys,
     leases,
     memories,
     people,
     records,
     retention,
+    talks,
     told,
     windows,
 )
@@ -206,6 +211,10 @@ class SqlStore:
         await self._sweep()
         return generation
 
+    async def rewind(self, conversation: str, turn: int) -> str:
+        """See `Store.rewind`."""
+        return await self._writer.ask(lambda db: journal.rewind(db, conversation, turn))
+
     async def forget(self, person: str) -> tuple[str, ...]:
         """See `Store.forget`."""
         changed = await self._writer.ask(lambda db: people.forget(db, person))
@@ -235,9 +244,19 @@ class SqlStore:
         """See `Store.turn_behind`."""
         return await self._writer.ask(lambda db: records.turn_behind(db, prefix, platform_id), writes=False)
 
-    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
+    async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
         """See `Store.turns`."""
-        return await self._writer.ask(lambda db: records.turns(db, conversation, limit), writes=False)
+        return await self._writer.ask(lambda db: records.turns(db, conversation, limit, before), writes=False)
+
+    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+        """See `Store.answer_to`."""
+        return await self._writer.ask(
+            lambda db: records.answer_to(db, conversation, message_id), writes=False
+        )
+
+    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+        """See `Store.messages_of`."""
+        return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
 
     async def tally(self, prefix: str, since: float) -> Tally:
         """See `Store.tally`."""
@@ -276,6 +295,34 @@ class SqlStore:
     async def notice(self, day: int, scope: Scope, name: str) -> bool:
         """See `Store.notice`."""
         return await self._writer.ask(lambda db: books.notice(db, day, scope, name))
+
+    async def keep_talk(self, talk: Talk) -> None:
+        """See `Store.keep_talk`."""
+        await self._writer.ask(lambda db: talks.keep(db, talk))
+
+    async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
+        """See `Store.talks`."""
+        return await self._writer.ask(lambda db: talks.latest(db, person, persona, limit), writes=False)
+
+    async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
+        """See `Store.talk`."""
+        return await self._writer.ask(lambda db: talks.named(db, person, name, persona), writes=False)
+
+    async def add_key(self, key: ApiKey) -> bool:
+        """See `Store.add_key`."""
+        return await self._writer.ask(lambda db: keys.add(db, key))
+
+    async def keys(self) -> tuple[ApiKey, ...]:
+        """See `Store.keys`."""
+        return await self._writer.ask(keys.every, writes=False)
+
+    async def key_of(self, digest: str) -> ApiKey | None:
+        """See `Store.key_of`."""
+        return await self._writer.ask(lambda db: keys.of_digest(db, digest), writes=False)
+
+    async def revoke_key(self, name: str, at: float) -> bool:
+        """See `Store.revoke_key`."""
+        return await self._writer.ask(lambda db: keys.revoke(db, name, at))
 
     async def places(self) -> dict[str, Place]:
         """See `Store.places`."""

@@ -12,6 +12,8 @@ from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.kept import (
+    Answered,
+    ApiKey,
     AuditOutcome,
     AuditRecord,
     Begun,
@@ -24,6 +26,7 @@ from pixi.store.kept import (
     Outcome,
     Place,
     SavedConversation,
+    Talk,
     Tally,
     TurnRecord,
 )
@@ -204,12 +207,31 @@ class Store(Protocol):
         """
         ...
 
+    async def rewind(self, conversation: str, turn: int) -> str:
+        """Take a turn and all after it out of a conversation, whose lease is to be held.
+
+        What was said in them is kept beside it; gives the address. Nothing waits there, and `forget`,
+        `export` and `forget_old` reach it. The ids of its messages are free again. What waits, waits on.
+        """
+        ...
+
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         """The turn that posted this message, in a conversation whose address begins with `prefix`."""
         ...
 
-    async def turns(self, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
-        """The last turns that were ended in a conversation, oldest first, but for those begun again."""
+    async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
+        """The last turns that were ended in a conversation, oldest first, but for those begun again.
+
+        `before`: only those before the turn of this number.
+        """
+        ...
+
+    async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
+        """A message that came, and the turn that answers it, or did; None: it never came."""
+        ...
+
+    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+        """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
         ...
 
     async def tally(self, prefix: str, since: float) -> Tally:
@@ -252,6 +274,34 @@ class Store(Protocol):
 
         False: they had been told.
         """
+        ...
+
+    async def keep_talk(self, talk: Talk) -> None:
+        """Keep a talk, by its address; of one that is kept only `last` is changed, and never lowered."""
+        ...
+
+    async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
+        """The last talks of a person with a persona, or with any where that is "", the latest first."""
+        ...
+
+    async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
+        """The latest talk of a person under this name, with this persona or, where that is "", with any."""
+        ...
+
+    async def add_key(self, key: ApiKey) -> bool:
+        """Keep a key; False, and nothing is kept, if one of that name is not revoked."""
+        ...
+
+    async def keys(self) -> tuple[ApiKey, ...]:
+        """All keys, revoked ones too, by their names and the older first."""
+        ...
+
+    async def key_of(self, digest: str) -> ApiKey | None:
+        """The key of that digest; None: there is none, or it was revoked."""
+        ...
+
+    async def revoke_key(self, name: str, at: float) -> bool:
+        """Revoke a key, at a time in seconds since the epoch; False: none of that name is in use."""
         ...
 
     async def places(self) -> dict[str, Place]:
@@ -307,7 +357,7 @@ class Store(Protocol):
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
-        what is remembered of them, and all that was answered to them alone, with its acts.
+        what is remembered of them, their talks, and all that was answered to them alone, with its acts.
 
         Of a turn that answered others too, the others' words stay; the persona's stay where the person was
         only overheard or quoted and they neither name nor repeat them. A turn under way in which the person
@@ -321,7 +371,8 @@ class Store(Protocol):
         ...
 
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data: messages with the answers to them, memories, usage."""
+        """All that is kept of a person, as plain data: messages with the answers to them, talks,
+        memories, usage."""
         ...
 
     async def people(self, name: str) -> tuple[Known, ...]:
@@ -331,9 +382,9 @@ class Store(Protocol):
     async def forget_old(self, before: float) -> bool:
         """Forget what was said before a time (seconds since the epoch), a portion of it at once.
 
-        Words, names, pictures, acts, notes and summaries go, and what tools were given and for whom. That
-        there was a message, and its id, stays; so do memories, and sums of what was used. False: nothing is
-        left of that time.
+        Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, and what
+        tools were given and for whom. That there was a message, and its id, stays; so do memories, and sums
+        of what was used. False: nothing is left of that time.
         """
         ...
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,9 @@ async def test_wherever_it_is_harmed_the_talk_goes_on_and_nothing_is_answered_tw
     suspect(path)
     store, _ = await reopened(path)
     saved = await store.load(ROOM)
-    assert all(line in every for line in saved.lines)
+    # A picture that is lost is left out of its line.
+    blind = [replace(line, images=()) for line in every if isinstance(line, UserLine)]
+    assert all(line in every or line in blind for line in saved.lines)
     assert {message.id for message in saved.waiting} <= {"waits"}
     recorded = await store.receive(Message("new", ROOM, MO, "and now?", 200.0))
     assert recorded is not None

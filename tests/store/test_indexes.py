@@ -9,21 +9,23 @@ from pixi.core.deltas import Usage
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import Place
+from pixi.store.kept import ApiKey, Place, Talk
 from pixi.store.statements import (
     chosen,
     inbox,
     journal,
+    keys,
     leases,
     people,
     records,
+    talks,
     told,
 )
 from tests.begun import Watched, begun_in
 
 TABLES = (
     *("messages", "turns", "lines", "effects", "commands", "pictures", "quotes", "watermarks"),
-    *("conversations", "leases"),
+    *("conversations", "leases", "talks", "keys"),
 )
 
 
@@ -71,6 +73,14 @@ def everything(db: Watched) -> None:
     chosen.set_place(db, "discord:1:7:", Place())
     chosen.mark(db, {"discord:1:7:": 1})
     chosen.watermarks(db, "discord:")
+    records.answer_to(db, room, "1")
+    talks.keep(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 2.0))
+    talks.latest(db, mo.id, "pixi", 9)
+    talks.named(db, mo.id, "one", "")
+    talks.forget_old(db, 1.0, 9)
+    keys.add(db, ApiKey("shop", "d1", ("chat",)))
+    keys.of_digest(db, "d1")
+    keys.revoke(db, "shop", 2.0)
     told.export(db, mo.id)
     people.forget(db, mo.id)
     begun_in(db, room, ("4",))

@@ -368,6 +368,7 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: Sq
         assert await store.export(person) == {
             "person": person,
             "conversations": [],
+            "talks": [],
             "done_for_you": [],
             "usage": [],
             "memories": [],

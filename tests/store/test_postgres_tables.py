@@ -13,7 +13,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import Deed, Place
+from pixi.store.kept import Deed, Place, Talk
 from pixi.store.postgres import schema as postgres_schema
 from pixi.store.postgres import session as postgres_session
 from pixi.store.postgres.store import PostgresStore
@@ -261,8 +261,9 @@ async def test_nothing_of_a_forgotten_person_is_left_in_any_row(
     assert await store.end_turn(turn, lines, "stop", 1, Usage())
     await store.receive(Message("2", "room", ann, "x", 1.0, quoted=(Quoted("1", mo, "a canary"),)))
     await store.remember(Memory(0, "pixi", mo.id, "", "room", "all", "has a canary", 1.0))
+    await store.keep_talk(Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 1.0))
     assert tables_with("canary") == [
-        *("audit", "effects", "lines", "memories", "messages", "pictures", "quotes")
+        *("audit", "effects", "lines", "memories", "messages", "pictures", "quotes", "talks")
     ]
     await store.forget(mo.id)
     assert tables_with("canary") == []

@@ -184,6 +184,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE messages ADD COLUMN again BIGINT",
         "CREATE INDEX due_again ON messages (again, conversation, position) WHERE again IS NOT NULL",
     ),
+    (
+        f"""CREATE TABLE talks (
+            address {_TEXT} PRIMARY KEY,
+            person {_TEXT} NOT NULL,
+            persona {_TEXT} NOT NULL,
+            name {_TEXT} NOT NULL,
+            began DOUBLE PRECISION NOT NULL,
+            last DOUBLE PRECISION NOT NULL
+        )""",
+        "CREATE INDEX talks_of_a_person ON talks (person, last)",
+        "CREATE INDEX talks_by_name ON talks (person, name)",
+        "CREATE INDEX talks_by_time ON talks (last)",
+        f"""CREATE TABLE keys (
+            digest {_TEXT} PRIMARY KEY,
+            name {_TEXT} NOT NULL,
+            scopes {_TEXT} NOT NULL,
+            personas {_TEXT} NOT NULL,
+            origins {_TEXT} NOT NULL,
+            created DOUBLE PRECISION NOT NULL,
+            revoked DOUBLE PRECISION
+        )""",
+        "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
+    ),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 
@@ -192,6 +215,7 @@ TABLES = frozenset(
         *("pixi_version", "writers", "conversations", "turns", "messages", "quotes", "lines", "effects"),
         *("pictures", "places", "watermarks", "memories", "audit", "windows", "summaries"),
         *("usage", "notices", "owners", "leases", "commands"),
+        *("talks", "keys"),
     }
 )
 """All tables of the present version."""

@@ -244,6 +244,31 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE messages ADD COLUMN again INTEGER",
         "CREATE INDEX due_again ON messages (again, conversation, position) WHERE again IS NOT NULL",
     ),
+    (
+        # Conversations that people have over HTTP, under the names by which their clients know them.
+        """CREATE TABLE talks (
+            address TEXT PRIMARY KEY,
+            person TEXT NOT NULL,
+            persona TEXT NOT NULL,
+            name TEXT NOT NULL,
+            began REAL NOT NULL,
+            last REAL NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX talks_of_a_person ON talks (person, last)",
+        "CREATE INDEX talks_by_name ON talks (person, name)",
+        "CREATE INDEX talks_by_time ON talks (last)",
+        # Keys of the HTTP server, without their secrets. The lists are JSON.
+        """CREATE TABLE keys (
+            digest TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            scopes TEXT NOT NULL,
+            personas TEXT NOT NULL,
+            origins TEXT NOT NULL,
+            created REAL NOT NULL,
+            revoked REAL
+        ) WITHOUT ROWID""",
+        "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

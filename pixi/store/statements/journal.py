@@ -371,6 +371,28 @@ def reset(db: Database, conversation: str) -> int:
     return generation
 
 
+def rewind(db: Database, conversation: str, turn: int) -> str:
+    """Take a turn and all after it out of a conversation; gives the address under which they are kept.
+
+    They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
+    """
+    beside = f"{conversation}~{turn}"
+    db.execute(
+        "INSERT INTO pictures (conversation, digest, data)"
+        " SELECT ?, digest, data FROM pictures WHERE conversation = ? ON CONFLICT DO NOTHING",
+        (beside, conversation),
+    )
+    db.execute("UPDATE messages SET again = NULL WHERE conversation = ? AND again >= ?", (conversation, turn))
+    for table, number in (("messages", "turn"), ("lines", "turn"), ("turns", "id")):
+        db.execute(
+            f"UPDATE {table} SET conversation = ? WHERE conversation = ? AND {number} >= ?",
+            (beside, conversation, turn),
+        )
+    windows.rewind(db, conversation, turn)
+    touch(db, [conversation])
+    return beside
+
+
 def _generation(db: Database, conversation: str) -> int:
     found = db.execute("SELECT generation FROM conversations WHERE address = ?", (conversation,)).fetchone()
     return int(found[0]) if found else 0

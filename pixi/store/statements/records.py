@@ -1,12 +1,18 @@
 """What is told of turns later: which of them posted a message, the last ones, and what they came to."""
 
+from collections.abc import Sequence
+
 from pixi.core.deltas import Usage
+from pixi.core.message import Message
 from pixi.store.database import Database
-from pixi.store.kept import Tally, TurnRecord
+from pixi.store.kept import Answered, Tally, TurnRecord
 from pixi.store.statements import pictures
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
-from pixi.store.statements.rows import unpack_line
+from pixi.store.statements.many import select_many
+from pixi.store.statements.rows import unpack_line, unpack_message
+
+_LAST = 2**63 - 1
 
 _ANSWERED = (
     "(EXISTS (SELECT 1 FROM messages WHERE messages.turn = turns.id)"
@@ -25,14 +31,40 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
     return None if found is None else _record(db, found[0])
 
 
-def turns(db: Database, conversation: str, limit: int) -> tuple[TurnRecord, ...]:
-    """The last turns that were ended in a conversation, oldest first."""
+def turns(db: Database, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
+    """The last turns that were ended in a conversation, before one where that is given, oldest first."""
     found = db.execute(
-        "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL"
+        "SELECT id FROM turns WHERE conversation = ? AND finish IS NOT NULL AND id < ?"
         f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
-        (conversation, max(0, limit)),
+        (conversation, _LAST if before is None else before, max(0, limit)),
     ).fetchall()
     return tuple(_record(db, turn) for (turn,) in reversed(found))
+
+
+def answer_to(db: Database, conversation: str, message_id: str) -> Answered | None:
+    """A message that came, and the turn that answers it, or did; None: it never came."""
+    found = db.execute(
+        "SELECT body, CASE again WHEN 0 THEN NULL ELSE coalesce(again, turn) END FROM messages"
+        " WHERE conversation = ? AND id = ?",
+        (conversation, message_id),
+    ).fetchone()
+    if found is None:
+        return None
+    body, turn = found
+    text = None if body is None else unpack_message(body, 0, lambda _: b"").text
+    return Answered(text, None if turn is None else _record(db, turn))
+
+
+def messages_of(db: Database, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+    """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+    found: dict[int, list[Message]] = {}
+    messages = (
+        "SELECT turn, number, body FROM messages WHERE turn IN ({}) AND addressed = 1 AND body IS NOT NULL"
+        " ORDER BY position"
+    )
+    for turn, number, body in select_many(db, messages, turns):
+        found.setdefault(turn, []).append(unpack_message(body, number, lambda _: b""))
+    return {turn: tuple(messages) for turn, messages in found.items()}
 
 
 def tally(db: Database, prefix: str, since: float) -> Tally:

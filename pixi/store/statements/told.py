@@ -11,6 +11,7 @@ from pixi.store.statements import memories, pictures, windows
 from pixi.store.statements.auditing import told_of_audit
 from pixi.store.statements.many import select_many
 from pixi.store.statements.rows import unpack_line, unpack_message, unpack_text
+from pixi.store.statements.talks import talks_of
 from pixi.store.statements.usage import told_of_usage
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +36,7 @@ def known(db: Database, name: str) -> tuple[Known, ...]:
 
 
 _TABLES = (("messages", "author"), ("memories", "person"), ("audit", "person"), ("quotes", "person"))
-_ALL_TABLES = (*_TABLES, ("usage", "person"), ("audit", "approved_by"))
+_ALL_TABLES = (*_TABLES, ("usage", "person"), ("audit", "approved_by"), ("talks", "person"))
 
 
 def _is_known(db: Database, person: str) -> bool:
@@ -99,10 +100,25 @@ def export(db: Database, person: str) -> dict[str, Any]:
     return {
         "person": person,
         "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
+        "talks": _talks(db, person),
         "done_for_you": told_of_audit(db, person),
         "usage": told_of_usage(db, person),
         "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],
     }
+
+
+def _talks(db: Database, person: str) -> list[dict[str, str]]:
+    """Their talks over HTTP, the first begun first."""
+    return [
+        {
+            "address": talk.address,
+            "persona": talk.persona,
+            "name": _readable(talk.name),
+            "began": _time(talk.began),
+            "last": _time(talk.last),
+        }
+        for talk in talks_of(db, person)
+    ]
 
 
 def _summary(db: Database, conversation: str, person: str) -> str:

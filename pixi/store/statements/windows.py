@@ -126,3 +126,9 @@ def _turns(lines: Iterable[tuple[int, Line]]) -> tuple[PastTurn, ...]:
 
 def _no_picture(digest: str) -> bytes:
     return b""
+
+
+def rewind(db: Database, conversation: str, turn: int) -> None:
+    """Drop what stands behind a turn that was taken out: windows, and a summary that tells of it."""
+    db.execute("DELETE FROM windows WHERE conversation = ? AND first_turn >= ?", (conversation, turn))
+    db.execute("DELETE FROM summaries WHERE conversation = ? AND summarized >= ?", (conversation, turn))
