@@ -11,7 +11,7 @@ MINUTES ?= 60
 NPM_SERVERS := @modelcontextprotocol/server-everything
 # What talking needs; `make extra-NAME` adds one of the others.
 EXTRAS ?= local,hub,docs
-OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,anthropic,gemini
+OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,anthropic,gemini,jwt
 BEGUN := $(shell date +%s)
 
 .DELETE_ON_ERROR:

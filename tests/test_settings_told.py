@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from pixi.settings.check import SECTIONS
+from pixi.settings.check import SECTIONS, known_keys
 from tests.pages import PAGES, code, read_page
 
 SECRETS = {"api_key", "token"}  # which belong in `.env`
@@ -14,7 +14,7 @@ PARTS = [title for title, section in SECTIONS.items() if dataclasses.is_dataclas
 
 
 def names_in(title: str) -> set[str]:
-    return {field.name for field in dataclasses.fields(SECTIONS[title])}
+    return set(known_keys()[title])
 
 
 @pytest.mark.parametrize("title", PARTS)

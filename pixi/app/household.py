@@ -17,6 +17,7 @@ from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer
+from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
 from pixi.settings import Settings
@@ -26,10 +27,12 @@ from pixi.store.store import Store
 
 _EVERYWHERE = "discord:"
 _DAY = 86_400.0
+_TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
+_TASK_TOKENS = 300
 
 
 class Household:
-    """A `pixi.channels.discord.house.House`. `change` lets it go by new settings while it runs.
+    """A `House` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
 
     Args:
         settings: what the operator wants.
@@ -80,6 +83,11 @@ class Household:
     def settings(self) -> Settings:
         """All that the operator decided."""
         return self._settings
+
+    @property
+    def store(self) -> Store:
+        """Keeps everything that must outlive the process."""
+        return self._store
 
     @property
     def personas(self) -> Mapping[str, Persona]:
@@ -175,7 +183,8 @@ class Household:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        await self._models.want(self._place_of(parse_address(message.conversation)).model)
+        if message.conversation.startswith(_EVERYWHERE):
+            await self._models.want(self._place_of(parse_address(message.conversation)).model)
         await self.engine.receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
@@ -193,6 +202,28 @@ class Household:
     async def reset(self, conversation: str) -> None:
         """Forget what was said in a conversation."""
         await self.engine.reset(conversation)
+
+    async def settled(self, conversation: str) -> None:
+        """Return when nothing of a conversation is left to be answered."""
+        await self.engine.settled(conversation)
+
+    async def helper_answer(self, prompt: str) -> str | None:
+        """Answer a task of a program by the helper model; None: there is none but the persona's own.
+
+        Raises:
+            PixiError: it could not answer.
+        """
+        if "helper_model.name" not in self._settings.sources:
+            return None
+        model = await self._library.helper()
+        if model.traits.small:
+            return None
+        reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
+        return reply.strip() or None
+
+    async def rewind(self, conversation: str, turn: int) -> None:
+        """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
+        await self.engine.rewind(conversation, turn)
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits."""

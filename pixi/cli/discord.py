@@ -30,7 +30,7 @@ _NO_TOKEN = """\
 There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.
 A bot's token is shown at https://discord.com/developers/applications, on its page Bot."""
 
-_NO_MODEL = """\
+NO_MODEL = """\
 No model is set: name one under [model] in pixi.toml, or by --model; `pixi-persona doctor` shows some.
 The tiny one that came along is no company for many people: it answers only if name = "local" says so."""
 
@@ -81,14 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
         if mask is not None:
             mask.learn(secrets_in(settings))
         if not settings.model_is_set:
-            raise ConfigError(_NO_MODEL)
+            raise ConfigError(NO_MODEL)
         return settings
 
     mask = None
     settings = load(config, overrides=overrides)
     token, asks = settings.discord.token, at_terminal()
     if token is None:
-        raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [_NO_MODEL]))
+        raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
     overrides |= chosen_model(settings, asks=asks)
     settings = read()
     as_json = arguments.json_logs or not sys.stderr.isatty()
@@ -117,7 +117,7 @@ async def _stay(
 
     chosen = _shards(shards)
     async with (
-        open_household(settings, addons=addons, progress=_told_once(), report=_log.warning) as house,
+        open_household(settings, addons=addons, progress=told_once(), report=_log.warning) as house,
         reloading(house, read),
     ):
         from pixi.channels.discord.bot import Bot
@@ -142,7 +142,7 @@ def _shards(text: str | None) -> "Shards | None":
     return Shards.parse(text)
 
 
-def _told_once() -> Callable[[str], None]:
+def told_once() -> Callable[[str], None]:
     """Puts what takes long into the log, each thing once however often its seconds are counted."""
     told: set[str] = set()
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.settings.given import MODELS, NAMED, PRICES, Given
+from pixi.settings.given import INNER, MODELS, NAMED, PRICES, Given, section_and_key
 from pixi.settings.sections import (
     DEFAULT_MODEL,
     DatabaseSettings,
@@ -13,6 +13,8 @@ from pixi.settings.sections import (
     EmbeddingSettings,
     GifSettings,
     HistorySettings,
+    HttpSettings,
+    JwtSettings,
     LimitSettings,
     McpSettings,
     ModelSettings,
@@ -40,6 +42,8 @@ SECTIONS: Mapping[str, type] = {
     "web_pages": WebPagesSettings,
     "wiki": WikiSettings,
     "gifs": GifSettings,
+    "http": HttpSettings,
+    "http.jwt": JwtSettings,
 }
 """All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
 Those of `NAMED` stand here with the keys that each of them has."""
@@ -55,8 +59,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 
 
 def known_keys() -> dict[str, list[str]]:
-    """The keys of each section."""
-    return {name: [field.name for field in dataclasses.fields(kind)] for name, kind in SECTIONS.items()}
+    """The keys of each section, without the sections within it."""
+    return {
+        name: [field.name for field in dataclasses.fields(kind) if f"{name}.{field.name}" not in INNER]
+        for name, kind in SECTIONS.items()
+    }
 
 
 def usual_key(key: str) -> str:
@@ -91,8 +98,8 @@ def check_key(given: Given) -> None:
     Raises:
         ConfigError: there is none; the text names the nearest.
     """
-    section, dot, key = given.key.partition(".")
-    if not dot:
+    section, dot, key = section_and_key(given.key)
+    if not dot or given.key in INNER:
         _check_top_level(given)
     elif section in NAMED:
         _check_named(given, section, *key.partition("."))

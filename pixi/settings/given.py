@@ -17,6 +17,9 @@ MODELS = "models"
 NAMED = (MODELS, "mcp", "wiki")
 """Sections of which there can be any number, each with a name of its own: `[mcp.NAME]`."""
 
+INNER = ("http.jwt",)
+"""Sections within a section."""
+
 PRICES = "prices"
 """The section whose keys are names of models, whatever they are."""
 
@@ -51,6 +54,14 @@ class Given:
     place: str
     text: bool = False
     inner: Mapping[str, str] = field(default_factory=dict)
+
+
+def section_and_key(key: str) -> tuple[str, str, str]:
+    """Part a key as `str.partition` does, but after the name of one of `INNER`: `http.jwt`, `.`, `user`."""
+    for inner in INNER:
+        if key.startswith(f"{inner}."):
+            return inner, ".", key[len(inner) + 1 :]
+    return key.partition(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +162,9 @@ def from_file(path: Path) -> Iterator[Given]:
 
 def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]:
     """A table as its keys, so many tables deep. An empty one stands for itself."""
-    if depth and isinstance(value, dict) and value:
+    if (depth or key in INNER) and isinstance(value, dict) and value:
         for name, inner in value.items():
-            yield from _opened(f"{key}.{name}", inner, depth - 1)
+            yield from _opened(f"{key}.{name}", inner, max(0, depth - 1))
     else:
         yield key, value
 
@@ -229,8 +240,8 @@ def from_well_known(variables: Mapping[str, Variable]) -> Iterator[Given]:
 def from_variables(
     variables: Iterable[Variable], known: Mapping[str, Iterable[str]], faults: Faults
 ) -> Iterator[Given]:
-    """The settings under `PIXI_SECTION__KEY`, `PIXI_MODELS__NAME__KEY` (and as that for all of `NAMED`), and
-    `PIXI_ADDONS`.
+    """The settings under `PIXI_SECTION__KEY`, `PIXI_MODELS__NAME__KEY` (and as that for all of `NAMED` and
+    `INNER`), and `PIXI_ADDONS`.
 
     Args:
         variables: those that are set.
@@ -239,7 +250,7 @@ def from_variables(
     """
     single = {
         f"PIXI_{section}_{key}".upper(): f"PIXI_{section}__{key}".upper()
-        for section, keys in known.items()
+        for section, keys in ((name.replace(".", "__"), keys) for name, keys in known.items())
         for key in keys
     }
     for variable in variables:
@@ -250,7 +261,8 @@ def from_variables(
                 raise ConfigError(f"{variable.place}: write {single[name]}, with two underscores.")
         elif name == "PIXI_ADDONS" or (name.startswith("PIXI_") and "__" in name):
             key = name.removeprefix("PIXI_").lower()
-            key = key.replace("__", ".", 2 if key.partition("__")[0] in NAMED else 1)
+            deep = key.partition("__")[0] in NAMED or ".".join(key.split("__")[:2]) in INNER
+            key = key.replace("__", ".", 2 if deep else 1)
             yield Given(key, variable.value, source=name, place=variable.place, text=True)
 
 

@@ -11,6 +11,7 @@ from pixi.settings import given as sources
 from pixi.settings.check import check_key, is_section, known_keys, sections_of
 from pixi.settings.fallback import address_for, is_list_of_models, server_for, tables_of, with_fallback
 from pixi.settings.given import MODELS, Faults, Given
+from pixi.settings.http import check_http, http_of
 from pixi.settings.own_keys import with_own_keys
 from pixi.settings.pricing import check_prices, with_prices
 from pixi.settings.searching import check_search
@@ -142,6 +143,7 @@ def _built(
         web_pages=WebPagesSettings(**section("web_pages")),
         wiki={name: WikiSettings(**section(f"wiki.{name}")) for name in titles("wiki")},
         gifs=GifSettings(**{"folder": folder / GifSettings().folder, **section("gifs")}),
+        http=http_of(section("http"), section("http.jwt"), folder),
         addons=values.get("addons", ()),
         origin=path,
         sources={key: origins[key].source for key in values},
@@ -157,6 +159,9 @@ def _built(
     if not faults.touch(["web_search", "mcp", "limits"]):
         with faults.noted("web_search"):
             check_search(settings, origins)
+    if not faults.touch(["http"]):
+        with faults.noted("http"):
+            check_http(settings.http, origins)
     priced_ones = with_prices(settings)
     stop = origins.get("limits.month_dollars")
     if stop is not None and not faults.touch(

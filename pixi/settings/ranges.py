@@ -46,6 +46,12 @@ _DISCORD: Mapping[str, Bounds] = {
     "text_files": (0, 10),
     "text_characters": (100, 1_000_000),
 }
+_HTTP: Mapping[str, Bounds] = {
+    "port": (0, 65_535),
+    "requests_per_minute": (1, 1_000_000),
+    "turns_per_person": (1, 10_000),
+    "max_body_bytes": (1_000, 1_000_000_000),
+}
 RANGES: Mapping[str, Bounds] = {
     f"{section}.{key}": bounds
     for section, numbers in {
@@ -59,6 +65,7 @@ RANGES: Mapping[str, Bounds] = {
         "mcp": {"seconds": (0.1, 3_600)},
         "web_search": {"results": (1, 20), "price": (0, 100)},
         "web_pages": {"megabytes": (0.1, 100), "characters": (500, 1_000_000), "seconds": (0.5, 600)},
+        "http": _HTTP,
     }.items()
     for key, bounds in numbers.items()
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pixi.channels.discord.rules import Rules
+from pixi.channels.http.rules import HttpRules
 from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
 from pixi.core.spending import Allowance, Budgets
@@ -299,6 +300,37 @@ class GifSettings(Discreet):
 
 
 @dataclass(frozen=True, slots=True)
+class JwtSettings:
+    """`[http.jwt]`: tokens of the application whose page people talk from.
+
+    Attributes:
+        issuer: who must have made a token (`iss`); empty: no token is taken.
+        audience: for whom it must be made (`aud`).
+        keys: the public keys of the issuer, as JWKS: an address, or the path of a file.
+        user: the claim that names the person.
+    """
+
+    issuer: str = ""
+    audience: str = ""
+    keys: str = ""
+    user: str = "sub"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings(HttpRules):
+    """`[http]`: the server for programs and web pages, and the rules that it keeps.
+
+    Attributes:
+        host, port: where it listens; port 0: any that is free.
+        jwt: tokens of the host application.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    jwt: JwtSettings = field(default_factory=JwtSettings)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set.
 
@@ -330,6 +362,7 @@ class Settings:
     web_pages: WebPagesSettings = field(default_factory=WebPagesSettings)
     wiki: Mapping[str, WikiSettings] = field(default_factory=dict)
     gifs: GifSettings = field(default_factory=GifSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
     addons: tuple[Path, ...] = ()
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)

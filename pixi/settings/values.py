@@ -12,7 +12,7 @@ import msgspec
 from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
 from pixi.settings.check import SECTIONS, nearest, usual_key
-from pixi.settings.given import PRICES, Given
+from pixi.settings.given import PRICES, Given, section_and_key
 from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
 from pixi.settings.secret import Secret
 
@@ -28,7 +28,9 @@ _URLS = {
 """What must be an address, and one of its kind."""
 
 _CONTACT = "web_pages.contact"
-_MAY_BE_EMPTY = {"discord.api_url", "mcp.url", "web_search.url", "wiki.url", "wiki.about", _CONTACT}
+_MAY_BE_EMPTY = {
+    *("discord.api_url", "mcp.url", "web_search.url", "wiki.url", "wiki.about", "http.silence", _CONTACT)
+}
 _PRICE_NAMES = ("prompt", "completion", "cached")
 
 
@@ -57,7 +59,7 @@ def value_of(given: Given, folder: Path) -> Any:
 
 
 def _kind_of(key: str) -> Any:
-    section, dot, name = usual_key(key).partition(".")
+    section, dot, name = section_and_key(usual_key(key))
     if section == PRICES:
         return Prices
     return get_type_hints(SECTIONS[section])[name] if dot else tuple[Path, ...]

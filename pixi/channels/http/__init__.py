@@ -1,0 +1,1 @@
+"""The HTTP server: personas over the web, for programs and pages."""

@@ -1,0 +1,275 @@
+"""Who is it that asks: keys with scopes, tokens of the host application, and this machine.
+
+A request names its caller in `Authorization: Bearer TOKEN` and nowhere else. What the token begins with tells
+what it is: `pixi_sk_` a key; with two dots it is a JWT of the host application. One of these that is wrong is
+refused, also from this machine: nobody who sent one is taken for another. Any other text is no token: many
+programs insist on sending one.
+
+A caller who sent none is the person at this machine where the connection comes from it. A connection that a
+proxy made comes from this machine too, and is known by the headers that proxies add. One that adds none has
+everybody on its other side taken for the person here: for such a proxy there is `[http] local = false`.
+
+Every principal is a person (`Principal.id` is the id of an author), so that budgets, memories, forgetting and
+exporting reach them as they reach everybody. The parts of an id are parted by `:`, and no name of a key holds
+one, so that nobody can name a user of another key.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from pixi.channels.http.problems import Problem
+from pixi.store.kept import ApiKey
+
+SCOPES: Mapping[str, str] = {
+    "chat": "talk to personas",
+    "chat:on-behalf": "talk for users of an application, by naming them in userId",
+    "approve": "say yes or no where a persona asks before it acts",
+    "operate": "see and change what an operator does",
+}
+"""What a secret key may be good for."""
+
+SECRET = "pixi_sk_"
+"""What keys begin with."""
+
+_OURS = "pixi_"
+
+RESERVED_NAMES = frozenset({"local", "jwt", "visitor"})
+"""Names that no key can have: they stand in the ids of those who have none."""
+
+MOST_CHARACTERS = 128
+"""How long the id of a user, and the name that a client gives a talk, may be."""
+
+_KEY_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_LONGEST_TOKEN = 8_192  # characters; a JWT with many claims has two or three thousand
+_OWN = frozenset({"chat", "approve"})  # what those may do who speak for themselves
+_FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="pixi"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who a request comes from, and what they may do.
+
+    Attributes:
+        id: of the author of their messages: `web:local`, `web:KEY`, `web:KEY:USER` or
+            `web:jwt:USER`.
+        name: what the persona is told that they are called.
+        key: the name of the key that let them in; "" for none.
+        scopes: those of `SCOPES` that they have.
+        personas: whom they may talk to; empty: everybody.
+    """
+
+    id: str
+    name: str
+    key: str = ""
+    scopes: frozenset[str] = frozenset()
+    personas: frozenset[str] = frozenset()
+
+    def may(self, scope: str) -> bool:
+        """Return True if they have a scope."""
+        return scope in self.scopes
+
+    def knows(self, persona: str) -> bool:
+        """Return True if they may talk to a persona. To all others it is as if there were none."""
+        return not self.personas or persona in self.personas
+
+    def require(self, scope: str) -> None:
+        """See that they have a scope.
+
+        Raises:
+            Problem: 403, they do not.
+        """
+        if scope not in self.scopes:
+            raise _no_scope(scope)
+
+
+def new_key() -> str:
+    """Return a new key of 256 random bits. It is shown once; the store keeps its digest."""
+    return SECRET + secrets.token_urlsafe(32)
+
+
+def digest_of(secret: str) -> str:
+    """Return the SHA-256 of a key, in hexadecimal. A key is random, so that it needs no slow hash."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def is_key_name(name: str) -> bool:
+    """Return True if a key can be called that."""
+    return _KEY_NAME.fullmatch(name) is not None and name not in RESERVED_NAMES
+
+
+def address_of(person: str, persona: str, name: str) -> str:
+    """Return the address of the talk that a person has with a persona under a name.
+
+    It is a hash of the three: the name that another person's talk goes by leads somewhere else.
+    """
+    parts = b"".join(
+        len(part).to_bytes(4, "big") + part
+        for part in (each.encode("utf-8", "surrogatepass") for each in (person, persona, name))
+    )
+    return f"http:{hashlib.blake2b(parts, digest_size=16).hexdigest()}:{persona}"
+
+
+def checked_user_id(text: str) -> str:
+    """Return the id of a user as it was given.
+
+    Raises:
+        Problem: 400, it is none.
+    """
+    if not 1 <= len(text) <= MOST_CHARACTERS or not text.isprintable():
+        raise Problem(
+            400,
+            "No user id",
+            f"userId must be 1 to {MOST_CHARACTERS} printable characters, such as an id of your users.",
+            errors=({"pointer": "/userId", "detail": f"1 to {MOST_CHARACTERS} printable characters"},),
+        )
+    return text
+
+
+def bearer_of(headers: Mapping[str, str]) -> str:
+    """Return the token of `Authorization: Bearer`; "" where the header is missing.
+
+    Raises:
+        Problem: 401, the header says something else.
+    """
+    given = headers.get("Authorization")
+    if given is None:
+        return ""
+    scheme, _, token = given.strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or not token.isascii() or len(token) > _LONGEST_TOKEN:
+        raise _not_let_in("The header Authorization must be: Bearer, a space, and a key or token.")
+    return token
+
+
+class Access:
+    """Tells who sent a request.
+
+    Args:
+        key_of: finds a key by the digest of its secret, see `Store.key_of`. It is asked for each request, so
+            that a key which was revoked is refused at once.
+        local: those who connect from this machine need no key.
+        jwt: verifies a JWT of the host application and gives its claims, or raises `Problem`; None: there are
+            none.
+        jwt_user: the claim that names the user.
+    """
+
+    def __init__(
+        self,
+        key_of: Callable[[str], Awaitable[ApiKey | None]],
+        *,
+        local: bool = True,
+        jwt: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
+        jwt_user: str = "sub",
+    ) -> None:
+        self._key_of = key_of
+        self._local = local
+        self._jwt = jwt
+        self._jwt_user = jwt_user
+
+    async def identify(
+        self, headers: Mapping[str, str], remote: str | None, *, user_id: str = "", user_name: str = ""
+    ) -> Principal:
+        """Tell who sent a request.
+
+        Args:
+            headers: of the request; their names may be in any case where the mapping finds them so.
+            remote: the address that the connection comes from.
+            user_id: the user for whom it is sent, where it names one.
+            user_name: what that user is called.
+
+        Raises:
+            Problem: 401, nobody who is known; 403, they may not name a user; 400, that is no id of a user.
+        """
+        token = bearer_of(headers)
+        if token.startswith(SECRET):
+            return _of_key(await self._secret(token), user_id, user_name)
+        principal = await self._other(token, headers, remote)
+        if user_id and principal.id == "web:local":
+            raise _not_let_in("To name a userId, send a secret key that has the scope chat:on-behalf.")
+        if user_id:
+            raise _no_scope("chat:on-behalf")
+        return principal
+
+    async def _other(self, token: str, headers: Mapping[str, str], remote: str | None) -> Principal:
+        """Those without a key of ours."""
+        if token.count(".") == 2 and self._jwt is not None:
+            return self._of_claims(await self._jwt(token))
+        if token.lower().startswith(_OURS):
+            raise _wrong_key()
+        if self._local and _is_here(headers, remote):
+            return Principal("web:local", "user", scopes=_OWN)
+        if token:
+            raise _wrong_key()
+        raise _not_let_in("Send a key: the header Authorization with Bearer, a space, and the key.")
+
+    async def _secret(self, token: str) -> ApiKey:
+        key = await self._key_of(digest_of(token))
+        if key is None or key.is_publishable:
+            raise _wrong_key()
+        return key
+
+    def _of_claims(self, claims: Mapping[str, Any]) -> Principal:
+        user = claims.get(self._jwt_user)
+        if not isinstance(user, str) or not 1 <= len(user) <= MOST_CHARACTERS or not user.isprintable():
+            raise _not_let_in(
+                f"The token names no user: its claim {self._jwt_user!r} must be 1 to {MOST_CHARACTERS} "
+                "printable characters."
+            )
+        name = claims.get("name")
+        return Principal(f"web:jwt:{user}", _shown(name if isinstance(name, str) else "", user), scopes=_OWN)
+
+
+def _of_key(key: ApiKey, user_id: str, user_name: str) -> Principal:
+    scopes = frozenset(key.scopes)
+    if not user_id:
+        return Principal(f"web:{key.name}", key.name, key.name, scopes, frozenset(key.personas))
+    if "chat:on-behalf" not in scopes:
+        raise _no_scope("chat:on-behalf")
+    user = checked_user_id(user_id)
+    # The operator's scope is the application's own: it is not lent to the users that it names.
+    return Principal(
+        f"web:{key.name}:{user}",
+        _shown(user_name, user),
+        key.name,
+        scopes - {"operate"},
+        frozenset(key.personas),
+    )
+
+
+def _shown(name: str, otherwise: str) -> str:
+    """A name on one line, short enough for a prompt."""
+    printable = "".join(sign if sign.isprintable() else " " for sign in name[: 4 * MOST_CHARACTERS])
+    return " ".join(printable.split())[:64] or otherwise[:64]
+
+
+def _is_here(headers: Mapping[str, str], remote: str | None) -> bool:
+    """Whether a connection comes from this machine, and no proxy made it."""
+    try:
+        address = ip_address((remote or "").partition("%")[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback and not any(name in headers for name in _FORWARDED)
+
+
+def _not_let_in(detail: str) -> Problem:
+    return Problem(401, "Not let in", detail, headers=_CHALLENGE)
+
+
+def _wrong_key() -> Problem:
+    """The same for a key that is wrong, revoked or of another kind: nobody learns which."""
+    return _not_let_in("This key or token is not valid here; see `pixi-persona keys list`.")
+
+
+def _no_scope(scope: str) -> Problem:
+    return Problem(
+        403,
+        "Not allowed",
+        f"This needs the scope {scope}; make a key with it: pixi-persona keys add NAME --scopes {scope}",
+    )

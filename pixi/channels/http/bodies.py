@@ -1,0 +1,140 @@
+"""The bodies of requests and answers below `/api`."""
+
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Words = Annotated[str, Meta(min_length=1, max_length=32_000)]
+Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class ChatRequest(Struct, forbid_unknown_fields=True):
+    """Something is said to a persona.
+
+    Attributes:
+        message: what is said.
+        conversation: the name of the talk, of the caller's choosing; without one, a new talk begins.
+        persona: who is to answer, by the name of its file; without one, the default persona.
+        userId: the user of an application for whom this is sent; needs a key with `chat:on-behalf`.
+        userName: what that user is called.
+    """
+
+    message: Words
+    conversation: Name | None = None
+    persona: Name | None = None
+    userId: Name | None = None
+    userName: Name | None = None
+
+
+class ShownMessage(Struct):
+    """A message of the persona."""
+
+    id: str
+    text: str
+
+
+class ShownReaction(Struct):
+    """A reaction of the persona to a message."""
+
+    id: str
+    emoji: str
+    message: str
+
+
+class RichContent(Struct):
+    """The last card, as programs want it that draw one: its type and what it shows."""
+
+    type: str
+    data: Any
+
+
+class ChatAnswer(Struct):
+    """All that a persona did in answer to a message.
+
+    Attributes:
+        response, text: its messages, parted by blank lines; both hold the same.
+        richContent: its last card.
+        messages, cards, reactions: what it did, in order; a card as in the event of that name.
+        conversation: the name of the talk, to go on with it.
+        turn: the number of the turn; 0 where there was none.
+        finish: how it ended, as in the event `turn_end`.
+        usage: tokens.
+        error: what went wrong, for people; left out where nothing did.
+    """
+
+    response: str
+    text: str
+    richContent: RichContent | None
+    messages: list[ShownMessage]
+    cards: list[dict[str, Any]]
+    reactions: list[ShownReaction]
+    conversation: str
+    turn: int
+    finish: str
+    usage: dict[str, int]
+    error: str | UnsetType = UNSET
+
+
+class StopRequest(Struct, forbid_unknown_fields=True):
+    """Stop a reply. `turn`: only if it is this turn that is under way."""
+
+    turn: int | None = None
+
+
+class StopAnswer(Struct):
+    """Whether a reply was stopped; false where none was under way."""
+
+    stopped: bool
+
+
+class ApprovalRequest(Struct, forbid_unknown_fields=True):
+    """The answer to a question whether a tool may do something."""
+
+    approved: bool
+
+
+class Done(Struct):
+    """It was done."""
+
+    done: bool = True
+
+
+class PersonaShown(Struct):
+    """A persona that the caller may talk to. `id` is the name of its file."""
+
+    id: str
+    name: str
+    about: str
+
+
+class PersonasAnswer(Struct):
+    """The personas that the caller may talk to."""
+
+    personas: list[PersonaShown]
+    default: str
+
+
+class TalkMessage(Struct):
+    """A message of a talk. `role` is `user` or `assistant`; a card stands in the place of a text."""
+
+    id: str
+    role: str
+    text: str
+    turn: int
+    at: float | None = None
+    cards: list[dict[str, Any]] = []
+    reactions: list[ShownReaction] = []
+
+
+class MessagesAnswer(Struct):
+    """What was said, oldest first. `more` is true where there is something before it."""
+
+    conversation: str
+    messages: list[TalkMessage]
+    more: bool
+
+
+class Health(Struct):
+    """The server answers."""
+
+    ok: bool = True

@@ -1,0 +1,1 @@
+"""The protocols that events are told in: pure functions from events to bytes."""

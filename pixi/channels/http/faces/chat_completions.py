@@ -1,0 +1,387 @@
+"""The face of OpenAI's chat completions: a turn's events as chunks, or as one answer.
+
+A chat program stores what it is given and sends it back as history, so nothing but what the persona says and
+shows stands in `content`: no tool, no note, and a reaction only where it is all there is. Programs also read
+every `data:` line as a chunk, so the stream holds chunks, at most one error, and `[DONE]`; nothing else.
+
+`_Speech` makes the visible text of a turn; `ChatCompletionStream` and `whole_answer` put it on the wire.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pixi.core.tokens import estimate_text
+
+HEADERS: Mapping[str, str] = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+DONE = b"data: [DONE]\n\n"
+BETWEEN = "\n\n"
+"""Stands between two messages of a turn, which are one text here."""
+
+BROKEN = "The persona could not answer: its model failed. Try again."
+"""What is told where a turn failed and the persona has no words for it."""
+
+_MARKUP = re.compile(r"([\\`*_\[\]<>!#|~])")
+_UNSAFE = {character: f"%{ord(character):02X}" for character in '()<>[]\\" '}
+
+Reactions = Literal["drop", "line"]
+Notes = Literal["hidden", "reasoning"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What shapes the visible text: settings of the server, and fields of the request.
+
+    Attributes:
+        silence: said where the persona shows nothing; "" for an empty answer.
+        reactions: "line" puts each on a line of its own; with "drop" they are the text only where they
+            are all there is.
+        notes: "reasoning" gives them as `reasoning_content`.
+        stop: the text ends before the first of these.
+        max_tokens: upper bound of the visible text, estimated; None: none.
+        strict: a failed turn is an error, and what the persona has to say of it is left out.
+    """
+
+    silence: str = "…"
+    reactions: Reactions = "drop"
+    notes: Notes = "hidden"
+    stop: tuple[str, ...] = ()
+    max_tokens: int | None = None
+    strict: bool = False
+
+
+class _Speech:
+    """The visible text of a turn, in pieces `(field of the delta, text)`.
+
+    Attributes:
+        cut: why the text ends before the turn does: a stop string or `max_tokens`; "" where it goes on.
+        ended: whether `turn_end` was seen.
+        problem: one line for a person, where the turn failed and this must be told as an error.
+        usage: of the turn, as `turn_end` had it.
+    """
+
+    def __init__(self, wishes: Wishes) -> None:
+        self.cut: Literal["", "stop", "length"] = ""
+        self.ended = False
+        self.problem = ""
+        self.usage: Mapping[str, Any] = {}
+        self._wishes = wishes
+        self._finish = "stop"
+        # What was given out of each growing message, by its id, and the white space held back behind it.
+        self._grown: dict[str, str] = {}
+        self._current: str | None = None
+        self._visible = ""  # given out
+        self._held = ""  # may be the begin of a stop string
+        self._reactions: list[str] = []
+        self._noted = False
+        # Strict: what is said after an error, until `turn_end` tells whether it was the failed turn's excuse.
+        self._fault = ""
+        self._waiting: list[Mapping[str, Any]] | None = None
+
+    @property
+    def finish(self) -> str:
+        """`finish_reason` of the answer, one of OpenAI's own."""
+        return self.cut or ("length" if self._finish in ("length", "limit") else "stop")
+
+    def feed(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """The pieces that an event adds."""
+        name = event.get("event")
+        if self.ended:
+            return []
+        if name == "turn_end":
+            return self._end(event)
+        if name == "error":
+            self._fault = str(event.get("text", ""))
+            if self._wishes.strict and self._waiting is None:
+                self._waiting = []
+            return []
+        if self._waiting is not None:
+            self._waiting.append(event)
+            return []
+        return self._show(event)
+
+    def _show(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
+        match event.get("event"):
+            case "text" if event.get("name") == "send":
+                return self._grow(str(event.get("id", "")), str(event["text"]))
+            case "send":
+                return self._whole(str(event.get("id", "")), str(event["text"]))
+            case "card":
+                return self._message(card_markdown(event))
+            case "picture":
+                return self._message(picture_markdown(event))
+            case "react":
+                self._reactions.append(str(event["emoji"]))
+                return self._message(self._reactions[-1]) if self._wishes.reactions == "line" else []
+            case "note" if self._wishes.notes == "reasoning" and event["text"]:
+                between, self._noted = BETWEEN if self._noted else "", True
+                return [("reasoning_content", between + str(event["text"]))]
+        return []
+
+    def _grow(self, key: str, piece: str) -> list[tuple[str, str]]:
+        """Add to a growing message. White space at both its ends is not part of it."""
+        before = self._grown.get(key, "")
+        after = (before + piece).lstrip()
+        self._grown[key] = after
+        solid = len(after.rstrip())
+        shown = len(before.rstrip())
+        return self._say(key, after[shown:solid]) if solid > shown else []
+
+    def _whole(self, key: str, text: str) -> list[tuple[str, str]]:
+        """Add what of a message did not grow before. What was shown already cannot be taken back."""
+        grown = self._grown.pop(key, "").rstrip()
+        text = text.strip()
+        pieces = self._say(key, text[len(grown) :]) if text.startswith(grown) and text != grown else []
+        self._current = None
+        return pieces
+
+    def _message(self, text: str) -> list[tuple[str, str]]:
+        return self._whole("", text) if text.strip() else []
+
+    def _say(self, key: str, text: str) -> list[tuple[str, str]]:
+        if self.cut:
+            return []
+        first = not (self._visible or self._held)
+        opened = key != self._current or not key
+        self._current = key
+        return self._give(text if first or not opened else BETWEEN + text)
+
+    def _give(self, text: str) -> list[tuple[str, str]]:
+        """Give out what cannot be the begin of a stop string any more, within the bound."""
+        text, self._held = self._held + text, ""
+        places = [at for at in (text.find(stop) for stop in self._wishes.stop) if at >= 0]
+        if places:
+            text, self.cut = text[: min(places)], "stop"
+        elif held := max((_overlap(text, stop) for stop in self._wishes.stop), default=0):
+            text, self._held = text[:-held], text[-held:]
+        bound = self._wishes.max_tokens
+        if bound is not None and estimate_text(self._visible + text) > bound:
+            text, self.cut = _within(self._visible, text, bound), "length"
+        self._visible += text
+        return [("content", text)] if text else []
+
+    def _end(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
+        self.ended = True
+        self._finish = str(event.get("finish", "stop"))
+        self.usage = event.get("usage") or {}
+        failed = self._finish == "error"
+        if failed and self._wishes.strict:
+            self.problem = self._fault or BROKEN
+            return []
+        pieces: list[tuple[str, str]] = []
+        for waiting in self._waiting or ():
+            pieces += self._show(waiting)
+        if self._held and not self.cut:
+            self._visible += self._held
+            pieces.append(("content", self._held))
+        if self._visible or self.cut:
+            return pieces
+        if failed:
+            self.problem = self._fault or BROKEN
+            return pieces
+        instead = "".join(self._reactions) or self._wishes.silence
+        return [*pieces, ("content", instead)] if instead else pieces
+
+
+class ChatCompletionStream:
+    """Chunks of a streamed chat completion.
+
+    Args:
+        answer_id: of the answer, e.g. "chatcmpl-…"; the same in all chunks.
+        model: name of the persona, as the client asked for it.
+        created: seconds since the epoch.
+        wishes: what shapes the text.
+        usage: whether the client asked for a chunk with what was used.
+
+    Attributes:
+        headers: of the HTTP answer.
+    """
+
+    headers: Mapping[str, str] = HEADERS
+
+    def __init__(
+        self, *, answer_id: str, model: str, created: int, wishes: Wishes | None = None, usage: bool = False
+    ) -> None:
+        self._head = {"id": answer_id, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._speech = _Speech(wishes or Wishes())
+        self._usage = usage
+        self._begun = False
+        self._closed = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether the text has ended by a stop string or `max_tokens`: the turn may be stopped."""
+        return bool(self._speech.cut)
+
+    def feed(self, event: Mapping[str, Any]) -> bytes:
+        """The bytes of an event; b"" where nothing of it is shown."""
+        if self._closed:
+            return b""
+        out = self._begin()
+        for field, text in self._speech.feed(event):
+            out += self._chunk({field: text})
+        return out + self._finish() if self._speech.ended else out
+
+    def close(self, problem: str = "") -> bytes:
+        """End the stream, if it has not ended; `problem` is told as an error."""
+        if self._closed:
+            return b""
+        out = self._begin()
+        self._speech.problem = self._speech.problem or problem
+        return out + self._finish()
+
+    def _begin(self) -> bytes:
+        if self._begun:
+            return b""
+        self._begun = True
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _finish(self) -> bytes:
+        self._closed = True
+        if problem := self._speech.problem:
+            return _frame({"error": error_body(problem)}) + DONE
+        out = self._chunk({}, self._speech.finish)
+        if self._usage:
+            out += _frame({**self._head, "choices": [], "usage": usage_of(self._speech.usage)})
+        return out + DONE
+
+    def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
+        return _frame(
+            {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]},
+        )
+
+
+def whole_answer(
+    events: Iterable[Mapping[str, Any]],
+    *,
+    answer_id: str,
+    model: str,
+    created: int,
+    wishes: Wishes | None = None,
+) -> tuple[dict[str, Any], str]:
+    """The answer to a request without `stream`, and "" or the problem that is to be told as an error."""
+    speech = _Speech(wishes or Wishes())
+    said: dict[str, str] = {"content": ""}
+    for event in events:
+        for field, text in speech.feed(event):
+            said[field] = said.get(field, "") + text
+    if not speech.ended:
+        speech.problem = speech.problem or BROKEN
+    return completion(
+        said, answer_id=answer_id, model=model, created=created, finish=speech.finish, usage=speech.usage
+    ), speech.problem
+
+
+def completion(
+    said: Mapping[str, str],
+    *,
+    answer_id: str,
+    model: str,
+    created: int,
+    finish: str = "stop",
+    usage: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A `chat.completion` with one choice that says this. `usage` as `turn_end` has it."""
+    return {
+        "id": answer_id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [{"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}],
+        "usage": usage_of(usage or {}),
+    }
+
+
+def text_events(text: str) -> list[dict[str, Any]]:
+    """The events of a turn that says this and nothing else."""
+    return [
+        {"event": "turn_start", "turn": 0, "seq": 0},
+        {"event": "send", "turn": 0, "seq": 1, "id": "0", "text": text},
+        {"event": "turn_end", "turn": 0, "seq": 2, "finish": "stop", "steps": 0, "usage": {}},
+    ]
+
+
+def usage_of(usage: Mapping[str, Any]) -> dict[str, Any]:
+    """OpenAI's form of the usage of a turn; all three counts are there, as clients read them unasked."""
+    prompt, said = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": said,
+        "total_tokens": prompt + said,
+        "prompt_tokens_details": {"cached_tokens": int(usage.get("cached_tokens") or 0)},
+    }
+
+
+def error_body(message: str) -> dict[str, Any]:
+    """OpenAI's error of a server that could not answer."""
+    return {"message": message, "type": "server_error", "param": None, "code": "persona_unavailable"}
+
+
+def card_markdown(card: Mapping[str, Any]) -> str:
+    """A card's fallback as Markdown. Its words are strangers': none of them becomes markup."""
+    shown: Mapping[str, Any] = card.get("fallback") or {}
+    title, link = _plain(shown.get("title")), _url(shown.get("link"))
+    picture = _url(shown.get("picture"))
+    rows = [
+        f"- {_plain(each.get('name'))}: {_plain(each.get('value'))}" for each in shown.get("fields") or ()
+    ]
+    blocks = [
+        f"**[{title}]({link})**"
+        if title and link
+        else f"**{title}**"
+        if title
+        else f"<{link}>"
+        if link
+        else "",
+        "\n".join(_plain(line) for line in str(shown.get("text") or "").splitlines()).strip(),
+        "\n".join(rows),
+        f"![{title}]({picture})" if picture else "",
+    ]
+    return BETWEEN.join(block for block in blocks if block)
+
+
+def picture_markdown(picture: Mapping[str, Any]) -> str:
+    """A picture as Markdown, or only its words where it has no link."""
+    words, link = _plain(picture.get("text")), _url(picture.get("link"))
+    return f"![{words}]({link})" if link else words
+
+
+def _plain(text: object) -> str:
+    """Text on one line, with a backslash before what Markdown would take for markup."""
+    return _MARKUP.sub(r"\\\1", " ".join(str(text or "").split()))
+
+
+def _url(link: object) -> str:
+    """A link that can stand in Markdown's round brackets; "" for one that is no web address."""
+    text = str(link or "")
+    if not text.lower().startswith(("https://", "http://")) or not text.isprintable():
+        return ""
+    return "".join(_UNSAFE.get(character, character) for character in text)
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` begin `stop`."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
+
+
+def _within(before: str, text: str, bound: int) -> str:
+    """As much of `text` as keeps `before` and it within so many tokens."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate_text(before + text[:middle]) <= bound:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
+
+
+def _frame(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return b"data: " + text.encode("utf-8", "replace") + b"\n\n"

@@ -1,0 +1,271 @@
+"""The events of a talk over HTTP: kept for a while, and followed by as many as want to.
+
+A turn does not wait for those who read it. Each event is put into a ring, from which every follower takes
+what it has not had yet. Who reads too slowly finds that its place in the ring is gone, and is told so; it can
+ask for the messages on record, and follow anew. So a client that stops reading costs nobody anything.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from typing import Any
+
+from pixi.channels.channel import Question
+from pixi.core.card import Card
+from pixi.core.errors import ChannelError, PixiError
+from pixi.core.events import Numbering, TurnEvent, Verdict
+from pixi.core.picture import Abilities, Picture
+from pixi.core.venue import Rights, Venue
+
+RING = 2_000
+"""Events of one talk that are kept. A reply of 500 words has some 700."""
+
+KEPT_SECONDS = 600.0
+"""How long the events of a talk are kept in which nothing happens."""
+
+_WORDS_ALONE = Abilities()
+
+Form = dict[str, Any]
+"""An event in its JSON form, with its turn and its number."""
+
+
+class FollowedTooSlowly(PixiError):
+    """The events that a follower wants next are kept no more."""
+
+
+class Feed:
+    """The latest events of one talk.
+
+    Attributes:
+        count: of all events until now. Events are followed from a count on.
+        waiting: requests whose message is not answered yet.
+        used: when something happened here last, on the monotonic clock.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.waiting = 0
+        self.used = time.monotonic()
+        self._numbering = Numbering()
+        self._ring: deque[Form] = deque(maxlen=RING)
+        self._more: set[asyncio.Future[None]] = set()  # of followers who have had everything
+        self._closed = False
+
+    @property
+    def turn(self) -> int:
+        """The number of the turn under way; 0: none is."""
+        return self._numbering.turn
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way, or about to be."""
+        return self.turn == 0 and self.waiting == 0
+
+    @property
+    def followed(self) -> bool:
+        """Whether somebody waits for the next event."""
+        return bool(self._more)
+
+    def push(self, event: TurnEvent) -> None:
+        """Add an event, and wake those who follow."""
+        self._ring.append(self._numbering.form(event))
+        self.count += 1
+        self.used = time.monotonic()
+        self.wake()
+
+    def close(self) -> None:
+        """End all who follow, once they have had what is there: the server stops."""
+        self._closed = True
+        self.wake()
+
+    def place_after(self, turn: int, seq: int) -> int | None:
+        """Return the count from which on to follow for who has had that event; None: it is kept no more."""
+        for number, form in enumerate(reversed(self._ring)):
+            if (form["turn"], form["seq"]) == (turn, seq):
+                return self.count - number
+        return None
+
+    def begin_of_turn(self) -> int:
+        """Return the count from which on to follow to have the turn under way whole; now, where none is.
+
+        Of a turn that is longer than the ring it is the first event that is kept.
+        """
+        if self.turn == 0:
+            return self.count
+        for number, form in enumerate(reversed(self._ring), 1):
+            if form["event"] == "turn_start" and form["turn"] == self.turn:
+                return self.count - number
+        return self.count - len(self._ring)
+
+    async def follow(
+        self, place: int, over: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[Form, None]:
+        """Yield the events from a count on, as they come, until the feed is closed, or it is over.
+
+        Raises:
+            FollowedTooSlowly: some were dropped that were not yielded yet.
+        """
+        while True:
+            first = self.count - len(self._ring)
+            if place < first:
+                raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
+            if place < self.count:
+                form = self._ring[place - first]
+                place += 1
+                yield form
+            elif self._closed or over():
+                return
+            else:
+                more = asyncio.get_running_loop().create_future()
+                self._more.add(more)
+                try:
+                    await more
+                finally:
+                    self._more.discard(more)
+
+    def wake(self) -> None:
+        """Let those who follow look whether they go on."""
+        for more in self._more:
+            if not more.done():
+                more.set_result(None)
+
+
+class HttpChannel:
+    """A talk over HTTP, as a persona acts in it. What is shown becomes an event of its feed, and that is all.
+
+    Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
+    that was away reads it there.
+    """
+
+    def __init__(self) -> None:
+        self.feed = Feed()
+        self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
+
+    @property
+    def growing(self) -> bool:
+        """Messages are shown while they are written."""
+        return True
+
+    @property
+    def paced(self) -> bool:
+        """A program does not want to wait."""
+        return False
+
+    @property
+    def venue(self) -> Venue:
+        """Between two."""
+        return Venue()
+
+    @property
+    def abilities(self) -> Abilities:
+        """Words, cards, and pictures by their links."""
+        return _WORDS_ALONE
+
+    @property
+    def archive(self) -> None:
+        """Nothing but the talk itself was written here."""
+        return None
+
+    async def rights(self, person: str) -> Rights:
+        """Nobody governs anything from here: a key that may operate is for the operator's own requests."""
+        return Rights()
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Wait until the person answers over HTTP."""
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._asked[question.nonce] = (question.person, answer)
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except TimeoutError:
+            return "nobody"
+        finally:
+            del self._asked[question.nonce]
+
+    def answer(self, question: str, person: str, verdict: Verdict) -> bool:
+        """Answer a question; False where there is none of this id that waits for this person."""
+        whom, answer = self._asked.get(question, ("", None))
+        if answer is None or whom != person or answer.done():
+            return False
+        answer.set_result(verdict)
+        return True
+
+    def parts(self, text: str) -> Sequence[str]:
+        """No message is too long."""
+        return (text,)
+
+    async def send(
+        self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
+    ) -> str | None:
+        """Do nothing: the event shows it."""
+        return None
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Do nothing: the event shows it."""
+        return None
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Do nothing: the event shows it.
+
+        Raises:
+            ChannelError: it has no link.
+        """
+        if not picture.link:
+            raise ChannelError("A picture without a link cannot be shown here.")
+        return None
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Raises `ChannelError`: there are none."""
+        raise ChannelError("There are no stickers here.")
+
+    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
+        """Do nothing: the event shows it."""
+
+    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
+        """Return None: what was delivered is what stands on record, so that it may be delivered again."""
+        return None
+
+    async def typing(self) -> None:
+        """Do nothing: a message that opens is seen."""
+
+    def show(self, event: TurnEvent) -> None:
+        """Put an event into the feed."""
+        self.feed.push(event)
+
+
+class Channels:
+    """The channels of all talks, by their addresses; those in which nothing happens any more are dropped."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._open: OrderedDict[str, HttpChannel] = OrderedDict()  # the one used last is last
+
+    def at(self, address: str) -> HttpChannel:
+        """Return the channel of a talk; it is made where there is none."""
+        channel = self._open.pop(address, None) or HttpChannel()
+        self._open[address] = channel
+        self._drop_old()
+        return channel
+
+    def known(self, address: str) -> HttpChannel | None:
+        """Return the channel of a talk in which something happened lately."""
+        return self._open.get(address)
+
+    def __iter__(self) -> Iterator[HttpChannel]:
+        return iter(list(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def _drop_old(self) -> None:
+        oldest = self._clock() - KEPT_SECONDS
+        for address, channel in list(self._open.items())[:-1]:
+            feed = channel.feed
+            if feed.used > oldest:
+                return
+            if feed.idle and not feed.followed:
+                del self._open[address]
+            else:
+                self._open.move_to_end(address)
+                return

@@ -1,0 +1,135 @@
+"""Tokens of the host application: a JWT that it made for the person who is logged in there.
+
+Only signatures by a key pair are taken: whoever has the public keys can check a token and make none. The key
+is told by its `kid`, and must stand among the keys of the settings; what a token says of keys of its own
+(`jwk`, `jku`, `x5u`) is not looked at. The issuer's keys come from a file or an https address. They are read
+when the first token comes, and again when one names a key that is not known, once a minute at most.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from pixi.channels.http.problems import Problem
+from pixi.core.errors import ConfigError
+
+_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_LONGEST_KEYS = 256 * 1024  # bytes
+_FETCH_SECONDS = 5.0
+_AGAIN_SECONDS = 60.0
+_LEEWAY = 30  # seconds that the clocks of two machines may differ
+
+Fetch = Callable[[str], Awaitable[bytes]]
+
+
+class HostTokens:
+    """Checks tokens.
+
+    Args:
+        issuer: who must have made a token (`iss`).
+        audience: for whom it must be made (`aud`).
+        keys: the public keys, as JWKS: an https address, or the path of a file.
+        fetch: reads an address.
+        clock: the monotonic time.
+
+    Raises:
+        ConfigError: the library is missing.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        audience: str,
+        keys: str,
+        *,
+        fetch: Fetch | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if find_spec("jwt") is None:
+            raise ConfigError('[http.jwt] needs PyJWT: pip install "pixi-persona[jwt]"')
+        self._issuer = issuer
+        self._audience = audience
+        self._place = keys
+        self._fetch = fetch or _fetched
+        self._clock = clock
+        self._keys: Mapping[str, Any] = {}
+        self._read_at = -_AGAIN_SECONDS
+        self._reading = asyncio.Lock()
+
+    async def verified(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token.
+
+        Raises:
+            Problem: 401, it does not hold; 503, the issuer's keys cannot be read.
+        """
+        import jwt
+
+        try:
+            head = jwt.get_unverified_header(token)
+            if head.get("alg") not in _ALGORITHMS:
+                raise _refused(f"it is signed by {str(head.get('alg'))[:20]!r}, and not by a key pair")
+            key = await self._key(str(head.get("kid", "")))
+            claims: Mapping[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=[head["alg"]],
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=_LEEWAY,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+        except jwt.ExpiredSignatureError:
+            raise _refused("it has expired") from None
+        except jwt.PyJWTError as error:
+            raise _refused(str(error)[:200].lower() or "it is none") from None
+        return claims
+
+    async def _key(self, name: str) -> Any:
+        async with self._reading:
+            if name not in self._keys and self._clock() - self._read_at >= _AGAIN_SECONDS:
+                self._keys = await self._read()
+                self._read_at = self._clock()
+        key = self._keys.get(name)
+        if key is None:
+            raise _refused("it was signed with a key that is not among those of the issuer")
+        return key
+
+    async def _read(self) -> Mapping[str, Any]:
+        import json
+
+        import jwt
+
+        try:
+            if self._place.startswith("https://"):
+                data = await self._fetch(self._place)
+            else:
+                data = await asyncio.to_thread(Path(self._place).read_bytes)
+            found = jwt.PyJWKSet.from_dict(json.loads(data))
+        except (OSError, ValueError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
+            detail = "The public keys of the issuer cannot be read; see [http.jwt] keys."
+            raise Problem(503, "No keys", detail) from error
+        return {str(key.key_id or ""): key for key in found.keys}
+
+
+async def _fetched(url: str) -> bytes:
+    timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as http, http.get(url, allow_redirects=False) as answer:
+        answer.raise_for_status()
+        data = await answer.content.read(_LONGEST_KEYS + 1)
+        if len(data) > _LONGEST_KEYS:
+            raise ValueError("too long")
+        return data
+
+
+def _refused(why: str) -> Problem:
+    return Problem(
+        401,
+        "Not let in",
+        f"The token does not hold: {why}.",
+        headers={"WWW-Authenticate": 'Bearer realm="pixi", error="invalid_token"'},
+    )

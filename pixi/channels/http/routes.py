@@ -1,0 +1,117 @@
+"""The table of routes: what is served is what stands here, and so is what is described."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from pixi.channels.http.api import Api
+from pixi.channels.http.bodies import (
+    ApprovalRequest,
+    ChatAnswer,
+    ChatRequest,
+    Done,
+    Health,
+    MessagesAnswer,
+    PersonasAnswer,
+    StopAnswer,
+    StopRequest,
+)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One way in.
+
+    Attributes:
+        method: of HTTP.
+        path: with `{name}` where a part is free.
+        handler: answers.
+        summary: what it does, in a line.
+        scope: that the caller needs; "": everybody may.
+        request: the type of the body; None: there is none.
+        response: the type of the JSON answer; None: there is none, or it has no type of ours.
+        streams: it answers with events, too.
+        errors: statuses of the problems that it may answer.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    scope: str = ""
+    request: type[Any] | None = None
+    response: type[Any] | None = None
+    streams: bool = False
+    errors: tuple[int, ...] = ()
+
+
+_NOT_IN = (401, 403, 429)
+
+
+def routes_of(api: Api) -> tuple[Route, ...]:
+    """Return the table of what is below `/api`, and of the server itself."""
+    of_talk = (*_NOT_IN, 404)
+    body = (400, 408, 413, 415, 422)
+    talk = "/api/chat/{id}"
+    return (
+        Route(
+            "POST",
+            "/api/chat",
+            api.chat,
+            "Say something to a persona",
+            "chat",
+            ChatRequest,
+            ChatAnswer,
+            streams=True,
+            errors=(*of_talk, *body, 409),
+        ),
+        Route("GET", f"{talk}/stream", api.stream, "Follow a turn", "chat", streams=True, errors=of_talk),
+        Route(
+            "POST",
+            f"{talk}/stop",
+            api.stop,
+            "Stop a reply",
+            "chat",
+            StopRequest,
+            StopAnswer,
+            errors=(*of_talk, *body),
+        ),
+        Route(
+            "POST",
+            f"{talk}/approvals/{{aid}}",
+            api.approve,
+            "Answer a question whether a tool may do something",
+            "approve",
+            ApprovalRequest,
+            Done,
+            errors=(*of_talk, *body),
+        ),
+        Route(
+            "GET",
+            f"{talk}/messages",
+            api.messages,
+            "Read what was said",
+            "chat",
+            response=MessagesAnswer,
+            errors=(*of_talk, 400),
+        ),
+        Route(
+            "POST", f"{talk}/reset", api.reset, "Forget what was said", "chat", response=Done, errors=of_talk
+        ),
+        Route(
+            "GET",
+            "/api/personas",
+            api.personas,
+            "List personas",
+            "chat",
+            response=PersonasAnswer,
+            errors=_NOT_IN,
+        ),
+        Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
+        Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
+        Route("GET", "/openapi.json", api.description, "Read this description"),
+    )

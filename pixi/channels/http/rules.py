@@ -1,0 +1,39 @@
+"""What an operator decides of the server: a part of the settings."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRules:
+    """How requests are taken, and how a persona is shown.
+
+    Attributes:
+        local: programs on this machine may talk without a key. To be false behind a proxy that does not say
+            whose requests it passes on.
+        allowed_hosts: names under which it may be asked, besides `host` and this machine's.
+        allowed_origins: web pages that may ask it, e.g. `https://example.org`.
+        requests_per_minute: of one principal.
+        turns_per_person: that may be under way at once.
+        max_body_bytes: how long the body of a request may be.
+        show_tools: clients are told which tools were called, and what came of it.
+        silence: what a client gets that must get a text, where the persona said nothing.
+        reactions: what becomes of them where there is text alone: nothing, or a line of their own.
+        conversation_headers: of the OpenAI-compatible endpoint, those that name the talk.
+        system: what becomes of a system prompt that an OpenAI client sends: the persona gets it as a note of
+            the application, or not at all.
+        notes: what becomes of them there: nothing, or they go out as reasoning.
+    """
+
+    local: bool = True
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    requests_per_minute: int = 60
+    turns_per_person: int = 4
+    max_body_bytes: int = 1_000_000
+    show_tools: bool = False
+    silence: str = "…"
+    reactions: Literal["drop", "line"] = "drop"
+    conversation_headers: tuple[str, ...] = ("X-OpenWebUI-Chat-Id", "X-Conversation-Id")
+    system: Literal["note", "ignore"] = "note"
+    notes: Literal["hidden", "reasoning"] = "hidden"

@@ -1,0 +1,206 @@
+"""The server: aiohttp's, with what every request goes through before it is answered.
+
+In this order: headers that every answer has; the name that the server is called by (a page of another site
+can make a browser call this machine by a name of its own); the page that calls; and problems, which are
+answered in the form of the path. Nothing that breaks inside is told to a client.
+
+A client that goes away ends nothing: aiohttp does not cancel handlers. When the server stops, open streams
+end at once, and the turns that they showed are finished or left on record by the engine.
+"""
+
+import logging
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import msgspec
+from aiohttp import web
+
+from pixi.channels.channel import Channel
+from pixi.channels.http.access import Access
+from pixi.channels.http.api import Api
+from pixi.channels.http.backend import Backend
+from pixi.channels.http.completions import Completions
+from pixi.channels.http.jwt import HostTokens
+from pixi.channels.http.limits import RequestLimit
+from pixi.channels.http.openapi import document
+from pixi.channels.http.origins import origin_of
+from pixi.channels.http.problems import Problem
+from pixi.channels.http.routes import routes_of
+from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.streams import write_stream
+from pixi.channels.http.talks import Talks
+from pixi.core.errors import ConfigError, PixiError
+
+_log = logging.getLogger("pixi.http")
+
+_SHUTDOWN_SECONDS = 3.0
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+_ALLOWED_METHODS = "GET, POST, OPTIONS"
+_TALKS_PREFIX = "http:"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class HttpServer:
+    """Serves talks over HTTP, until it is closed.
+
+    Args:
+        backend: answers.
+        rules: what the operator decided.
+        tokens: checks tokens of a host application; None: there are none.
+        user: the claim of such a token that names the person.
+    """
+
+    def __init__(
+        self, backend: Backend, rules: HttpRules, *, tokens: HostTokens | None = None, user: str = "sub"
+    ) -> None:
+        self._backend = backend
+        self._rules = rules
+        self._talks = Talks(backend, turns_per_person=rules.turns_per_person)
+        limit = RequestLimit(rules.requests_per_minute)
+        access = Access(
+            backend.store.key_of,
+            local=rules.local,
+            jwt=None if tokens is None else tokens.verified,
+            jwt_user=user,
+        )
+        api = Api(backend, self._talks, access, rules, limit.use)
+        table = routes_of(api)
+        api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
+        v1 = Completions(self._talks, identify=api.who, stream=write_stream, settings=rules)
+        self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
+        self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
+        self._app = web.Application(middlewares=[self._guard, _in_form], client_max_size=rules.max_body_bytes)
+        self._app.router.add_routes([web.route(each.method, each.path, each.handler) for each in table])
+        self._app.router.add_routes([web.route(*each) for each in v1.routes()])
+        self._app.on_response_prepare.append(self._sign)
+
+    @asynccontextmanager
+    async def serving(self, host: str, port: int) -> AsyncGenerator[str, None]:
+        """Serve at an address as long as the block lasts; gives the address as a URL.
+
+        Raises:
+            ConfigError: it cannot be listened there.
+        """
+        self._hosts.add(f"[{host}]" if ":" in host else host.lower())
+        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, host, port)
+            try:
+                await site.start()
+            except (OSError, UnicodeError) as error:
+                raise ConfigError(_unusable(host, port, error)) from None
+            bound = runner.addresses[0][1]
+            yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
+        finally:
+            await self._talks.close()
+            await runner.cleanup()
+
+    async def resume(self) -> None:
+        """Finish what an earlier process left half-done; returns when that is done."""
+
+        async def open_channel(address: str) -> Channel:
+            return self._talks.channels.at(address)
+
+        try:
+            await self._backend.resume(_TALKS_PREFIX, open_channel)
+        except PixiError as error:
+            _log.warning("what an earlier process left could not be finished: %s", error)
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse requests by a name or from a page that is not known; answer what pages ask before."""
+        host = request.headers.get("Host", "").lower()
+        name = host if host.endswith("]") else host.rsplit(":", 1)[0]
+        if name not in self._hosts:
+            problem = Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
+            return _told(request, problem)
+        origin = request.headers.get("Origin")
+        if origin is not None and origin not in self._origins and not _is_own(origin, request):
+            problem = Problem(
+                403, "Wrong origin", "Pages of that origin may not call; see [http] allowed_origins."
+            )
+            return _told(request, problem)
+        if request.method == "OPTIONS":
+            return web.Response(
+                status=204,
+                headers={
+                    "Access-Control-Allow-Methods": _ALLOWED_METHODS,
+                    "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+                    "Access-Control-Max-Age": "600",
+                },
+            )
+        return await handler(request)
+
+    async def _sign(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Add the headers that every answer has."""
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        origin = request.headers.get("Origin", "")
+        response.headers["Vary"] = "Origin"
+        if origin in self._origins:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = "Retry-After"
+
+
+@web.middleware
+async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what goes wrong in the form of the path."""
+    try:
+        return await handler(request)
+    except Problem as problem:
+        return _told(request, problem)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        allowed = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+        detail = {
+            404: "There is nothing here. /openapi.json lists what there is.",
+            405: f"This path takes {allowed.get('Allow', 'other methods')}.",
+            413: "The body is too long; [http] max_body_bytes sets the limit.",
+        }.get(error.status, "The request cannot be understood.")
+        return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed))
+    except PixiError as error:
+        _log.warning("%s %s: %s", request.method, request.path, error)
+        return _told(
+            request, Problem(503, "Not now", "The persona cannot be reached just now. Try again later.")
+        )
+    except ConnectionError:
+        raise
+    except Exception:
+        _log.exception("%s %s broke", request.method, request.path)
+        return _told(request, Problem(500, "Broken", "Something broke inside; the server's log tells what."))
+
+
+def _told(request: web.Request, problem: Problem) -> web.Response:
+    below_api = (
+        request.path.startswith(("/api/", "/healthz", "/readyz", "/openapi.json")) or request.path == "/api"
+    )
+    if below_api:
+        body, kind = problem.body(), "application/problem+json"
+    else:
+        body, kind = problem.openai_body(), "application/json"
+    return web.Response(status=problem.status, body=body, content_type=kind, headers=problem.headers)
+
+
+def _is_own(origin: str, request: web.Request) -> bool:
+    """Return True for a page that this server itself served."""
+    return origin.partition("://")[2] == request.headers.get("Host", "").lower()
+
+
+def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:
+    reason = str(error.strerror).partition(" (")[0] if isinstance(error, OSError) else "no name of a host"
+    if isinstance(error, socket.gaierror):
+        reason = "there is no such host"
+    return (
+        f"serve --host {host} --port {port}: cannot listen there ({reason}); choose another port or address."
+    )

@@ -1,0 +1,122 @@
+"""Bytes in and out: bodies that are capped while they are read, and streams that outlive a silence."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from pixi.channels.http.problems import Problem
+from pixi.core.errors import PixiError
+
+KEEP_ALIVE_SECONDS = 15.0
+"""How long a stream may be silent before a comment is written: proxies and clients drop silent ones."""
+
+BODY_SECONDS = 20.0
+"""How long a body may take to arrive."""
+
+TAKE_SECONDS = 60.0
+"""How long a client may take to receive what was written to it."""
+
+_COMMENT = b": \n\n"
+
+
+class Face(Protocol):
+    """Turns events into the bytes of a protocol."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Those of the answer."""
+        ...
+
+    def feed(self, event: Mapping[str, Any]) -> bytes:
+        """Return the bytes of an event; none for one that is not shown."""
+        ...
+
+    def close(self, problem: str = "") -> bytes:
+        """Return the bytes that end the stream."""
+        ...
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Problem: 408, it takes too long; 413, it is too long; 415, it is no JSON.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            body = await request.read()
+    except TimeoutError:
+        raise Problem(408, "Too slow", f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise Problem(
+            413, "Too long", "The body is too long; [http] max_body_bytes sets the limit."
+        ) from None
+    # A page of another site can send forms and plain text here without asking, but no JSON.
+    if body and request.content_type != "application/json":
+        raise Problem(415, "No JSON", "Send the body as JSON, with Content-Type: application/json.")
+    return body
+
+
+async def write_stream(
+    request: web.Request, face: Face, events: AsyncGenerator[Mapping[str, Any], None]
+) -> web.StreamResponse:
+    """Write events through a face as they come. Where the client goes away, nothing else ends.
+
+    Raises:
+        Problem: before the first event: nothing can be said.
+    """
+    async with aclosing(_or_silence(events)) as pieces:
+        first = await anext(pieces, None)  # what is refused is refused with a status of its own
+        response = web.StreamResponse(headers=face.headers)
+        with suppress(ConnectionError, TimeoutError):
+            await response.prepare(request)
+            await _write(response, _piece(face, first))
+            problem = ""
+            try:
+                async for event in pieces:
+                    await _write(response, _piece(face, event))
+            except PixiError as error:  # e.g. the client took the events too slowly
+                problem = str(error)
+            await _write(response, face.close(problem))
+            await response.write_eof()
+        return response
+
+
+def _piece(face: Face, event: Mapping[str, Any] | None) -> bytes:
+    return _COMMENT if event is None else face.feed(event)
+
+
+async def _or_silence(
+    events: AsyncGenerator[Mapping[str, Any], None],
+) -> AsyncGenerator[Mapping[str, Any] | None, None]:
+    """Yield events, and None after each silence."""
+    waiting: asyncio.Task[Mapping[str, Any] | None] | None = None
+    try:
+        while True:
+            waiting = waiting or asyncio.create_task(_next(events))
+            await asyncio.wait([waiting], timeout=KEEP_ALIVE_SECONDS)
+            if not waiting.done():
+                yield None
+                continue
+            event, waiting = waiting.result(), None
+            if event is None:
+                return
+            yield event
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        await events.aclose()
+
+
+async def _next(events: AsyncGenerator[Mapping[str, Any], None]) -> Mapping[str, Any] | None:
+    return await anext(events, None)
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    if data:
+        async with asyncio.timeout(TAKE_SECONDS):
+            await response.write(data)

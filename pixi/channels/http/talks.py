@@ -1,0 +1,300 @@
+"""Talks over HTTP: what is said is handed over, and what comes of it is followed.
+
+The id of a message is also the key of the request that brought it. So the same request again finds its turn,
+under way or on record, also after a restart; it is never answered twice.
+
+What is told of a turn that is over comes from the record: its acts, as the same events that a client sees who
+was there, but for the pieces of its messages, its notes and its tools.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.backend import Backend
+from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.problems import Problem
+from pixi.channels.http.reconciling import KeptTalk, KeptTurn
+from pixi.core import language
+from pixi.core.card import Card
+from pixi.core.events import (
+    Pictured,
+    Reacted,
+    Sent,
+    Shown,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+    act_id,
+    to_json,
+)
+from pixi.core.language import SEND
+from pixi.core.message import Author, Message, Quoted
+from pixi.core.picture import Picture, from_record
+from pixi.store.kept import Answered, Talk, TurnRecord
+
+if TYPE_CHECKING:
+    from pixi.channels.http.completions import Turn
+
+_KEPT_TURNS = 200  # of a talk, that the history of a program is compared with
+_LONGEST_TOLD = 4_000  # characters of a line that a program tells
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A talk: whose, with whom, and under which name."""
+
+    person: Principal
+    persona: str
+    name: str
+
+    @property
+    def address(self) -> str:
+        """The address of the conversation."""
+        return address_of(self.person.id, self.persona, self.name)
+
+
+class Reply:
+    """What comes in answer to one message.
+
+    Attributes:
+        known: the message had come before, by the same request.
+        over: its turn has ended, and the events come from the record.
+    """
+
+    def __init__(
+        self, channel: HttpChannel, message_id: str, record: TurnRecord | None, *, known: bool
+    ) -> None:
+        self.known = known
+        self.over = record is not None
+        self._channel = channel
+        self._message_id = message_id
+        self._record = record
+        self._place = channel.feed.begin_of_turn() if known else channel.feed.count
+        self._settled = False
+
+    async def events(self) -> AsyncGenerator[Form, None]:
+        """Yield the events of the turn that answers the message, up to its end.
+
+        Nothing comes where it is answered no more: it was withdrawn, or the server stops.
+        """
+        if self._record is not None:
+            for form in recorded_events(self._record, self._message_id):
+                yield form
+            return
+        ours = False
+        async with aclosing(self._channel.feed.follow(self._place, lambda: self._settled)) as forms:
+            async for form in forms:
+                if form["event"] == "turn_start":
+                    ours = self._message_id in form["answers"]
+                if ours or form["turn"] == 0:
+                    yield form
+                    if form["event"] == "turn_end":
+                        return
+
+    def settle(self) -> None:
+        """Let the events end with those that are there: nothing is left to be answered."""
+        self._settled = True
+        self._channel.feed.wake()
+
+
+class Talks:
+    """All talks over HTTP.
+
+    Args:
+        backend: answers.
+        turns_per_person: replies that one person may wait for at once.
+    """
+
+    def __init__(self, backend: Backend, *, turns_per_person: int) -> None:
+        self.channels = Channels()
+        self._backend = backend
+        self._turns_per_person = turns_per_person
+        self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
+        self._watching: set[asyncio.Task[None]] = set()
+
+    async def begin(self, place: Place, text: str, message_id: str, quoted: Sequence[Quoted] = ()) -> Reply:
+        """Say something; returns once it is on record.
+
+        Raises:
+            Problem: 422, the request of this id had another text; 429, too many replies are waited for.
+            StoreError: it could not be recorded.
+        """
+        address, person = place.address, place.person
+        store = self._backend.store
+        if (answered := await store.answer_to(address, message_id)) is not None:
+            return self._again(answered, self.channels.at(address), text, message_id)
+        if self._waiting[person.id] >= self._turns_per_person:
+            raise Problem(
+                429,
+                "Too many replies",
+                f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
+                headers={"Retry-After": "2"},
+            )
+        now = time.time()
+        channel = self.channels.at(address)
+        reply = Reply(channel, message_id, None, known=False)
+        await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+        author = Author(person.id, person.name)
+        self._waiting[person.id] += 1
+        channel.feed.waiting += 1
+        try:
+            message = Message(message_id, address, author, text, now, quoted=tuple(quoted))
+            await self._backend.receive(message, channel)
+        except BaseException:
+            self._done(channel, person.id)
+            raise
+        watching = asyncio.create_task(self._watch(address, channel, person.id, reply))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+        return reply
+
+    async def close(self) -> None:
+        """End all streams, once they had what is there."""
+        for channel in self.channels:
+            channel.feed.close()
+        for task in list(self._watching):
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
+        if answered.text is not None and answered.text != text:
+            raise Problem(
+                422,
+                "Used before",
+                "This idempotency key came before with another message. Send a key of its own with each.",
+            )
+        turn = answered.turn
+        return Reply(channel, message_id, turn if turn and turn.finish else None, known=True)
+
+    async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
+        try:
+            await self._backend.settled(address)
+        finally:
+            self._done(channel, person)
+            reply.settle()
+
+    def _done(self, channel: HttpChannel, person: str) -> None:
+        channel.feed.waiting -= 1
+        self._waiting[person] -= 1
+        if not self._waiting[person]:
+            del self._waiting[person]
+
+    # What `/v1` asks, see `completions.CompletionsBackend`.
+
+    def personas(self) -> list[tuple[str, str]]:
+        """Return the name of the file and the name of each persona."""
+        return [(stem, persona.name) for stem, persona in self._backend.personas.items()]
+
+    async def kept_talks(self, person: str, persona: str, limit: int) -> list[KeptTalk]:
+        """Return the latest talks of a person with a persona, latest first."""
+        talks = await self._backend.store.talks(person, persona, limit)
+        return [await self._kept(talk.address, talk.name) for talk in talks]
+
+    async def kept_talk(self, person: str, persona: str, name: str) -> KeptTalk | None:
+        """Return the talk of that name; None: there is none yet."""
+        talk = await self._backend.store.talk(person, name, persona)
+        return None if talk is None else await self._kept(talk.address, name)
+
+    def running(self, person: str, persona: str, name: str) -> bool:
+        """Return True if a turn of the talk is under way, or a message waits for one."""
+        channel = self.channels.known(address_of(person, persona, name))
+        return channel is not None and not channel.feed.idle
+
+    async def talk_with(self, person: str, persona: str, message_id: str) -> str | None:
+        """Return the name of the person's talk that a message of this id came to; None: there is none."""
+        store = self._backend.store
+        for talk in await store.talks(person, persona, 100):
+            if await store.answer_to(talk.address, message_id) is not None:
+                return talk.name
+        return None
+
+    async def branch_talk(self, person: str, persona: str, name: str, turn: int) -> None:
+        """Cut the talk off before this turn."""
+        await self._backend.rewind(address_of(person, persona, name), turn)
+
+    async def stop_talk(self, person: str, persona: str, name: str, turn: int) -> None:
+        """Stop this turn of the talk, if it is under way."""
+        address = address_of(person, persona, name)
+        channel = self.channels.known(address)
+        if channel is not None and channel.feed.turn == turn:
+            await self._backend.stop(address)
+
+    async def say(self, asker: Principal, turn: "Turn") -> AsyncGenerator[Form, None]:
+        """Say something as `/v1` has it; yield the events of the turn, up to its end."""
+        told = [
+            Quoted(
+                f"told:{n}",
+                Author(asker.id, asker.name) if each.role == "user" else None,
+                each.text[:_LONGEST_TOLD],
+            )
+            for n, each in enumerate(turn.told)
+        ]
+        if turn.app_says:
+            told.append(Quoted("told:app", Author("web:app", "the app"), turn.app_says[:_LONGEST_TOLD]))
+        reply = await self.begin(Place(asker, turn.persona, turn.talk), turn.text, turn.message_id, told)
+        async with aclosing(reply.events()) as events:
+            async for form in events:
+                yield form
+
+    async def helper_answer(self, prompt: str) -> str | None:
+        """Answer a task of a program by the helper model; None: there is none."""
+        return await self._backend.helper_answer(prompt)
+
+    async def _kept(self, address: str, name: str) -> KeptTalk:
+        store = self._backend.store
+        records = await store.turns(address, _KEPT_TURNS)
+        asked = await store.messages_of([record.id for record in records])
+        turns = tuple(
+            KeptTurn(
+                record.id,
+                "\n".join(message.text for message in asked.get(record.id, ())),
+                "\n\n".join(each.payload for each in shown_of(record) if each.kind == SEND),
+            )
+            for record in records
+        )
+        return KeptTalk(name, turns, whole=len(records) < _KEPT_TURNS)
+
+
+def shown_of(record: TurnRecord) -> list[Any]:
+    """Return the acts of a turn that stand in the chat, in their order."""
+    return [effect for effect in record.effects if effect.outcome == "done"]
+
+
+def recorded_events(record: TurnRecord, message_id: str) -> list[Form]:
+    """Return the events of a turn as they are known from the record, numbered anew."""
+    events: list[TurnEvent] = [
+        TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
+        *acts_of(record, message_id),
+        TurnEnded(record.finish or "cancelled", record.steps, record.usage),
+    ]
+    return [
+        {"event": form.pop("event"), "turn": record.id, "seq": n, **form}
+        for n, form in enumerate(map(to_json, events))
+    ]
+
+
+def acts_of(record: TurnRecord, message_id: str) -> list[TurnEvent]:
+    """Return what a turn did in the chat, as the events with the ids that they had."""
+    events: list[TurnEvent] = []
+    begun: set[int | None] = set()
+    for effect in shown_of(record):
+        act = act_id(record.id, effect.sequence, effect.command, first=effect.command not in begun)
+        begun.add(effect.command)
+        match effect.kind:
+            case language.SEND:
+                events.append(Sent(effect.payload, act))
+            case language.REACT:
+                events.append(Reacted(effect.payload, act, message_id))
+            case "card":
+                title, _, text = effect.payload.partition("\n")
+                events.append(Shown(Card(title, text), act))
+            case "picture":
+                link, words = from_record(effect.payload)
+                events.append(Pictured(Picture(words, link), act))
+    return events

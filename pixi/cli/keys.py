@@ -1,0 +1,192 @@
+"""`pixi-persona keys`: makes, lists and revokes the keys that open the HTTP server."""
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.channels.terminal_text import json_line
+from pixi.cli.exits import FAILED, FINE
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+    from pixi.store.kept import ApiKey
+
+HELP = "make, list and revoke keys for the HTTP server"
+
+EPILOG = """\
+A key is for programs that can keep it: the server of an application, a chat program.
+Of each the store keeps a digest, so a key is shown once. A server that runs knows of a change at once.
+A key that was revoked can be made again under its name: its users are the same people as before.
+
+scopes:
+  chat             talk to personas
+  chat:on-behalf   talk for users of an application, by naming them in userId
+  approve          say yes or no where a persona asks before it acts
+  operate          see and change what an operator does
+
+examples:
+  pixi-persona keys add shop --scopes chat,chat:on-behalf --personas pixi
+  pixi-persona keys list
+  pixi-persona keys revoke shop
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands and their arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="make a key, and show it once", allow_abbrev=False)
+    add.add_argument("name", metavar="NAME", type=_name, help="small letters, digits, - and _")
+    add.add_argument("--scopes", metavar="A,B", type=_scopes, help="what it is good for (default: chat)")
+    add.add_argument(
+        "--personas", metavar="X,Y", type=_words, default=(), help="whom it may talk to (default: everybody)"
+    )
+    listing = actions.add_parser("list", help="show the keys, without their secrets", allow_abbrev=False)
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    revoke = actions.add_parser("revoke", help="let a key open nothing any more", allow_abbrev=False)
+    revoke.add_argument("name", metavar="NAME", help="of the key")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what was asked for."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    if arguments.action == "add":
+        return run_async(_add(settings, arguments))
+    if arguments.action == "revoke":
+        return run_async(_revoke(settings, arguments.name))
+    return run_async(_list(settings, as_json=arguments.json))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    if not words:
+        raise argparse.ArgumentTypeError("it is empty; name at least one, or leave the flag out")
+    return words
+
+
+def _name(text: str) -> str:
+    from pixi.channels.http.access import RESERVED_NAMES, is_key_name
+
+    if text in RESERVED_NAMES:
+        raise argparse.ArgumentTypeError(f"{text!r} stands for those without a key; choose another name")
+    if not is_key_name(text):
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} must be at most 32 small letters, digits, - and _, the first no - or _"
+        )
+    return text
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    from pixi.channels.http.access import SCOPES
+
+    return _each(text, lambda word: word if word in SCOPES else None, f"scopes are {', '.join(SCOPES)}")
+
+
+def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[str, ...]:
+    """The words between commas, as `read` gives them back; the first of which it gives None is an error."""
+    found: list[str] = []
+    for word in _words(text):
+        one = read(word)
+        if one is None:
+            raise argparse.ArgumentTypeError(f"{word[:60]!r} is none; {wanted}")
+        found.append(one)
+    return tuple(dict.fromkeys(found))
+
+
+async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
+    from pixi.channels.http.access import digest_of, new_key
+    from pixi.cli.printer import Printer
+    from pixi.store.kept import ApiKey
+    from pixi.store.opening import open_store
+
+    name, secret = arguments.name, new_key()
+    scopes = arguments.scopes or ("chat",)
+    key = ApiKey(name, digest_of(secret), scopes, arguments.personas, created=time.time())
+    printer = Printer(settings)
+    store = await open_store(settings.store.url, printer.complain)
+    try:
+        added = await store.add_key(key)
+    finally:
+        await store.close()
+    if not added:
+        printer.complain(f"There is a key {name!r} already: choose another name, or revoke that one first.")
+        return FAILED
+    print(secret)
+    printer.complain(f"This is the key {name!r}; it is shown only now. {_told(key)}.")
+    return FINE
+
+
+async def _list(settings: "Settings", *, as_json: bool) -> int:
+    from pixi.cli.printer import Printer
+    from pixi.store.opening import open_existing
+
+    store = await open_existing(settings.store.url, Printer(settings).complain)
+    keys: Sequence[ApiKey] = ()
+    if store is not None:
+        try:
+            keys = await store.keys()
+        finally:
+            await store.close()
+    if as_json:
+        for key in keys:
+            print(json_line(_as_json(key)))
+    elif not keys:
+        print("There are no keys: make one with `pixi-persona keys add NAME`.")
+    else:
+        width = max(len(key.name) for key in keys)
+        for key in keys:
+            print(f"{key.name:<{width}}  {_told(key)}, made {_day(key.created)}{_end(key)}")
+    return FINE
+
+
+async def _revoke(settings: "Settings", name: str) -> int:
+    from pixi.cli.harmless import on_one_line
+    from pixi.cli.printer import Printer
+    from pixi.store.opening import open_existing
+
+    printer = Printer(settings)
+    revoked, names = False, list[str]()
+    store = await open_existing(settings.store.url, printer.complain)
+    if store is not None:
+        try:
+            revoked = await store.revoke_key(name, time.time())
+            names = [key.name for key in await store.keys() if key.revoked is None]
+        finally:
+            await store.close()
+    if not revoked:
+        mend = f"name one of {', '.join(names)}" if names else "there is none"
+        printer.complain(f"No key in use is called {on_one_line(name)[:60]!r}: {mend}.")
+        return FAILED
+    print(f"The key {name!r} opens nothing any more.")
+    return FINE
+
+
+def _told(key: "ApiKey") -> str:
+    """What a key is good for."""
+    whom = ", ".join(key.personas) or "everybody"
+    return f"{', '.join(key.scopes)}, with {whom}"
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def _end(key: "ApiKey") -> str:
+    return "" if key.revoked is None else f", revoked {_day(key.revoked)}"
+
+
+def _as_json(key: "ApiKey") -> dict[str, object]:
+    return {
+        "name": key.name,
+        "scopes": list(key.scopes),
+        "personas": list(key.personas),
+        "created": key.created,
+        "revoked": key.revoked,
+    }

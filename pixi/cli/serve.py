@@ -1,0 +1,175 @@
+"""`pixi-persona serve`: personas over HTTP, and on Discord beside it, until it is stopped."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.discord import NO_MODEL, told_once
+from pixi.cli.exits import FAILED, FINE, USAGE
+from pixi.core.errors import ConfigError, PixiError
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+    from pixi.settings import Settings
+
+HELP = "serve personas over HTTP: to apps, and as models to chat programs"
+
+EPILOG = """\
+Programs on this machine talk without a key; all others need one, see `pixi-persona keys`. Where DISCORD_TOKEN
+is set, the bot on Discord runs beside it, with the same personas and the same store.
+
+examples:
+  pixi-persona serve
+  pixi-persona serve --port 9000 --only http
+  curl -s http://127.0.0.1:8642/api/chat --json '{"message": "hi"}'
+"""
+
+_NO_TOKEN = """\
+There is no token for Discord: set DISCORD_TOKEN in the environment or in .env, or leave out --only."""
+
+_NO_KEY = """\
+At {host} others can reach the server, and there is no key: make one with `pixi-persona keys add NAME`,
+or serve this machine alone with --host 127.0.0.1."""
+
+_DRAIN_SECONDS = 5.0
+"""How long replies may be finished that people see being written, when the server is told to end."""
+
+_log = logging.getLogger("pixi.http")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the flags."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    parser.add_argument("--host", metavar="HOST", help="where to listen (default: 127.0.0.1)")
+    parser.add_argument("--port", metavar="PORT", type=int, help="the port (default: 8642; 0: any free one)")
+    parser.add_argument("--only", choices=["http", "discord"], help="leave the other one out")
+    parser.add_argument("--persona", metavar="NAME-or-FILE", help="who answers where nobody is named")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="`local` (the bundled one), a .gguf file, a model at the base URL or on this machine",
+    )
+    parser.add_argument("--base-url", metavar="URL", help="the address of an OpenAI-compatible server")
+    parser.add_argument(
+        "--addon", metavar="FILE", action="append", default=[], help="a file with more commands and tools"
+    )
+    parser.add_argument(
+        "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until a signal ends it, which is a good end."""
+    from pixi.cli.choosing_model import at_terminal, chosen_model
+    from pixi.cli.logs import set_up
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+    from pixi.settings.hidden import secrets_in
+
+    config = Path(arguments.config) if arguments.config else None
+    overrides: dict[str, object] = {
+        "model.name": arguments.model,
+        "model.base_url": arguments.base_url,
+        "persona.default": arguments.persona,
+        "http.host": arguments.host,
+        "http.port": arguments.port,
+    }
+
+    def read() -> "Settings":
+        settings = load(config, overrides=overrides)
+        if mask is not None:
+            mask.learn(secrets_in(settings))
+        if not settings.model_is_set:
+            raise ConfigError(NO_MODEL)
+        return settings
+
+    mask = None
+    settings = load(config, overrides=overrides)
+    if arguments.only == "discord" and settings.discord.token is None:
+        raise ConfigError(_NO_TOKEN)
+    overrides |= chosen_model(settings, asks=at_terminal())
+    settings = read()
+    as_json = arguments.json_logs or not sys.stderr.isatty()
+    mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
+    mask.learn(secrets_in(settings))
+    addons = [Path(file) for file in arguments.addon]
+    try:
+        return run_async(_stay(settings, read, addons, arguments.only), serves=True)
+    except PixiError as error:
+        if not as_json:
+            raise
+        _log.error("%s", error)  # whoever reads the log reads JSON
+        return USAGE if isinstance(error, ConfigError) else FAILED
+
+
+async def _stay(
+    settings: "Settings", read: Callable[[], "Settings"], addons: Sequence[Path], only: str | None
+) -> int:
+    import asyncio
+
+    from pixi.app import open_household
+    from pixi.app.reload import reloading
+    from pixi.cli.vitals import vitals_on_signal
+
+    async with (
+        open_household(settings, addons=addons, progress=told_once(), report=_log.warning) as house,
+        reloading(house, read),
+        AsyncExitStack() as stack,
+    ):
+        stack.enter_context(vitals_on_signal(house.engine))
+        token = settings.discord.token
+        if only != "discord":
+            await _serve(house, settings, stack)
+        if only != "http" and token is not None:
+            from pixi.channels.discord.bot import Bot
+
+            bot = Bot(
+                house,
+                token=token.reveal(),
+                api_url=settings.discord.api_url,
+                shards=None,
+                tell=lambda line: _log.info("%s", line),
+            )
+            await bot.run()
+        else:
+            await asyncio.Event().wait()  # until a signal
+    return FINE
+
+
+async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack) -> None:
+    """Serve over HTTP until the stack is closed; messages that people see being written are finished then."""
+    import asyncio
+
+    from pixi.channels.http.jwt import HostTokens
+    from pixi.channels.http.server import HttpServer
+
+    http = settings.http
+    if not _is_loopback(http.host) and not any(key.revoked is None for key in await house.store.keys()):
+        raise ConfigError(_NO_KEY.format(host=http.host))
+    jwt = http.jwt
+    tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
+    server = HttpServer(house, http, tokens=tokens, user=jwt.user)
+    url = await stack.enter_async_context(server.serving(http.host, http.port))
+    stack.push_async_callback(house.drain, _DRAIN_SECONDS)
+    resuming = asyncio.create_task(server.resume())
+
+    async def end_resuming() -> None:
+        resuming.cancel()
+        await asyncio.wait([resuming])
+
+    stack.push_async_callback(end_resuming)
+    _log.info("serving at %s until Ctrl-C", url)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ip_address(host.strip("[]")).is_loopback
+    return False

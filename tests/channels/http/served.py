@@ -1,0 +1,149 @@
+"""The server over a real engine and a real store, with a model that follows a script."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+
+from pixi.channels.channel import Channel, OpenChannel
+from pixi.channels.http.access import digest_of
+from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.server import HttpServer
+from pixi.core.message import Message
+from pixi.core.persona import Persona
+from pixi.engine import Engine
+from pixi.engine.context import Role
+from pixi.store.kept import ApiKey
+from pixi.store.sqlite import MEMORY, SqliteStore
+from pixi.store.store import Store
+from pixi.testing import ScriptedModel
+from pixi.toolbox.addon import Addon
+
+PERSONAS = {
+    "pixi": Persona("Pixi", "You are Pixi."),
+    "edda": Persona("Edda", "You are Edda.", about="a baker"),
+}
+
+Event = dict[str, Any]
+
+
+@dataclass
+class EngineBackend:
+    """What the server asks for, by an engine alone."""
+
+    engine: Engine
+    store: Store
+    personas: Mapping[str, Persona] = field(default_factory=lambda: PERSONAS)
+    default_persona: str = "pixi"
+    helped: list[str] = field(default_factory=list)
+
+    async def receive(self, message: Message, channel: Channel) -> None:
+        await self.engine.receive(message, channel)
+
+    async def settled(self, conversation: str) -> None:
+        await self.engine.settled(conversation)
+
+    async def stop(self, conversation: str) -> bool:
+        return await self.engine.stop(conversation)
+
+    async def reset(self, conversation: str) -> None:
+        await self.engine.reset(conversation)
+
+    async def rewind(self, conversation: str, turn: int) -> None:
+        await self.engine.rewind(conversation, turn)
+
+    async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
+        await self.engine.resume(prefix, 0.0, open_channel)
+
+    async def helper_answer(self, prompt: str) -> str | None:
+        self.helped.append(prompt)
+        return None
+
+
+@dataclass
+class Served:
+    """A server that runs, and a client of it."""
+
+    url: str
+    http: aiohttp.ClientSession
+    model: ScriptedModel
+    backend: EngineBackend
+
+    async def post(self, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        """Send JSON; gives the status, and the answer."""
+        async with self.http.post(self.url + path, json=body, headers=headers) as answer:
+            return answer.status, await answer.json(content_type=None)
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        async with self.http.get(self.url + path, headers=headers) as answer:
+            return answer.status, await answer.json(content_type=None) if answer.status != 204 else None
+
+    async def say(self, text: str, **more: str) -> Any:
+        """Say something; gives the whole answer."""
+        status, answer = await self.post("/api/chat", {"message": text, **more})
+        assert status == 200, answer
+        return answer
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: object = None, **headers: str
+    ) -> AsyncGenerator[AsyncIterator[Event], None]:
+        """Follow a stream; each event has its `sse_id`."""
+        method = "GET" if body is None else "POST"
+        accept = {"Accept": "text/event-stream", **headers}
+        async with self.http.request(method, self.url + path, json=body, headers=accept) as answer:
+            assert answer.status == 200, await answer.text()
+            assert answer.content_type == "text/event-stream"
+            yield events_in(answer)
+
+    async def key(self, name: str, *scopes: str, personas: tuple[str, ...] = ()) -> dict[str, str]:
+        """Make a key; gives the header that sends it."""
+        secret = f"pixi_sk_{name}{'x' * 40}"
+        assert await self.backend.store.add_key(ApiKey(name, digest_of(secret), scopes, personas))
+        return {"Authorization": f"Bearer {secret}"}
+
+
+async def events_in(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+    """Yield the events of a stream, each with its `sse_id`."""
+    said: dict[str, str] = {}
+    async for line in answer.content:
+        text = line.decode().rstrip("\n")
+        if not text and "data" in said:
+            yield {**json.loads(said["data"]), "sse_id": said.get("id", "")}
+        if not text:
+            said = {}
+        elif not text.startswith(":"):
+            name, _, value = text.partition(": ")
+            said[name] = value
+
+
+@asynccontextmanager
+async def served(
+    *replies: Any,
+    store: Store | None = None,
+    rules: HttpRules | None = None,
+    addons: Iterable[Callable[[Addon], object]] = (),
+    personas: Mapping[str, Persona] | None = None,
+) -> AsyncGenerator[Served, None]:
+    model = ScriptedModel(*replies)
+    kept = store or await SqliteStore.open(MEMORY)
+    cast = personas or PERSONAS
+    engine = Engine(
+        model=model,
+        persona=cast["pixi"],
+        store=kept,
+        addons=addons,
+        cast=lambda conversation: Role(cast.get(conversation.split(":", 2)[-1], cast["pixi"]), model),
+    )
+    try:
+        async with engine, aiohttp.ClientSession() as http:
+            backend = EngineBackend(engine, kept, cast)
+            server = HttpServer(backend, rules or HttpRules())
+            async with server.serving("127.0.0.1", 0) as url:
+                yield Served(url, http, model, backend)
+    finally:
+        if store is None:
+            await kept.close()

@@ -1,0 +1,129 @@
+"""Tokens of a host application: those that its key pair signed, and no others."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from pixi.channels.http.jwt import HostTokens
+from pixi.channels.http.problems import Problem
+
+RSA = rsa.generate_private_key(65_537, 2_048)
+OTHER = rsa.generate_private_key(65_537, 2_048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+ISSUER, AUDIENCE = "https://app.example", "pixi"
+
+
+def jwks(**keys: Any) -> str:
+    told = []
+    for name, key in keys.items():
+        if isinstance(key, rsa.RSAPrivateKey):
+            shown = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+        else:
+            shown = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+        told.append({**shown, "kid": name})
+    return json.dumps({"keys": told})
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> HostTokens:
+    (tmp_path / "keys.json").write_text(jwks(one=RSA, two=CURVE))
+    return HostTokens(ISSUER, AUDIENCE, str(tmp_path / "keys.json"))
+
+
+def claims(**more: Any) -> dict[str, Any]:
+    given = {"sub": "mo", "iss": ISSUER, "aud": AUDIENCE, "exp": time.time() + 600} | more
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def token(key: Any = RSA, kid: str = "one", algorithm: str = "RS256", **more: Any) -> str:
+    return jwt.encode(claims(**more), key, algorithm=algorithm, headers={"kid": kid})
+
+
+async def test_a_token_of_the_issuer_holds(tokens: HostTokens) -> None:
+    assert (await tokens.verified(token()))["sub"] == "mo"
+    assert (await tokens.verified(token(CURVE, "two", "ES256")))["sub"] == "mo"
+
+
+@pytest.mark.parametrize(
+    ("forged", "why"),
+    [
+        (lambda: jwt.encode(claims(), "", algorithm="none", headers={"kid": "one"}), "'none'"),
+        (
+            lambda: _by_hand(RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)),
+            "'HS256'",
+        ),
+        (lambda: token(OTHER), "signature verification failed"),
+        (lambda: token(OTHER, "three"), "not among those of the issuer"),
+        (lambda: token(iss="https://evil.example"), "issuer"),
+        (lambda: token(aud="other"), "audience"),
+        (lambda: token(exp=time.time() - 3_600), "expired"),
+        (lambda: token(exp=None), "exp"),
+        (lambda: token(nbf=time.time() + 3_600), "not yet valid"),
+        (lambda: "a.b.c", "does not hold"),
+        (lambda: token()[:-8] + "AAAAAAAA", "signature"),
+    ],
+)
+async def test_what_is_forged_does_not(tokens: HostTokens, forged: Any, why: str) -> None:
+    with pytest.raises(Problem) as refused:
+        await tokens.verified(forged())
+    assert refused.value.status == 401
+    assert why in refused.value.detail
+
+
+def _by_hand(secret: bytes) -> str:
+    """A token signed with the public key as if that were a shared secret."""
+    import base64
+    import hashlib
+    import hmac
+
+    def packed(data: bytes) -> bytes:
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    head = packed(json.dumps({"alg": "HS256", "kid": "one"}).encode())
+    body = packed(json.dumps(claims()).encode())
+    signed = b".".join((head, body))
+    return (signed + b"." + packed(hmac.new(secret, signed, hashlib.sha256).digest())).decode()
+
+
+async def test_a_key_of_its_own_is_not_looked_at(tokens: HostTokens) -> None:
+    own = json.loads(jwks(one=OTHER))["keys"][0]
+    forged = jwt.encode(claims(), OTHER, algorithm="RS256", headers={"kid": "one", "jwk": own})
+    with pytest.raises(Problem):
+        await tokens.verified(forged)
+
+
+async def test_new_keys_are_read_when_one_is_unknown_and_once_a_minute_at_most() -> None:
+    there = {"keys": jwks(one=RSA)}
+    asked: list[str] = []
+    now = 0.0
+
+    async def fetch(url: str) -> bytes:
+        asked.append(url)
+        return there["keys"].encode()
+
+    address = "https://app.example/keys"
+    tokens = HostTokens(ISSUER, AUDIENCE, address, fetch=fetch, clock=lambda: now)
+    assert asked == []
+    await tokens.verified(token())
+    await tokens.verified(token())
+    assert asked == [address]
+    there["keys"] = jwks(one=RSA, two=CURVE)
+    with pytest.raises(Problem):
+        await tokens.verified(token(CURVE, "two", "ES256"))
+    now = 61.0
+    await tokens.verified(token(CURVE, "two", "ES256"))
+    assert len(asked) == 2
+
+
+async def test_keys_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "keys.json").write_text("{}")
+    for place in (tmp_path / "keys.json", tmp_path / "missing.json"):
+        with pytest.raises(Problem) as refused:
+            await HostTokens(ISSUER, AUDIENCE, str(place)).verified(token())
+        assert (refused.value.status, "[http.jwt] keys" in refused.value.detail) == (503, True)

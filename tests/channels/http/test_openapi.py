@@ -1,0 +1,162 @@
+"""The description of the API: a valid OpenAPI 3.1 document that holds each route and each event."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from pixi.channels.http.openapi import EVENT_TYPES, document
+from pixi.core.card import Card, Field
+from pixi.core.deltas import Cited, PromptProgress, Usage
+from pixi.core.events import (
+    Answered,
+    Asked,
+    Failed,
+    Grew,
+    Noted,
+    Numbering,
+    Opened,
+    Performed,
+    Pictured,
+    Progressed,
+    Reacted,
+    Sent,
+    Shown,
+    Sourced,
+    ToolAnswered,
+    ToolCalled,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
+from pixi.core.picture import Picture
+
+
+class Question(msgspec.Struct, forbid_unknown_fields=True):
+    message: str
+
+
+class Reply(msgspec.Struct):
+    text: str
+
+
+@dataclass(frozen=True)
+class Served:
+    """A line of a table of routes."""
+
+    method: str
+    path: str
+    request: type[msgspec.Struct] | None = None
+    response: type[msgspec.Struct] | None = None
+    errors: tuple[int, ...] = ()
+    scope: str = ""
+    summary: str = "It is done."
+    streams: bool = False
+
+
+ROUTES = (
+    Served("GET", "/healthz"),
+    Served("POST", "/api/chat", Question, Reply, (400, 401, 422), "chat", streams=True),
+    Served("GET", r"/api/chat/{id:[^/]+}/stream", errors=(404,), scope="chat", streams=True),
+    Served("POST", "/api/chat/{id}/approvals/{aid}", Question, None, (404,), "approve"),
+    Served("POST", "/v1/chat/completions", Question, Reply, (400, 429), "chat", streams=True),
+)
+
+CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), None, "https://example.org")
+EVENTS: tuple[TurnEvent, ...] = (
+    TurnStarted(7, "http:0:pixi", "Pixi", ("a",)),
+    PromptProgress(1, 2, None),
+    PromptProgress(1, 2, 3.5),
+    Opened("send", "message", "7.0"),
+    Grew("send", "h", "7.0"),
+    Sent("hi", "7.0"),
+    Noted("hm", "7.1"),
+    Reacted("🥞", "7.2", "a"),
+    Shown(CARD, "7.3"),
+    Pictured(Picture("a cat", "https://example.org/cat.gif"), "7.4"),
+    Performed("wave", "at Mo", "7.5"),
+    ToolCalled("c", "weather", {"in": "Porto"}),
+    Progressed("looking"),
+    ToolAnswered("c", "weather", True, "sun"),
+    Asked("7-3-x", "book", "Books a table.", "day: 1", 12.5),
+    Answered("7-3-x", "nobody"),
+    Sourced((Cited("https://x.example/", "All"),)),
+    Failed("it broke"),
+    TurnEnded("stop", 1, Usage(5, 4, 3)),
+    TurnEnded("stop", 1, Usage(5, 4, 3, searches=2)),
+)
+
+
+def described() -> dict[str, Any]:
+    return document(ROUTES, "1.2.3")  # type: ignore[arg-type]
+
+
+def references(node: object) -> Iterator[str]:
+    """All references below a node."""
+    if isinstance(node, Mapping):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for each in node:
+            yield from references(each)
+
+
+def test_it_is_valid_and_json() -> None:
+    told = msgspec.json.decode(msgspec.json.encode(described()))
+    OpenAPIV31SpecValidator(told).validate()
+    assert told["info"]["version"] == "1.2.3"
+
+
+def test_every_reference_leads_somewhere() -> None:
+    told = described()
+    known = {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
+    assert set(references(told)) <= known
+
+
+def test_each_route_is_there_and_no_other() -> None:
+    told = {(method.upper(), path) for path, item in described()["paths"].items() for method in item}
+    assert told == {(route.method, route.path.replace(":[^/]+", "")) for route in ROUTES}
+
+
+def test_what_a_route_takes_and_gives() -> None:
+    chat = described()["paths"]["/api/chat"]["post"]
+    assert chat["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/Question"
+    }
+    assert set(chat["responses"]) == {"200", "400", "401", "422"}
+    assert set(chat["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
+    assert set(chat["responses"]["401"]["content"]) == {"application/problem+json"}
+    completions = described()["paths"]["/v1/chat/completions"]["post"]
+    assert completions["responses"]["400"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/OpenAIErrorBody"
+    }
+
+
+def test_scopes_are_told() -> None:
+    paths = described()["paths"]
+    assert paths["/healthz"]["get"]["security"] == []
+    assert paths["/api/chat"]["post"]["security"] == [{"key": ["chat"]}, {}]
+    assert {"key": ["approve"]} in paths["/api/chat/{id}/approvals/{aid}"]["post"]["security"]
+
+
+def test_what_stands_in_a_path_is_described() -> None:
+    operation = described()["paths"]["/api/chat/{id}/approvals/{aid}"]["post"]
+    assert [parameter["name"] for parameter in operation["parameters"]] == ["id", "aid"]
+
+
+def test_the_examples_hold_every_kind_of_event() -> None:
+    assert {type(event) for event in EVENTS} == set(get_args(TurnEvent))
+    numbering = Numbering()
+    assert {numbering.form(event)["event"] for event in EVENTS} == set(EVENT_TYPES)
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_events_are_as_they_are_described(event: TurnEvent) -> None:
+    form = Numbering().form(event)
+    kind = EVENT_TYPES[form["event"]]
+    assert form.keys() - {"event"} == set(kind.__struct_fields__)
+    msgspec.convert(form, kind, strict=True)

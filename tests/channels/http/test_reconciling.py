@@ -1,0 +1,106 @@
+"""Which talk a program's history goes on."""
+
+import pytest
+
+from pixi.channels.http.reconciling import (
+    Append,
+    Begin,
+    Branch,
+    Found,
+    KeptTalk,
+    KeptTurn,
+    Said,
+    Transient,
+    reconcile,
+    reconcile_named,
+    visible_text,
+)
+
+
+def lines(*texts: str) -> tuple[Said, ...]:
+    """A person's words and answers in turn."""
+    return tuple(Said("assistant" if n % 2 else "user", text) for n, text in enumerate(texts))
+
+
+def talk(name: str, *texts: str, whole: bool = True) -> KeptTalk:
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    return KeptTalk(name, tuple(KeptTurn(n, a, b) for n, (a, b) in enumerate(pairs, 1)), whole)
+
+
+TEA = talk("tea", "hi", "Hello!", "tea?", "Yes.\n\nWith milk.", "now?", "")
+RAIN = talk("rain", "rain?", "Yes.")
+GREETING = Said("assistant", "*She looks up.*")
+OTHER = lines("who are you", "A model.")
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ((), Begin()),
+        ((GREETING,), Begin()),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
+        (lines(" hi ", "Hello!", "tea?", "Yes.\nWith  milk.", "now?", ""), Append("tea")),
+        ((GREETING, *lines("rain?", "Yes.")), Append("rain")),
+        (lines("hi", "Hello!", "tea?", "Yes. With", "now?", "…"), Append("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?"), Append("tea")),
+        (lines("tea?", "Yes. With milk.", "now?", "…"), Append("tea")),
+        (lines("hi", "Hello!"), Branch("tea", 2)),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk."), Branch("tea", 3)),
+        (lines("hi"), Branch("tea", 2)),
+        (OTHER, Transient(OTHER)),
+        (lines("hi", "Goodbye!"), Transient(lines("hi", "Goodbye!"))),
+        (lines("hi", "Hello!", "no", "Well."), Transient(lines("hi", "Hello!", "no", "Well."))),
+    ],
+)
+def test_a_history_is_found(told: tuple[Said, ...], found: Found) -> None:
+    assert reconcile(told, [TEA, RAIN]) == found
+
+
+def test_the_latest_of_two_same_talks_is_taken() -> None:
+    assert reconcile(lines("rain?", "Yes."), [talk("new", "rain?", "Yes."), RAIN]) == Append("new")
+
+
+def test_an_equal_talk_comes_before_one_that_is_longer() -> None:
+    longer = talk("longer", "rain?", "Yes.", "much?", "No.")
+    assert reconcile(lines("rain?", "Yes."), [longer, RAIN]) == Append("rain")
+
+
+def test_a_talk_without_its_begin_is_compared_by_its_end_alone() -> None:
+    cut = talk("cut", "hi", "Hello!", "tea?", "Yes.", whole=False)
+    assert reconcile(lines("hi", "Hello!"), [cut]) == Transient(lines("hi", "Hello!"))
+    assert reconcile(lines("tea?", "Yes."), [cut]) == Append("cut")
+
+
+@pytest.mark.parametrize(
+    ("told", "complete", "found"),
+    [
+        ((), False, Append("tea")),
+        ((), True, Branch("tea", 1)),
+        (lines("hi", "Hello!"), True, Branch("tea", 2)),
+        (OTHER, True, Append("tea")),
+        (lines("hi", "Hello!", "tea?", "Yes. With milk.", "now?", "…"), True, Append("tea")),
+    ],
+)
+def test_a_named_talk_is_never_left(told: tuple[Said, ...], complete: bool, found: Found) -> None:
+    assert reconcile_named(told, TEA, complete=complete) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("hi", "hi"),
+        (None, ""),
+        (7, ""),
+        (
+            [
+                {"type": "text", "text": "a"},
+                {"type": "image_url", "image_url": {}},
+                {"type": "text", "text": "b"},
+            ],
+            "a\nb",
+        ),
+        (["a", {"type": "text"}, {"type": "text", "text": 3}], ""),
+    ],
+)
+def test_content_is_a_text_or_parts(content: object, text: str) -> None:
+    assert visible_text(content) == text

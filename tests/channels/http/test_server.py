@@ -1,0 +1,321 @@
+"""Talks over HTTP, with a real server, a real engine and a real store."""
+
+import asyncio
+from pathlib import Path
+
+from pixi.channels.http.rules import HttpRules
+from pixi.core.card import Card, Field
+from pixi.core.persona import Persona
+from pixi.store.sqlite import SqliteStore
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.context import Context
+from tests.channels.http.served import PERSONAS, Event, Served, served
+from tests.waiting import until, within
+
+HELLO = "[NOTE: they came]\n[REACT: 🥞]\n[SEND: hey]\n[SEND: you!]"
+
+
+async def test_a_message_is_answered_whole() -> None:
+    async with served(HELLO) as here:
+        answer = await here.say("hi", conversation="kitchen")
+        (reaction,) = answer["reactions"]
+        assert reaction["emoji"] == "🥞"
+        assert answer == {
+            "response": "hey\n\nyou!",
+            "text": "hey\n\nyou!",
+            "richContent": None,
+            "messages": [{"id": "1.2", "text": "hey"}, {"id": "1.3", "text": "you!"}],
+            "cards": [],
+            "reactions": [{"id": "1.1", "emoji": "🥞", "message": reaction["message"]}],
+            "conversation": "kitchen",
+            "turn": 1,
+            "finish": "stop",
+            "usage": {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0},
+        }
+
+
+async def test_a_stream_shows_what_happens_but_no_note() -> None:
+    async with served(HELLO) as here, here.stream("/api/chat", {"message": "hi"}) as events:
+        told = [event async for event in events]
+    assert told[0]["event"] == "turn_start"
+    assert told[0]["persona"] == "pixi"
+    assert [event["event"] for event in told if event["event"] not in ("started", "text")] == [
+        *("turn_start", "react", "send", "send", "turn_end")
+    ]
+    assert all(event["sse_id"] == f"{event['turn']}.{event['seq']}" for event in told)
+    grown = [event["text"] for event in told if event["event"] == "text" and event["id"] == "1.2"]
+    assert "".join(grown).strip() == "hey"
+    assert "they came" not in str(told)
+
+
+async def test_the_talk_goes_on_and_others_have_their_own() -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        first = await here.say("hi")
+        await here.say("more", conversation=first["conversation"])
+        assert "hi" in str(here.model.requests[1].lines)
+        await here.say("anew")
+        assert "hi" not in str(here.model.requests[2].lines[1:])
+
+
+async def test_each_persona_answers_for_itself() -> None:
+    async with served("[SEND: flour]") as here:
+        await here.say("hi", persona="edda")
+        assert "You are Edda" in str(here.model.requests[0].lines[0])
+        status, problem = await here.post("/api/chat", {"message": "hi", "persona": "nobody"})
+        assert (status, problem["title"]) == (404, "No such persona")
+        assert "edda" in problem["detail"]
+
+
+async def test_who_loses_the_connection_goes_on_where_they_were() -> None:
+    go_on = asyncio.Event()
+    async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:
+        async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
+            seen = await _up_to(events, "send")
+        assert here.model.streaming == 1  # nobody reads, and it is written all the same
+        last = seen[-1]["sse_id"]
+        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": last}) as events:
+            go_on.set()
+            rest = [event async for event in events]
+        assert [event["text"] for event in rest if event["event"] == "send"] == ["two"]
+        numbers = [event["seq"] for event in [*seen, *rest]]
+        assert numbers == sorted(set(numbers))
+
+
+async def test_who_comes_late_has_the_turn_from_its_beginning() -> None:
+    go_on = asyncio.Event()
+    async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:
+        asking = asyncio.create_task(here.say("hi", conversation="a"))
+        await until(lambda: here.model.streaming)
+        async with here.stream("/api/chat/a/stream") as events:
+            go_on.set()
+            told = [event async for event in events]
+        assert told[0]["event"] == "turn_start"
+        assert [event["text"] for event in told if event["event"] == "send"] == ["one", "two"]
+        assert (await asking)["text"] == "one\n\ntwo"
+
+
+async def test_where_nothing_is_under_way_there_is_nothing_to_follow() -> None:
+    async with served("[SEND: one]") as here:
+        await here.say("hi", conversation="a")
+        assert await here.get("/api/chat/a/stream") == (204, None)
+        status, problem = await here.get("/api/chat/b/stream")
+        assert (status, problem["title"]) == (404, "No such conversation")
+
+
+async def test_a_reply_is_stopped_and_only_the_one_that_is_meant() -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never]) as here:
+        asking = asyncio.create_task(here.say("hi", conversation="a"))
+        async with within("the first message"):
+            await until(lambda: here.model.streaming)
+        async with here.stream("/api/chat/a/stream") as events:
+            await _up_to(events, "send")
+        assert await here.post("/api/chat/a/stop", {"turn": 7}) == (200, {"stopped": False})
+        assert await here.post("/api/chat/a/stop", {"turn": 1}) == (200, {"stopped": True})
+        answer = await asking
+        assert (answer["finish"], answer["text"]) == ("cancelled", "one")
+        assert await here.post("/api/chat/a/stop") == (200, {"stopped": False})
+
+
+async def test_the_same_request_again_is_the_same_turn() -> None:
+    async with served("[REACT: 🥞][SEND: one]") as here:
+        key = {"Idempotency-Key": "k1"}
+        first = await here.post("/api/chat", {"message": "hi"}, **key)
+        assert await here.post("/api/chat", {"message": "hi"}, **key) == first
+        status, problem = await here.post("/api/chat", {"message": "ho"}, **key)
+        assert (status, problem["title"]) == (422, "Used before")
+        async with here.stream("/api/chat", {"message": "hi"}, **key) as events:
+            told = [event async for event in events]
+        assert [event["event"] for event in told] == ["turn_start", "react", "send", "turn_end"]
+        assert told[2]["id"] == first[1]["messages"][0]["id"]
+        assert len(here.model.requests) == 1
+
+
+async def test_the_same_request_while_it_is_answered() -> None:
+    go_on = asyncio.Event()
+    async with served([go_on, "[SEND: one]"]) as here:
+        key = {"Idempotency-Key": "k1"}
+        asking = asyncio.create_task(here.post("/api/chat", {"message": "hi"}, **key))
+        await until(lambda: here.model.streaming)
+        status, problem = await here.post("/api/chat", {"message": "hi"}, **key)
+        assert (status, problem["title"]) == (409, "Still being answered")
+        async with here.stream("/api/chat", {"message": "hi"}, **key) as events:
+            go_on.set()
+            told = [event async for event in events]
+        assert [event["text"] for event in told if event["event"] == "send"] == ["one"]
+        assert (await asking)[1]["text"] == "one"
+
+
+async def test_it_is_the_same_turn_after_a_restart_too(tmp_path: Path) -> None:
+    for _ in range(2):
+        store = await SqliteStore.open(tmp_path / "pixi.db")
+        async with served("[SEND: one]", store=store) as here:
+            key = {"Idempotency-Key": "k1"}
+            status, answer = await here.post("/api/chat", {"message": "hi"}, **key)
+            assert (status, answer["text"], answer["turn"]) == (200, "one", 1)
+        await store.close()
+
+
+async def test_what_was_said_can_be_read() -> None:
+    async with served("[REACT: 🥞][SEND: one]", "[SEND: two]") as here:
+        await here.say("hi", conversation="a")
+        await here.say("more", conversation="a")
+        _, told = await here.get("/api/chat/a/messages")
+        assert [(each["role"], each["text"]) for each in told["messages"]] == [
+            ("user", "hi"),
+            ("assistant", "one"),
+            ("user", "more"),
+            ("assistant", "two"),
+        ]
+        assert [each["emoji"] for each in told["messages"][0]["reactions"]] == ["🥞"]
+        assert told["more"] is False
+        _, last = await here.get("/api/chat/a/messages?limit=1")
+        assert [each["text"] for each in last["messages"]] == ["more", "two"]
+        assert last["more"] is True
+        _, first = await here.get(f"/api/chat/a/messages?before={last['messages'][0]['turn']}")
+        assert [each["text"] for each in first["messages"]] == ["hi", "one"]
+        assert await here.post("/api/chat/a/reset") == (200, {"done": True})
+        assert (await here.get("/api/chat/a/messages"))[1]["messages"] == []
+
+
+async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
+    def setup(addon: Addon) -> None:
+        @addon.command
+        async def spot(context: Context, name: str) -> None:
+            """show a spot"""
+            data = {"spots": [{"name": name}]}
+            card = Card(f"A spot: {name}", fields=(Field("city", "Venice"),), type="spots_list", data=data)
+            await context.card(card)
+
+    personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", commands=("spot",))}
+    async with served("[SPOT: Bowl]", addons=[setup], personas=personas) as here:
+        answer = await here.say("where?")
+        (card,) = answer["cards"]
+        assert answer["richContent"] == {"type": "spots_list", "data": {"spots": [{"name": "Bowl"}]}}
+        assert (card["type"], card["version"]) == ("spots_list", 1)
+        assert card["fallback"]["fields"] == [{"name": "city", "value": "Venice"}]
+
+
+async def test_a_person_says_yes_over_http_and_nobody_else_can() -> None:
+    done: list[str] = []
+
+    def setup(addon: Addon) -> None:
+        @addon.tool(writes=True, approval=True)
+        async def book(context: Context, day: str) -> str:
+            """Book a table.
+
+            Args:
+                day: which one.
+            """
+            done.append(day)
+            return "booked"
+
+    from pixi.core.lines import ToolCall as Called
+
+    personas = PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", tools=("book",))}
+    called = [Called("1", "book", '{"day": "monday"}')]
+    async with served(called, "[SEND: it is booked]", addons=[setup], personas=personas) as here:
+        theirs = await here.key("other", "chat", "approve")
+        async with here.stream("/api/chat", {"message": "monday please", "conversation": "a"}) as events:
+            asked = (await _up_to(events, "approval"))[-1]
+            path = f"/api/chat/a/approvals/{asked['id']}"
+            assert asked["tool"] == "book"
+            assert (await here.post(path, {"approved": True}, **theirs))[0] == 404
+            assert done == []
+            assert await here.post(path, {"approved": True}) == (200, {"done": True})
+            rest = [event async for event in events]
+        assert done == ["monday"]
+        assert [event["verdict"] for event in rest if event["event"] == "approved"] == ["yes"]
+        assert (await here.post(path, {"approved": True}))[0] == 404
+
+
+async def test_an_application_talks_for_its_users_and_they_see_their_own_alone() -> None:
+    async with served("[SEND: to ana]", "[SEND: to bo]") as here:
+        key = await here.key("app", "chat", "chat:on-behalf")
+        body = {"message": "hi", "conversation": "a"}
+        status, answer = await here.post("/api/chat", {**body, "userId": "ana"}, **key)
+        assert (status, answer["text"]) == (200, "to ana")
+        assert (await here.get("/api/chat/a/messages?userId=bo", **key))[0] == 404
+        assert (await here.get("/api/chat/a/messages", **key))[0] == 404
+        assert (await here.get("/api/chat/a/messages?userId=ana", **key))[0] == 200
+        assert (await here.post("/api/chat", {**body, "userId": "bo"}, **key))[1]["text"] == "to bo"
+        assert "to ana" not in str(here.model.requests[1].lines)
+        exported = await here.backend.engine.export("web:app:ana")
+        assert "hi" in str(exported)
+        await here.backend.engine.forget("web:app:ana")
+        assert (await here.get("/api/chat/a/messages?userId=ana", **key))[0] == 404
+
+
+async def test_a_key_knows_its_personas_alone() -> None:
+    async with served() as here:
+        key = await here.key("bakery", "chat", personas=("edda",))
+        _, told = await here.get("/api/personas", **key)
+        assert told["personas"] == [{"id": "edda", "name": "Edda", "about": "a baker"}]
+        assert (await here.post("/api/chat", {"message": "hi", "persona": "pixi"}, **key))[0] == 404
+
+
+async def test_too_many_at_once_are_told_when_to_come_again() -> None:
+    never = asyncio.Event()
+    rules = HttpRules(requests_per_minute=3, turns_per_person=1)
+    async with served([never], rules=rules) as here:
+        asking = asyncio.create_task(here.say("hi", conversation="a"))
+        await until(lambda: here.model.streaming)
+        async with here.http.post(f"{here.url}/api/chat", json={"message": "ho"}) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (429, "2")
+        await here.get("/api/personas")
+        async with here.http.get(f"{here.url}/api/personas") as answer:
+            assert answer.status == 429
+            assert int(answer.headers["Retry-After"]) > 0
+        await here.backend.engine.stop(here_address(here))
+        await asking
+
+
+def here_address(here: Served) -> str:
+    (live,) = here.backend.engine._conversations.known()  # type: ignore[union-attr]
+    return live._name
+
+
+async def test_what_a_program_asks_again_is_written_anew_and_the_old_answer_is_out_of_the_talk() -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        hi = {"role": "user", "content": "hi"}
+        body = {"model": "pixi", "messages": [hi]}
+        _, first = await here.post("/v1/chat/completions", body)
+        said = first["choices"][0]["message"]
+        assert said["content"] == "one"
+        more = [hi, said, {"role": "user", "content": "more"}]
+        _, second = await here.post("/v1/chat/completions", {"model": "pixi", "messages": more})
+        assert second["choices"][0]["message"]["content"] == "two"
+        _, again = await here.post("/v1/chat/completions", {"model": "pixi", "messages": more})
+        assert again["choices"][0]["message"]["content"] == "three"
+        shown = str(here.model.requests[2].lines)
+        assert "one" in shown
+        assert "[SEND: two]" not in shown
+        talks = await here.backend.store.talks("web:local", "pixi", 10)
+        assert len(talks) == 1  # it is one talk all along
+
+
+async def test_open_streams_end_when_the_server_stops() -> None:
+    never = asyncio.Event()
+    told: list[Event] = []
+
+    async def follow(here: Served, begun: asyncio.Event) -> None:
+        async with here.stream("/api/chat", {"message": "hi"}) as events:
+            async for event in events:
+                told.append(event)
+                begun.set()
+
+    begun = asyncio.Event()
+    async with served([never]) as here:
+        following = asyncio.create_task(follow(here, begun))
+        await begun.wait()
+    await following
+    assert [event["event"] for event in told] == ["turn_start"]  # it did not end: another process goes on
+
+
+async def _up_to(events: object, name: str) -> list[Event]:
+    seen: list[Event] = []
+    async for event in events:  # type: ignore[attr-defined]
+        seen.append(event)
+        if event["event"] == name:
+            return seen
+    raise AssertionError(f"{name} did not come: {seen}")

@@ -1,0 +1,85 @@
+"""`pixi-persona serve` as a program: over HTTP, and on Discord beside it."""
+
+import json
+import re
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.end_to_end.bot import scene
+from tests.end_to_end.program import Piped, piped
+from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.waiting import within
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+HEY = stream("[SEND: hey there]", finish())
+
+
+@asynccontextmanager
+async def serving(home: Path, *words: str, **environ: str) -> AsyncGenerator[tuple[Piped, str], None]:
+    """The program, and its address."""
+    async with piped(home, "serve", "--port", "0", *words, environ=environ) as program:
+        assert program.process.stderr
+        async with within("the server's address"):
+            while not (
+                found := re.search(rb"serving at (\S+) until", await program.process.stderr.readline())
+            ):
+                assert program.process.returncode is None
+        yield program, found[1].decode()
+
+
+async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HEY) as model:
+        words = ("--model", "scripted", "--base-url", model.base_url)
+        async with serving(tmp_path, *words) as (program, url), aiohttp.ClientSession() as http:
+            async with http.post(f"{url}/api/chat", json={"message": "hi"}) as answer:
+                assert (answer.status, (await answer.json())["text"]) == (200, "hey there")
+            async with http.get(f"{url}/openapi.json") as answer:
+                assert "/api/chat" in json.loads(await answer.text())["paths"]
+            program.process.send_signal(signal.SIGTERM)
+            ended = await program.end()
+        assert ended.code == 0
+        assert "Traceback" not in ended.err
+
+
+async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Path) -> None:
+    async with scene(tmp_path, "[SEND: one]", "[SEND: two]") as here:
+        settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
+        (tmp_path / "pixi.toml").write_text(settings)
+        words = ("--model", "scripted", "--base-url", here.model.base_url)
+        beside = serving(tmp_path, *words, DISCORD_TOKEN=here.discord.token)
+        async with beside as (program, url), aiohttp.ClientSession() as http:
+            await here.discord.ready(1)
+            await here.ask("from discord")
+            await here.said("one")
+            async with http.post(f"{url}/api/chat", json={"message": "from the web"}) as answer:
+                assert (await answer.json())["text"] == "two"
+            assert "from discord" in str(here.model.requests[0].json()["messages"])
+            assert "from discord" not in str(here.model.requests[1].json()["messages"])
+            program.process.send_signal(signal.SIGTERM)
+            assert (await program.end()).code == 0
+
+
+async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:
+    words = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    async with piped(tmp_path, "serve", "--host", "0.0.0.0", "--port", "0", *words) as program:
+        ended = await program.end()
+    assert ended.code == 2
+    assert "pixi-persona keys add" in ended.err
+
+
+async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    async with ScriptedOpenAI(HEY) as model:
+        words = ("--model", "scripted", "--base-url", model.base_url)
+        async with serving(tmp_path, *words) as (_, url):
+            taken = url.rpartition(":")[2]
+            async with piped(tmp_path, "serve", "--port", taken, *words) as program:
+                ended = await program.end()
+    assert ended.code == 2
+    assert f"--port {taken}: cannot listen there" in ended.err

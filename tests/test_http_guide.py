@@ -1,0 +1,69 @@
+"""docs/http.md keeps its word: its lines are run with curl against a server that runs."""
+
+import asyncio
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixi.channels.http.problems import Problem
+from tests.channels.http.served import Served, served
+from tests.pages import ROOT, blocks, read_page
+
+GUIDE = read_page(ROOT / "docs" / "http.md")
+LINES = [line for block in blocks(GUIDE, "sh") for line in block.text.splitlines() if line.startswith("curl")]
+REPLY = "[REACT: 🥞]\n[SEND: hey]\n[SEND: you!]"
+
+pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+async def run(here: Served, line: str) -> str:
+    """What a line of the page prints, at this server."""
+    process = await asyncio.create_subprocess_shell(
+        line.replace("http://127.0.0.1:8642", here.url), stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    return out.decode()
+
+
+def line(*words: str) -> str:
+    (found,) = [each for each in LINES if all(word in each for word in words)]
+    return found
+
+
+async def test_every_line_does_as_the_page_says() -> None:
+    async with served(REPLY, REPLY, REPLY) as here:
+        told: dict[str, Any] = json.loads(await run(here, line('"hi"')))
+        shown = json.loads(next(block.text for block in blocks(GUIDE, "json")))
+        assert list(told) == list(shown)
+        assert (told["text"], told["conversation"]) == (shown["text"], shown["conversation"])
+        streamed = await run(here, line('"and you?"'))
+        assert re.findall(r"^id: (\S+)$", streamed, re.MULTILINE)[0] == "2.0"
+        assert '"event": "turn_end"' in streamed
+        assert await run(here, line("Last-Event-ID")) != ""
+        messages = json.loads(await run(here, line("/messages")))["messages"]
+        assert [each["text"] for each in messages if each["role"] == "user"] == ["hi", "and you?"]
+        assert json.loads(await run(here, line("/stop"))) == {"stopped": False}
+        assert json.loads(await run(here, line("/reset"))) == {"done": True}
+        assert len(json.loads(await run(here, line("/api/personas")))["personas"]) == 2
+        once = json.loads(await run(here, line("Idempotency-Key")))
+        assert json.loads(await run(here, line("Idempotency-Key")))["turn"] == once["turn"]
+
+
+def test_every_line_is_run() -> None:
+    assert len(LINES) == 8
+
+
+def test_every_status_that_is_told_stands_on_the_page() -> None:
+    room = Path(ROOT / "pixi" / "channels" / "http")
+    raised = {
+        status
+        for file in room.glob("*.py")
+        for status in re.findall(r"Problem\(\s*(\d{3})", file.read_text(encoding="utf-8"))
+    }
+    assert issubclass(Problem, Exception)
+    assert not {status for status in raised - {"500", "409", "404"} if f"`{status}`" not in GUIDE}
