@@ -30,6 +30,7 @@ NAMES = (
     "mcp",
     "web",
     "web_search",
+    "serve",
 )
 LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""
