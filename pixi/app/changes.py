@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from pixi.core.persona import Persona
-from pixi.settings import EmbeddingSettings, GifSettings, Settings
+from pixi.settings import EmbeddingSettings, GifSettings, HttpSettings, Settings
 
 NEED_RESTART = frozenset(
     {
@@ -18,6 +18,7 @@ NEED_RESTART = frozenset(
         "embedding_model",
         *(f"embedding_model.{field.name}" for field in dataclasses.fields(EmbeddingSettings)),
         *(f"gifs.{field.name}" for field in dataclasses.fields(GifSettings)),
+        *(f"http.{field.name}" for field in dataclasses.fields(HttpSettings)),
         "store.url",
     },
 )

@@ -258,6 +258,11 @@ async def test_what_brings_a_command_counts_from_the_next_start(scene: Scene) ->
         assert "[STICKER" not in scene.prompt  # there are none here
 
 
+async def test_the_server_s_settings_count_from_the_next_start(scene: Scene) -> None:
+    scene.settings("[http]\nport = 9000\nlocal = false\n")
+    assert await scene.look() == ["WARNING: a restart is needed for: http.local, http.port"]
+
+
 async def test_what_needs_a_restart_is_said_once_and_shows_no_secret(scene: Scene) -> None:
     (scene.folder / ".env").write_text("DISCORD_TOKEN=canary-token-1\nOPENAI_API_KEY=canary-key-1\n")
     told = await scene.look()

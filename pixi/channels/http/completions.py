@@ -36,6 +36,7 @@ from pixi.channels.http.reconciling import (
     visible_text,
 )
 from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.streams import BODY_SECONDS
 from pixi.channels.http.tasks import Task, answer_by_rule, task_of
 
 _TALKS = 20
@@ -423,7 +424,10 @@ async def _until_cut(
 
 async def _body(request: web.Request) -> Mapping[str, Any]:
     try:
-        body = json.loads(await request.read())
+        async with asyncio.timeout(BODY_SECONDS):
+            body = json.loads(await request.read())
+    except TimeoutError:
+        raise _RefusedError(408, f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
     except web.HTTPRequestEntityTooLarge:
         raise _RefusedError(413, "The body is too large.") from None
     except (ValueError, RecursionError):

@@ -260,12 +260,12 @@ class Channels:
 
     def _drop_old(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
-        for address, channel in list(self._open.items())[:-1]:
+        while len(self._open) > 1:
+            address, channel = next(iter(self._open.items()))
             feed = channel.feed
             if feed.used > oldest:
                 return
-            if feed.idle and not feed.followed:
-                del self._open[address]
-            else:
+            if not feed.idle or feed.followed:
                 self._open.move_to_end(address)
-                return
+                return  # the next time another one is looked at
+            del self._open[address]

@@ -64,7 +64,7 @@ class HttpServer:
     ) -> None:
         self._backend = backend
         self._rules = rules
-        self._talks = Talks(backend, turns_per_person=rules.turns_per_person)
+        self._talks = Talks(backend, turns_per_person=rules.turns_per_person, reactions=rules.reactions)
         limit = RequestLimit(rules.requests_per_minute)
         access = Access(
             backend.store.key_of,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.backend import Backend
+from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import KeptTalk, KeptTurn
@@ -33,7 +34,6 @@ from pixi.core.events import (
     act_id,
     to_json,
 )
-from pixi.core.language import SEND
 from pixi.core.message import Author, Message, Quoted
 from pixi.core.picture import Picture, from_record
 from pixi.store.kept import Answered, Talk, TurnRecord
@@ -109,12 +109,14 @@ class Talks:
     Args:
         backend: answers.
         turns_per_person: replies that one person may wait for at once.
+        reactions: what becomes of them where there is text alone.
     """
 
-    def __init__(self, backend: Backend, *, turns_per_person: int) -> None:
+    def __init__(self, backend: Backend, *, turns_per_person: int, reactions: Reactions = "drop") -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
+        self._reactions = reactions
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
 
@@ -254,11 +256,20 @@ class Talks:
             KeptTurn(
                 record.id,
                 "\n".join(message.text for message in asked.get(record.id, ())),
-                "\n\n".join(each.payload for each in shown_of(record) if each.kind == SEND),
+                self._as_text(record),
             )
             for record in records
         )
         return KeptTalk(name, turns, whole=len(records) < _KEPT_TURNS)
+
+    def _as_text(self, record: TurnRecord) -> str:
+        """Return a turn as a program was shown it that takes text alone; "" where it said nothing."""
+        wishes = Wishes(silence="", reactions=self._reactions)
+        answer, _ = whole_answer(
+            recorded_events(record, ""), answer_id="", model="", created=0, wishes=wishes
+        )
+        text: str = answer["choices"][0]["message"]["content"]
+        return text
 
 
 def shown_of(record: TurnRecord) -> list[Any]:

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from pixi.channels.http.feed import Channels
 from pixi.channels.http.rules import HttpRules
 from pixi.core.card import Card, Field
 from pixi.core.persona import Persona
@@ -292,6 +293,32 @@ async def test_what_a_program_asks_again_is_written_anew_and_the_old_answer_is_o
         assert "[SEND: two]" not in shown
         talks = await here.backend.store.talks("web:local", "pixi", 10)
         assert len(talks) == 1  # it is one talk all along
+
+
+async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() -> None:
+    async with served("[REACT: 🥞]", "[NOTE: hm]", "[SEND: two]") as here:
+        told: list[dict[str, str]] = []
+        for text, answered in (("hi", "🥞"), ("more", "…"), ("and?", "two")):
+            told.append({"role": "user", "content": text})
+            _, answer = await here.post("/v1/chat/completions", {"model": "pixi", "messages": told})
+            told.append(answer["choices"][0]["message"])
+            assert told[-1]["content"] == answered
+        assert len(await here.backend.store.talks("web:local", "pixi", 10)) == 1
+
+
+async def test_old_talks_are_dropped_from_memory_but_not_those_that_are_alive() -> None:
+    now = 0.0
+    channels = Channels(clock=lambda: now)
+    for name in "abc":
+        channels.at(name).feed.used = 0.0
+    channels.at("b").feed.waiting = 1
+    channels.at("d").feed.used = 700.0
+    now = 700.0
+    for _ in range(3):
+        channels.at("d")
+    assert channels.known("a") is None
+    assert channels.known("c") is None
+    assert channels.known("b") is not None
 
 
 async def test_open_streams_end_when_the_server_stops() -> None:
