@@ -8,7 +8,7 @@ of each turn. The id is no part of what happened: two events are equal that tell
 from dataclasses import dataclass, field
 from typing import Any, Literal, assert_never
 
-from pixi.core.card import Card
+from pixi.core.card import Card, card_json
 from pixi.core.deltas import Cited, PromptProgress, Usage
 from pixi.core.picture import Picture
 
@@ -278,18 +278,6 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
             }
         case _:
             assert_never(event)
-
-
-def card_json(card: Card) -> dict[str, Any]:
-    """The JSON form of a card: what it is, and under `fallback` what can be drawn without knowing that."""
-    fallback = {
-        "title": card.title,
-        "text": card.text,
-        "fields": [{"name": field.name, "value": field.value} for field in card.fields],
-        "picture": card.picture if isinstance(card.picture, str) else None,
-        "link": card.link,
-    }
-    return {"type": card.type, "version": card.version, "data": dict(card.data), "fallback": fallback}
 
 
 class Numbering:

@@ -30,7 +30,7 @@ from pixi.channels.channel import Channel
 from pixi.core import language
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
-from pixi.core.events import Failed, Pictured, Reacted, Sent, act_id
+from pixi.core.events import Failed, Pictured, Reacted, Sent
 from pixi.core.language import NOTE, SEND
 from pixi.core.life import Event, Life, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
@@ -43,7 +43,7 @@ from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import DELETED
 from pixi.engine.turn_actions import TurnActions, nonce_of
 from pixi.engine.usage import TurnUsage
-from pixi.store.kept import AuditRecord, Effect, Outcome, PlannedCommand, UnfinishedTurn
+from pixi.store.kept import AuditRecord, Effect, Outcome, PlannedCommand, UnfinishedTurn, id_of_act
 from pixi.toolbox.foreign import ForeignError, foreign
 
 _log = logging.getLogger("pixi.engine")
@@ -298,13 +298,7 @@ class _LeftTurn:
         return known is not None and known.makes == "message"
 
     def _id_of(self, effect: Effect) -> str:
-        acts = (each.sequence for each in self._turn.effects if each.command == effect.command)
-        return act_id(
-            self._turn.id,
-            effect.sequence,
-            effect.command,
-            first=effect.sequence == min(acts, default=effect.sequence),
-        )
+        return id_of_act(effect, self._turn.effects)
 
     def _acts_of(self, command: PlannedCommand) -> list[Effect]:
         return [effect for effect in self._turn.effects if effect.command == command.number]

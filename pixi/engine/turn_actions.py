@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 from pixi.channels.channel import Channel
-from pixi.core.card import Card
+from pixi.core.card import Card, card_on_record
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
 from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, act_id
@@ -236,9 +236,9 @@ class TurnActions:
             return
         self._messages = self._counted(self._messages, self._limits.messages)
         channel, answers = self.channel, self.message.id
-        # Its words alone are on record: it is never posted again.
+        # A picture that has no address is not on record: a card is never posted again, only told.
         act = await self._post(
-            "card", card.plain, lambda nonce: channel.card(card, nonce=nonce, answers=answers)
+            "card", card_on_record(card), lambda nonce: channel.card(card, nonce=nonce, answers=answers)
         )
         channel.show(Shown(card, act))
 

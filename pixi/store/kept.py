@@ -1,11 +1,12 @@
 """What the store keeps, as values: turns and their acts, conversations, deeds, and what people chose."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pixi.core.conversation import Bounds, PastTurn
 from pixi.core.deltas import Usage
-from pixi.core.events import Finish
+from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
@@ -54,6 +55,12 @@ class Effect:
     platform_id: str | None = None
     target: int = 0
     command: int | None = None
+
+
+def id_of_act(effect: Effect, effects: Iterable[Effect]) -> str:
+    """Return the id of an act, which its event had; `effects`: all of its turn, also what came to nothing."""
+    first = all(each.sequence >= effect.sequence for each in effects if each.command == effect.command)
+    return act_id(effect.turn, effect.sequence, effect.command, first=first)
 
 
 @dataclass(frozen=True, slots=True)

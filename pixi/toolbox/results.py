@@ -143,5 +143,23 @@ def masked(card: Card, mask: Mask) -> Card:
     fields = tuple(dataclasses.replace(f, name=hide(f.name), value=hide(f.value)) for f in card.fields)
     link = card.link if hide(card.link) == card.link else ""
     return dataclasses.replace(
-        card, title=hide(card.title), text=hide(card.text), fields=fields, picture=picture, link=link
+        card,
+        title=hide(card.title),
+        text=hide(card.text),
+        fields=fields,
+        picture=picture,
+        link=link,
+        data=_masked_json(card.data, mask),
     )
+
+
+def _masked_json(value: Any, mask: Mask) -> Any:
+    match value:
+        case str():
+            return mask.hide(value)
+        case Mapping():
+            return {mask.hide(str(name)): _masked_json(each, mask) for name, each in value.items()}
+        case list() | tuple():
+            return [_masked_json(each, mask) for each in value]
+        case _:
+            return value

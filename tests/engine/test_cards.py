@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as Pillow
 
 from pixi.channels.channel import Channel
-from pixi.core.card import Card, Field
+from pixi.core.card import Card, Field, card_on_record
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, Sent, Shown, ToolAnswered
 from pixi.core.limits import Limits
@@ -77,7 +77,7 @@ async def test_a_card_is_shown_after_what_was_said_before_and_told_in_words() ->
         acts = (await store.turns(here.channel.conversation, 1))[-1].effects
         assert [(act.kind, act.payload, act.outcome) for act in acts] == [
             ("send", "here", "done"),
-            ("card", CAKE.plain, "done"),
+            ("card", card_on_record(CAKE), "done"),
             ("send", "tasty", "done"),
         ]
         assert len(set(here.channel.nonces)) == 3
@@ -125,14 +125,16 @@ async def test_a_secret_on_a_card_is_masked_for_people_and_model() -> None:
         async def leak(context: Context) -> Card:
             """leak"""
             await context.send("key: canary-1234567")
-            return Card("canary-1234567", fields=(Field("key", "canary-1234567"),))
+            data = {"canary-1234567": [{"key": "a canary-1234567"}], "n": 1}
+            return Card("canary-1234567", fields=(Field("key", "canary-1234567"),), type="keys", data=data)
 
     model = ScriptedModel([call("leak")], "[SEND: ok]")
     persona = Persona("Pixi", "x", tools=("leak",))
     async with scene(model, persona=persona, addons=[setup]) as here:
         here.engine.tools.mask.learn(["canary-1234567"])
         await here.talk("go")
-        assert here.channel.cards == [Card("***", fields=(Field("key", "***"),))]
+        data = {"***": [{"key": "a ***"}], "n": 1}
+        assert here.channel.cards == [Card("***", fields=(Field("key", "***"),), type="keys", data=data)]
         assert "canary" not in repr((here.channel.events, here.channel.posts, here.history()))
 
 

@@ -32,8 +32,9 @@ from pixi.channels.http.feed import Form
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import read_body, write_stream
-from pixi.channels.http.talks import Place, Reply, Talks, acts_of
-from pixi.core.events import Reacted, Sent, Shown, Verdict, card_json
+from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
+from pixi.core.card import card_json
+from pixi.core.events import Reacted, Sent, Shown, Verdict
 
 _MOST_MESSAGES = 200
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
@@ -170,14 +171,16 @@ class Api:
             messages = asked.get(record.id, ())
             theirs = [TalkMessage(each.id, "user", each.text, record.id, each.sent_at) for each in messages]
             told += theirs
-            for event in acts_of(record, messages[-1].id if messages else ""):
+            earlier = await messages_reacted_to(store, record)
+            for event in acts_of(record, messages[-1].id if messages else "", earlier):
                 match event:
                     case Sent(text, act):
                         told.append(TalkMessage(act, "assistant", text, record.id))
                     case Shown(card, act):
                         told.append(TalkMessage(act, "assistant", "", record.id, cards=[card_json(card)]))
                     case Reacted(emoji, act, message) if theirs:
-                        theirs[-1].reactions = [*theirs[-1].reactions, ShownReaction(act, emoji, message)]
+                        on = next((each for each in told if each.id == message), theirs[-1])
+                        on.reactions = [*on.reactions, ShownReaction(act, emoji, message)]
                     case _:
                         pass
         return _json(MessagesAnswer(place.name, told, more=len(records) > len(chosen)))

@@ -10,10 +10,10 @@ was there, but for the pieces of its messages, its notes and its tools.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.backend import Backend
@@ -22,21 +22,13 @@ from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import KeptTalk, KeptTurn
 from pixi.core import language
-from pixi.core.card import Card
-from pixi.core.events import (
-    Pictured,
-    Reacted,
-    Sent,
-    Shown,
-    TurnEnded,
-    TurnEvent,
-    TurnStarted,
-    act_id,
-    to_json,
-)
+from pixi.core.card import card_from_record
+from pixi.core.events import Numbering, Pictured, Reacted, Sent, Shown, TurnEnded, TurnEvent, TurnStarted
+from pixi.core.language import REACT
 from pixi.core.message import Author, Message, Quoted
 from pixi.core.picture import Picture, from_record
-from pixi.store.kept import Answered, Talk, TurnRecord
+from pixi.store.kept import Answered, Effect, Talk, TurnRecord, id_of_act
+from pixi.store.store import Store
 
 if TYPE_CHECKING:
     from pixi.channels.http.completions import Turn
@@ -68,13 +60,13 @@ class Reply:
     """
 
     def __init__(
-        self, channel: HttpChannel, message_id: str, record: TurnRecord | None, *, known: bool
+        self, channel: HttpChannel, message_id: str, recorded: Sequence[Form] | None, *, known: bool
     ) -> None:
         self.known = known
-        self.over = record is not None
+        self.over = recorded is not None
         self._channel = channel
         self._message_id = message_id
-        self._record = record
+        self._recorded = recorded
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
@@ -83,8 +75,8 @@ class Reply:
 
         Nothing comes where it is answered no more: it was withdrawn, or the server stops.
         """
-        if self._record is not None:
-            for form in recorded_events(self._record, self._message_id):
+        if self._recorded is not None:
+            for form in self._recorded:
                 yield form
             return
         ours = False
@@ -130,7 +122,7 @@ class Talks:
         address, person = place.address, place.person
         store = self._backend.store
         if (answered := await store.answer_to(address, message_id)) is not None:
-            return self._again(answered, self.channels.at(address), text, message_id)
+            return await self._again(answered, self.channels.at(address), text, message_id)
         if self._waiting[person.id] >= self._turns_per_person:
             raise Problem(
                 429,
@@ -164,15 +156,17 @@ class Talks:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
+    async def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
         if answered.text is not None and answered.text != text:
             raise Problem(
                 422,
                 "Used before",
                 "This idempotency key came before with another message. Send a key of its own with each.",
             )
-        turn = answered.turn
-        return Reply(channel, message_id, turn if turn and turn.finish else None, known=True)
+        turn, recorded = answered.turn, None
+        if turn and turn.finish:
+            recorded = await recorded_events(self._backend.store, turn, message_id)
+        return Reply(channel, message_id, recorded, known=True)
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
         try:
@@ -252,59 +246,62 @@ class Talks:
         store = self._backend.store
         records = await store.turns(address, _KEPT_TURNS)
         asked = await store.messages_of([record.id for record in records])
-        turns = tuple(
-            KeptTurn(
-                record.id,
-                "\n".join(message.text for message in asked.get(record.id, ())),
-                self._as_text(record),
-            )
-            for record in records
-        )
-        return KeptTalk(name, turns, whole=len(records) < _KEPT_TURNS)
+        turns: list[KeptTurn] = []
+        for record in records:
+            said = "\n".join(message.text for message in asked.get(record.id, ()))
+            turns.append(KeptTurn(record.id, said, await self._as_text(record)))
+        return KeptTalk(name, tuple(turns), whole=len(records) < _KEPT_TURNS)
 
-    def _as_text(self, record: TurnRecord) -> str:
+    async def _as_text(self, record: TurnRecord) -> str:
         """Return a turn as a program was shown it that takes text alone; "" where it said nothing."""
         wishes = Wishes(silence="", reactions=self._reactions)
-        answer, _ = whole_answer(
-            recorded_events(record, ""), answer_id="", model="", created=0, wishes=wishes
-        )
+        events = await recorded_events(self._backend.store, record, "")
+        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
         text: str = answer["choices"][0]["message"]["content"]
         return text
 
 
-def shown_of(record: TurnRecord) -> list[Any]:
+def shown_of(record: TurnRecord) -> list[Effect]:
     """Return the acts of a turn that stand in the chat, in their order."""
     return [effect for effect in record.effects if effect.outcome == "done"]
 
 
-def recorded_events(record: TurnRecord, message_id: str) -> list[Form]:
+async def recorded_events(store: Store, record: TurnRecord, message_id: str) -> list[Form]:
     """Return the events of a turn as they are known from the record, numbered anew."""
     events: list[TurnEvent] = [
         TurnStarted(record.id, record.conversation, record.persona, (message_id,)),
-        *acts_of(record, message_id),
+        *acts_of(record, message_id, await messages_reacted_to(store, record)),
         TurnEnded(record.finish or "cancelled", record.steps, record.usage),
     ]
-    return [
-        {"event": form.pop("event"), "turn": record.id, "seq": n, **form}
-        for n, form in enumerate(map(to_json, events))
-    ]
+    numbering = Numbering()
+    return [numbering.form(event) for event in events]
 
 
-def acts_of(record: TurnRecord, message_id: str) -> list[TurnEvent]:
-    """Return what a turn did in the chat, as the events with the ids that they had."""
+async def messages_reacted_to(store: Store, record: TurnRecord) -> dict[int, str]:
+    """Return the ids of the earlier messages that a turn's reactions name, by number; "" of one forgotten."""
+    numbers = {effect.target for effect in shown_of(record) if effect.kind == REACT and effect.target}
+    return {number: await store.message_id(record.conversation, number) or "" for number in sorted(numbers)}
+
+
+def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> list[TurnEvent]:
+    """Return what a turn did in the chat, as the events with the ids that they had.
+
+    Args:
+        record: of the turn.
+        message_id: of the message that it answers, the last of several.
+        earlier: ids of the messages that its reactions name, by number.
+    """
     events: list[TurnEvent] = []
-    begun: set[int | None] = set()
     for effect in shown_of(record):
-        act = act_id(record.id, effect.sequence, effect.command, first=effect.command not in begun)
-        begun.add(effect.command)
+        act = id_of_act(effect, record.effects)
         match effect.kind:
             case language.SEND:
                 events.append(Sent(effect.payload, act))
             case language.REACT:
-                events.append(Reacted(effect.payload, act, message_id))
+                on = earlier.get(effect.target, "") if effect.target else message_id
+                events.append(Reacted(effect.payload, act, on))
             case "card":
-                title, _, text = effect.payload.partition("\n")
-                events.append(Shown(Card(title, text), act))
+                events.append(Shown(card_from_record(effect.payload), act))
             case "picture":
                 link, words = from_record(effect.payload)
                 events.append(Pictured(Picture(words, link), act))

@@ -195,6 +195,10 @@ async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
         assert answer["richContent"] == {"type": "spots_list", "data": {"spots": [{"name": "Bowl"}]}}
         assert (card["type"], card["version"]) == ("spots_list", 1)
         assert card["fallback"]["fields"] == [{"name": "city", "value": "Venice"}]
+        _, told = await here.get(f"/api/chat/{answer['conversation']}/messages")
+        (again,) = told["messages"][1]["cards"]
+        assert told["messages"][1]["id"] == card["id"]
+        assert again == {name: card[name] for name in again}
 
 
 async def test_a_person_says_yes_over_http_and_nobody_else_can() -> None:

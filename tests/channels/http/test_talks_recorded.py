@@ -1,0 +1,57 @@
+"""What is told of a turn from the record: as those saw it who were there."""
+
+from pixi.channels.http.talks import acts_of, messages_reacted_to, recorded_events
+from pixi.core.card import Card, card_on_record
+from pixi.core.deltas import Usage
+from pixi.core.events import Reacted, Sent, Shown
+from pixi.core.message import Author, Message
+from pixi.store.kept import Effect, TurnRecord
+from pixi.store.sqlite import MEMORY, SqliteStore
+
+ADDRESS = "http:x:pixi"
+CARD = Card("Bowl", "In Venice.", link="https://example.org/", type="spot_card", data={"city": "Venice"})
+
+
+def record_of(*effects: Effect) -> TurnRecord:
+    return TurnRecord(7, ADDRESS, "Pixi", "m", 0.0, "stop", 1, Usage(), None, ("web:local",), (), effects)
+
+
+def test_acts_have_the_ids_that_they_had_also_behind_one_that_was_refused() -> None:
+    record = record_of(
+        Effect(7, 1, "send", "a", "refused", command=0),
+        Effect(7, 2, "send", "b", "done", command=0),
+        Effect(7, 3, "send", "c", "done", command=1),
+        Effect(7, 4, "card", card_on_record(CARD), "done"),
+    )
+    told = [(type(act), getattr(act, "id", "")) for act in acts_of(record, "m1", {})]
+    assert told == [(Sent, "7.0.2"), (Sent, "7.1"), (Shown, "7.t4")]
+
+
+def test_a_card_is_told_whole() -> None:
+    record = record_of(Effect(7, 1, "card", card_on_record(CARD), "done"))
+    assert acts_of(record, "m1", {}) == [Shown(CARD)]
+
+
+async def test_a_reaction_is_told_on_the_message_that_it_names() -> None:
+    store = await SqliteStore.open(MEMORY)
+    await store.receive(Message("m0", ADDRESS, Author("web:local", "you"), "ha", 1.0))
+    record = record_of(
+        Effect(7, 1, "react", "🥞", "done", command=0),
+        Effect(7, 2, "react", "😂", "done", target=1, command=1),
+        Effect(7, 3, "react", "👀", "done", target=99, command=2),
+    )
+    named = await messages_reacted_to(store, record)
+    assert acts_of(record, "m1", named) == [
+        Reacted("🥞", message="m1"),
+        Reacted("😂", message="m0"),
+        Reacted("👀", message=""),
+    ]
+    forms = await recorded_events(store, record, "m1")
+    assert [(form["event"], form["turn"], form["seq"]) for form in forms] == [
+        ("turn_start", 7, 0),
+        ("react", 7, 1),
+        ("react", 7, 2),
+        ("react", 7, 3),
+        ("turn_end", 7, 4),
+    ]
+    await store.close()
