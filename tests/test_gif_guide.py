@@ -36,5 +36,5 @@ def test_the_example_is_three_commands() -> None:
 def test_the_events_have_the_keys_that_are_told() -> None:
     picture = to_json(Pictured(Picture("a cat", "https://klipy.com/gifs/x", "KLIPY")))
     assert list(picture) == re.findall(r'"(\w+)":', GUIDE)[: len(picture)]
-    assert '{"event": "command", "name": "gif", "argument": "excited cat"}' in GUIDE
+    assert '{"event": "command", "id": …, "name": "gif", "argument": "excited cat"}' in GUIDE
     assert to_json(Performed("gif", "excited cat"))["event"] == "command"

@@ -118,7 +118,7 @@ async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     def small(name: str, **options: float | None) -> sqlite3.Connection:
         connection = connect(name, timeout=1, isolation_level=None)
-        connection.execute("PRAGMA max_page_count = 50")
+        connection.execute("PRAGMA max_page_count = 70")
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", small)
