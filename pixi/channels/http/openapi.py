@@ -103,7 +103,7 @@ _KEY = {
 def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     """Describe the routes as OpenAPI 3.1. `version` is that of Pixi."""
     routes = tuple(routes)
-    bodies = {body for route in routes for body in (route.request, route.response) if body is not None}
+    bodies = {body for route in routes for body in (*route.request, route.response) if body is not None}
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
     described = dict(zip(named, found, strict=True))
@@ -157,10 +157,11 @@ def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
             }
             for name in names
         ]
-    if route.request is not None:
+    if route.request:
+        kinds = [described[kind] for kind in route.request]
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": described[route.request]}},
+            "content": {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}},
         }
     return operation
 
