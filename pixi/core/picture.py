@@ -45,11 +45,13 @@ class Abilities:
         draws: pictures are drawn there from their files; elsewhere the link of one is enough.
         stickers: names of its own, as they can stand in a prompt.
         archive: what was written round it before can be looked up.
+        changes: tools that change something may be used.
     """
 
     draws: bool = False
     stickers: tuple[str, ...] = ()
     archive: bool = False
+    changes: bool = True
 
     def of(self, need: Need) -> Sequence[str]:
         """What it has of something that a command or a tool needs."""

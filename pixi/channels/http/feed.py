@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Any
 
 from pixi.channels.channel import Question
+from pixi.channels.http.access import is_of_visitor
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Numbering, TurnEvent, Verdict
@@ -25,6 +26,7 @@ KEPT_SECONDS = 600.0
 """How long the events of a talk are kept in which nothing happens."""
 
 _WORDS_ALONE = Abilities()
+_FOR_VISITORS = Abilities(changes=False)
 
 Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""
@@ -136,10 +138,14 @@ class HttpChannel:
 
     Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
     that was away reads it there.
+
+    Args:
+        visitors: the talk is a visitor's, for whom nothing is changed, and whose yes counts for nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, visitors: bool = False) -> None:
         self.feed = Feed()
+        self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
     @property
@@ -160,7 +166,7 @@ class HttpChannel:
     @property
     def abilities(self) -> Abilities:
         """Words, cards, and pictures by their links."""
-        return _WORDS_ALONE
+        return _FOR_VISITORS if self._visitors else _WORDS_ALONE
 
     @property
     def archive(self) -> None:
@@ -173,6 +179,8 @@ class HttpChannel:
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Wait until the person answers over HTTP."""
+        if self._visitors:
+            return "nobody"
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._asked[question.nonce] = (question.person, answer)
         try:
@@ -243,7 +251,7 @@ class Channels:
 
     def at(self, address: str) -> HttpChannel:
         """Return the channel of a talk; it is made where there is none."""
-        channel = self._open.pop(address, None) or HttpChannel()
+        channel = self._open.pop(address, None) or HttpChannel(visitors=is_of_visitor(address))
         self._open[address] = channel
         self._drop_old()
         return channel

@@ -17,6 +17,8 @@ from pixi.channels.http.bodies import (
     PersonasAnswer,
     StopAnswer,
     StopRequest,
+    VisitorAnswer,
+    VisitorRequest,
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -31,7 +33,7 @@ class Route:
         path: with `{name}` where a part is free.
         handler: answers.
         summary: what it does, in a line.
-        scope: that the caller needs; "": everybody may.
+        scope: that the caller needs; "": everybody may; `visitors`: a publishable key is needed.
         request: the type of the body; None: there is none.
         response: the type of the JSON answer; None: there is none, or it has no type of ours.
         streams: it answers with events, too.
@@ -110,6 +112,16 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "POST",
+            "/api/visitors",
+            api.visitor,
+            "Get a visitor's token, with a publishable key",
+            "visitors",
+            VisitorRequest,
+            VisitorAnswer,
+            errors=(401, 403, 429, *body),
         ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),

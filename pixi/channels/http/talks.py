@@ -19,6 +19,7 @@ from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import KeptTalk, KeptTurn
 from pixi.core import language
@@ -101,13 +102,22 @@ class Talks:
     Args:
         backend: answers.
         turns_per_person: replies that one person may wait for at once.
+        limits: counts what visitors say.
         reactions: what becomes of them where there is text alone.
     """
 
-    def __init__(self, backend: Backend, *, turns_per_person: int, reactions: Reactions = "drop") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        turns_per_person: int,
+        limits: Limits,
+        reactions: Reactions = "drop",
+    ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
+        self._limits = limits
         self._reactions = reactions
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
@@ -116,7 +126,8 @@ class Talks:
         """Say something; returns once it is on record.
 
         Raises:
-            Problem: 422, the request of this id had another text; 429, too many replies are waited for.
+            Problem: 422, the request of this id had another text; 429, too many replies are waited for, or a
+                visitor said too much.
             StoreError: it could not be recorded.
         """
         address, person = place.address, place.person
@@ -130,6 +141,7 @@ class Talks:
                 f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
                 headers={"Retry-After": "2"},
             )
+        self._limits.message(person)
         now = time.time()
         channel = self.channels.at(address)
         reply = Reply(channel, message_id, None, known=False)
