@@ -110,6 +110,12 @@ async def test_a_page_of_this_server_reads_without_an_origin() -> None:
     assert await door.refuses(token, **{**own, "Sec-Fetch-Site": "cross-site"})
 
 
+async def test_no_scope_reaches_a_visitor() -> None:
+    door = Door()
+    door.keys.kept[SITE.digest] = replace(SITE, scopes=("chat", "approve", "operate", "chat:on-behalf"))
+    assert (await door.visitors.verified(await door.token(), FROM_PAGE)).scopes == {"chat"}
+
+
 async def test_a_key_that_was_revoked_ends_its_tokens() -> None:
     door = Door()
     token = await door.token()
