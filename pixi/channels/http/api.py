@@ -16,6 +16,7 @@ from pixi.channels.http.bodies import (
     ChatAnswer,
     ChatRequest,
     Done,
+    FileAnswer,
     Health,
     MessagesAnswer,
     PersonasAnswer,
@@ -29,12 +30,14 @@ from pixi.channels.http.bodies import (
 )
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Form
+from pixi.channels.http.files import Files
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown, Verdict
+from pixi.store.kept import SentFile
 
 _MOST_MESSAGES = 200
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
@@ -52,6 +55,7 @@ class Api:
         access: tells who asks.
         rules: what the operator decided.
         count: counts a request of a caller, and raises `Problem` for one too many.
+        files: those that people send.
     """
 
     def __init__(
@@ -61,12 +65,15 @@ class Api:
         access: Access,
         rules: HttpRules,
         count: Callable[[str], None],
+        *,
+        files: Files,
     ) -> None:
         self._backend = backend
         self._talks = talks
         self._access = access
         self._rules = rules
         self._count = count
+        self._files = files
         self.openapi = b""  # the description of the API, set once all routes are known
 
     async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -88,14 +95,19 @@ class Api:
         """Say something to a persona; its answer comes whole, or as a stream of events."""
         asked = _decoded(await read_body(request), ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
+        if not asked.message and not asked.attachments:
+            raise Problem(
+                422,
+                "A field is wrong",
+                "message is empty: write something, or send a file with it.",
+                errors=({"pointer": "/message", "detail": "it is empty"},),
+            )
         streams = _STREAM in request.headers.get("Accept", "")
-        key = request.headers.get("Idempotency-Key", "")
-        if len(key) > MOST_CHARACTERS:
-            raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+        key = _key(request)
         message_id = f"idem:{_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
-        reply = await self._talks.begin(place, asked.message, message_id)
+        reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
             return await write_stream(request, face, _named(reply.events(), place))
@@ -194,6 +206,27 @@ class Api:
             if principal.knows(name)
         ]
         return _json(PersonasAnswer(shown, self._backend.default_persona))
+
+    # Files.
+
+    async def take_file(self, request: web.Request) -> web.StreamResponse:
+        """Keep a file that somebody sends."""
+        principal = await self.who(request, request.query.get("userId", ""))
+        file = await self._files.take(request, principal.id, _key(request))
+        return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
+
+    async def give_file(self, request: web.Request) -> web.StreamResponse:
+        """Give a file back to whose it is."""
+        return await self._files.answer(await self._file(request))
+
+    async def drop_file(self, request: web.Request) -> web.StreamResponse:
+        """Keep a file no longer."""
+        await self._files.drop(await self._file(request))
+        return _json(Done())
+
+    async def _file(self, request: web.Request) -> SentFile:
+        principal = await self.who(request, request.query.get("userId", ""))
+        return await self._files.of(principal.id, request.match_info["id"])
 
     # The server itself.
 
@@ -300,6 +333,14 @@ def _number(request: web.Request, name: str, default: int, *, most: int = 2**53)
             errors=({"pointer": f"/{name}", "detail": f"1 to {most}"},),
         )
     return int(text)
+
+
+def _key(request: web.Request) -> str:
+    """The key by which the same request is known again; "" for none."""
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > MOST_CHARACTERS:
+        raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+    return key
 
 
 def _digest(*parts: str) -> str:

@@ -12,6 +12,7 @@ from pixi.channels.http.bodies import (
     ChatAnswer,
     ChatRequest,
     Done,
+    FileAnswer,
     Health,
     MessagesAnswer,
     PersonasAnswer,
@@ -32,8 +33,9 @@ class Route:
         handler: answers.
         summary: what it does, in a line.
         scope: that the caller needs; "": everybody may.
-        request: the type of the body; None: there is none.
-        response: the type of the JSON answer; None: there is none, or it has no type of ours.
+        request: the type of the body; None: there is none; `bytes`: a file, in a form.
+        response: the type of the JSON answer; None: there is none, or it has no type of ours; `bytes`: a
+            file.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
     """
@@ -56,7 +58,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk = (*_NOT_IN, 404)
     body = (400, 408, 413, 415, 422)
-    talk = "/api/chat/{id}"
+    talk, file = "/api/chat/{id}", "/api/files/{id}"
     return (
         Route(
             "POST",
@@ -111,6 +113,18 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             response=PersonasAnswer,
             errors=_NOT_IN,
         ),
+        Route(
+            "POST",
+            "/api/files",
+            api.take_file,
+            "Send a file",
+            "chat",
+            bytes,
+            FileAnswer,
+            errors=(*_NOT_IN, *body, 503),
+        ),
+        Route("GET", file, api.give_file, "Get a file back", "chat", response=bytes, errors=of_talk),
+        Route("DELETE", file, api.drop_file, "Delete a file", "chat", response=Done, errors=of_talk),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
         Route("GET", "/openapi.json", api.description, "Read this description"),

@@ -8,11 +8,13 @@ A client that goes away ends nothing: aiohttp does not cancel handlers. When the
 end at once, and the turns that they showed are finished or left on record by the engine.
 """
 
+import asyncio
 import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -20,8 +22,10 @@ from aiohttp import web
 from pixi.channels.channel import Channel
 from pixi.channels.http.access import Access
 from pixi.channels.http.api import Api
+from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
+from pixi.channels.http.files import Files
 from pixi.channels.http.jwt import HostTokens
 from pixi.channels.http.limits import RequestLimit
 from pixi.channels.http.openapi import document
@@ -43,7 +47,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
-_ALLOWED_METHODS = "GET, POST, OPTIONS"
+_ALLOWED_METHODS = "GET, POST, DELETE, OPTIONS"
 _TALKS_PREFIX = "http:"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -55,16 +59,31 @@ class HttpServer:
     Args:
         backend: answers.
         rules: what the operator decided.
+        files: the folder for files that people send, see `files_folder`.
         tokens: checks tokens of a host application; None: there are none.
         user: the claim of such a token that names the person.
     """
 
     def __init__(
-        self, backend: Backend, rules: HttpRules, *, tokens: HostTokens | None = None, user: str = "sub"
+        self,
+        backend: Backend,
+        rules: HttpRules,
+        *,
+        files: Path,
+        tokens: HostTokens | None = None,
+        user: str = "sub",
     ) -> None:
         self._backend = backend
         self._rules = rules
-        self._talks = Talks(backend, turns_per_person=rules.turns_per_person, reactions=rules.reactions)
+        self._files = Files(backend.store, files, rules)
+        self._talks = Talks(
+            backend,
+            turns_per_person=rules.turns_per_person,
+            reactions=rules.reactions,
+            attachments=Attachments(
+                self._files, characters=rules.file_characters, most_bytes=rules.max_file_bytes
+            ),
+        )
         limit = RequestLimit(rules.requests_per_minute)
         access = Access(
             backend.store.key_of,
@@ -72,7 +91,7 @@ class HttpServer:
             jwt=None if tokens is None else tokens.verified,
             jwt_user=user,
         )
-        api = Api(backend, self._talks, access, rules, limit.use)
+        api = Api(backend, self._talks, access, rules, limit.use, files=self._files)
         table = routes_of(api)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(self._talks, identify=api.who, stream=write_stream, settings=rules)
@@ -93,6 +112,7 @@ class HttpServer:
         self._hosts.add(f"[{host}]" if ":" in host else host.lower())
         runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
+        sweeping = asyncio.create_task(self._files.keep_swept())
         try:
             site = web.TCPSite(runner, host, port)
             try:
@@ -102,6 +122,8 @@ class HttpServer:
             bound = runner.addresses[0][1]
             yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
         finally:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
             await self._talks.close()
             await runner.cleanup()
 
