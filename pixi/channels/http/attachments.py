@@ -31,7 +31,7 @@ MOST = 8
 
 _PICTURES = 4  # that are shown of one message
 _SIDE = 1_024  # pixels of the longer side of a picture that is shown
-_READING = Limits(seconds=8.0, megabytes=768, characters=5_000_000, records=5_000)
+_READING = Limits(seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000)
 _TOGETHER_SECONDS = 20.0  # for all documents of one message
 
 _OUR_URL = re.compile(r"(?:https?://[^/?#\s]+)?/api/files/([0-9a-f]{32})(?:\?[^#\s]*)?")

@@ -19,7 +19,7 @@ class Attachment(Struct, forbid_unknown_fields=True):
 
     id: Name | None = None
     url: Annotated[str, Meta(min_length=1)] | None = None
-    name: Annotated[str, Meta(max_length=1_000)] | None = None
+    name: Annotated[str, Meta(max_length=10_000)] | None = None
     mediaType: str | None = None
 
 

@@ -135,7 +135,8 @@ class Files:
             raise Problem(503, "Not now", "Files cannot be kept just now. Try again later.") from None
         finally:
             self._coming -= Counter({person: 1})
-            await asyncio.to_thread(coming.unlink, missing_ok=True)
+            with suppress(OSError):
+                await asyncio.to_thread(coming.unlink, missing_ok=True)
 
     async def of(self, person: str, file_id: str) -> SentFile:
         """Return a file of a person.
@@ -246,6 +247,9 @@ class Files:
 
     async def _write(self, part: BodyPartReader, path: Path) -> tuple[str, Sniffer]:
         sniffer, digest = Sniffer(), hashlib.sha256()
+        length = part.headers.get("Content-Length")
+        if length is not None and not (length.isascii() and length.isdecimal()):
+            raise ValueError("a length below zero would have all of the rest read at once")
         async with aiofiles.open(path, "xb", opener=_private) as file:
             while piece := await _soon(part.read_chunk(_PIECE)):
                 sniffer.feed(piece)
@@ -258,6 +262,8 @@ class Files:
                     )
                 digest.update(piece)
                 await file.write(piece)
+        if length is not None and sniffer.size != int(length):
+            raise ValueError("the file is cut")
         return digest.hexdigest(), sniffer
 
     async def _drawn(self, path: Path) -> tuple[str, int]:

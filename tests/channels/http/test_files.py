@@ -25,7 +25,7 @@ from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.waiting import until, within
 
-TEXT = "Flour, eggs and milk.\n".encode()
+TEXT = b"Flour, eggs and milk.\n"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 
@@ -287,7 +287,9 @@ FORMS = [
     pytest.param(422, form(PART + b"\r\n--b--\r\n"), id="an empty file"),
     pytest.param(422, form(PART + b"a\r\n" + PART + b"b\r\n--b--\r\n"), id="two files"),
     pytest.param(
-        422, form(b"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\na\r\n--c--"), id="nested"
+        422,
+        form(b"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\na\r\n--c--"),
+        id="nested",
     ),
     pytest.param(415, form(b"{}", "application/json"), id="JSON"),
     pytest.param(415, form(TEXT, "text/plain"), id="plain text"),
