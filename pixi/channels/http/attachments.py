@@ -94,7 +94,7 @@ class Attachments:
         if file_id:
             file = await self._files.of(person, file_id)
             return file.name, file.media_type, file.size, self._files.path(file)
-        data = _data_of(asked.url or "", self._most_bytes)
+        data = await asyncio.to_thread(_data_of, asked.url or "", self._most_bytes)
         sniffer = Sniffer()
         sniffer.feed(data)
         return shown_name(asked.name or ""), sniffer.media_type, len(data), data

@@ -130,6 +130,8 @@ class Files:
                 media_type, size = await self._drawn(coming)
             file = SentFile(file_id, person, name, media_type, size, digest, time.time())
             return await self._settle(file, coming)
+        except ConnectionError:
+            raise  # whoever sent it is gone
         except OSError as error:
             _log.warning("a file could not be kept: %s", error.strerror or type(error).__name__)
             raise Problem(503, "Not now", "Files cannot be kept just now. Try again later.") from None
