@@ -147,7 +147,7 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
     import asyncio
 
     from pixi.channels.http.files import files_folder
-    from pixi.channels.http.jwt import HostTokens
+    from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
 
     http = settings.http
@@ -155,8 +155,10 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
         raise ConfigError(_NO_KEY.format(host=http.host))
     jwt = http.jwt
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
+    secret = http.open_webui_secret
+    forwarded = ForwardedUsers(secret.reveal()) if secret else None
     files = files_folder(http.files, settings.store.url)
-    server = HttpServer(house, http, files=files, tokens=tokens, user=jwt.user)
+    server = HttpServer(house, http, files=files, tokens=tokens, user=jwt.user, forwarded=forwarded)
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(house.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

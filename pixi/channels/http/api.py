@@ -3,16 +3,21 @@
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
 
-from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal
+from pixi.channels.carried import words_of
+from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of
+from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
+    MOST_LETTERS,
     ApprovalRequest,
+    Attachment,
     ChatAnswer,
     ChatRequest,
     Done,
@@ -27,16 +32,21 @@ from pixi.channels.http.bodies import (
     StopAnswer,
     StopRequest,
     TalkMessage,
+    VisitorAnswer,
+    VisitorRequest,
 )
+from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.native import NativeStream
-from pixi.channels.http.feed import Form
+from pixi.channels.http.feed import Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.limits import Limits, network_of
+from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
-from pixi.channels.http.streams import read_body, write_stream
+from pixi.channels.http.streams import Face, read_body, write_stream
 from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
-from pixi.core.events import Reacted, Sent, Shown, Verdict
+from pixi.core.events import Reacted, Sent, Shown
 from pixi.store.kept import SentFile
 
 _MOST_MESSAGES = 200
@@ -54,7 +64,8 @@ class Api:
         talks: what is said, and what comes of it.
         access: tells who asks.
         rules: what the operator decided.
-        count: counts a request of a caller, and raises `Problem` for one too many.
+        visitors: lets visitors in.
+        limits: counts requests.
         files: those that people send.
     """
 
@@ -64,15 +75,17 @@ class Api:
         talks: Talks,
         access: Access,
         rules: HttpRules,
-        count: Callable[[str], None],
         *,
+        visitors: Visitors,
+        limits: Limits,
         files: Files,
     ) -> None:
         self._backend = backend
         self._talks = talks
         self._access = access
+        self._visitors = visitors
         self._rules = rules
-        self._count = count
+        self._limits = limits
         self._files = files
         self.openapi = b""  # the description of the API, set once all routes are known
 
@@ -86,14 +99,56 @@ class Api:
             request.headers, request.remote, user_id=user_id, user_name=user_name
         )
         principal.require("chat")
-        self._count(principal.id)
+        if principal.is_visitor:
+            principal = replace(principal, network=self._network(request))
+        self._limits.request(principal)
         return principal
+
+    async def who_has_a_key(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
+        """Tell who asks, as `who` does, where visitors have no business.
+
+        Raises:
+            Problem: they are not let in, or asked too often.
+        """
+        principal = await self.who(request, user_id, user_name)
+        if principal.is_visitor:
+            raise Problem(403, "Not allowed", "Visitors talk by /api/chat, and not here.")
+        return principal
+
+    async def visitor(self, request: web.Request) -> web.StreamResponse:
+        """Let a visitor of a page in, or let one stay who is known."""
+        network = self._network(request)
+        self._limits.knock(network)
+        key = await self._visitors.key(bearer_of(request.headers), request.headers)
+        body = await read_body(request)
+        asked = _decoded(body, VisitorRequest) if body else VisitorRequest()
+        admitted, is_new = await self._visitors.begin(key, request.headers, asked.token)
+        if is_new:
+            self._limits.new_visitor(network)
+        person = admitted.person
+        return _json(
+            VisitorAnswer(
+                admitted.token,
+                admitted.expires,
+                person.id,
+                not is_new,
+                self._shown(person),
+                self._default(person),
+            )
+        )
+
+    def _network(self, request: web.Request) -> str:
+        header = self._rules.address_header
+        return network_of(request.remote, request.headers.get(header, "") if header else "")
 
     # Talking.
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """Say something to a persona; its answer comes whole, or as a stream of events."""
-        asked = _decoded(await read_body(request), ChatRequest)
+        body = await read_body(request)
+        if _has_messages(body):
+            return await self._ui_chat(request, body)
+        asked = _decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         if not asked.message and not asked.attachments:
             raise Problem(
@@ -120,8 +175,85 @@ class Api:
             )
         return _json(await _whole(reply, place))
 
+    async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
+        request[PLAIN] = True
+        asked = _decoded(body, ai_sdk.UiRequest)
+        principal = await self.who(request, asked.userId or "", asked.userName or "")
+        place = Place(principal, self._persona(principal, asked.persona), asked.id)
+        protocol = _protocol(request, "ai-sdk")
+        pauses = protocol == "ai-sdk-6"
+        last = asked.messages[-1]
+        if verdicts := ai_sdk.verdicts_of(last):
+            channel = self._talks.answer(place, verdicts)
+            events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
+        else:
+            files = attachments_in(last.get("parts"))
+            at = f"/messages/{len(asked.messages) - 1}"
+            message_id, text = _said(last, ai_sdk.text_of(last), at, files)
+            await self._set_aside(place, asked, message_id, text)
+            reply = await self._talks.begin(place, text, message_id, (), files)
+            events = reply.events(pauses=pauses)
+        self._talks.channels.at(place.address).protocol = protocol
+        return await write_stream(request, self._face(protocol, principal), _named(events, place))
+
+    async def _set_aside(self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str) -> None:
+        """Set the turn aside that answered a message, where it is to be answered anew, or was edited."""
+        answered = await self._backend.store.answer_to(place.address, message_id)
+        if answered is None or answered.turn is None:
+            return
+        before = None if answered.text is None else words_of(answered.text)
+        edited = asked.messageId == message_id and before != words_of(text)
+        if edited or asked.trigger == "regenerate-message":
+            seen = {str(each.get("id")) for each in asked.messages[:-1]}
+            await self._talks.branch(place, answered.turn.id, seen)
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """Answer a page that talks by AG-UI."""
+        asked = _decoded(await read_body(request), ag_ui.RunInput)
+        principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
+        persona = request.query.get("persona") or asked.forwarded("persona")
+        place = Place(principal, self._persona(principal, persona), asked.threadId)
+        if asked.resume:
+            verdicts = ag_ui.verdicts_of(asked.resume)
+            channel = self._talks.answer(place, verdicts)
+            events = channel.turn_from(_behind(channel, verdicts), pauses=True)
+        else:
+            people = [each for each in asked.messages if each.get("role") == "user"]
+            if not people:
+                raise _wrong_field("/messages", "There is no message of a user to answer.")
+            at = f"/messages/{asked.messages.index(people[-1])}"
+            files = attachments_in(people[-1].get("content"))
+            client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
+            # The same run again is the same turn; another run about the same message is another answer.
+            message_id = f"{client_id}#{asked.runId}"
+            if await self._backend.store.answer_to(place.address, message_id) is None:
+                seen = {str(each.get("id")) for each in people[:-1]}
+                cut = await self._talks.branch_point(place.address, client_id, seen)
+                if cut is not None:
+                    await self._talks.branch(place, cut, seen)
+            reply = await self._talks.begin(place, text, message_id, (), files)
+            events = reply.events(pauses=True)
+        tools, notes = self._rules.show_tools, self._shows_notes(principal)
+        face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
+        return await write_stream(request, face, events)
+
+    def _face(self, protocol: Protocol, principal: Principal) -> Face:
+        tools = self._rules.show_tools
+        if protocol == "native":
+            return NativeStream(tools=tools)
+        notes = self._shows_notes(principal)
+        return ai_sdk.AiSdkStream(newer=protocol == "ai-sdk-6", tools=tools, notes=notes)
+
+    def _shows_notes(self, principal: Principal) -> bool:
+        """A note is the persona's own: operators alone may see it, where the settings say so."""
+        return self._rules.notes == "reasoning" and principal.may("operate")
+
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Follow the turn under way: from its beginning, or behind the event in `Last-Event-ID`."""
+        """Follow the turn under way: from its beginning, or behind the event in `Last-Event-ID`.
+
+        It comes in the protocol in which the talk was spoken to, or the one that is asked for.
+        """
         place = await self._place(request)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
@@ -131,15 +263,14 @@ class Api:
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
-        begin = feed.begin_of_turn() if after is None else after
-
-        async def events() -> AsyncGenerator[Form, None]:
-            async for form in feed.follow(begin, lambda: feed.idle):
-                yield form
-
-        return await write_stream(
-            request, NativeStream(tools=self._rules.show_tools), _named(events(), place)
-        )
+        protocol = _protocol(request, channel.protocol if after is None else "native")
+        face = self._face(protocol, place.person)
+        if protocol == "native":
+            begin = feed.begin_of_turn() if after is None else after
+            events = feed.follow(begin, lambda: feed.idle)
+        else:
+            events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
+        return await write_stream(request, face, _named(events, place))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -153,14 +284,8 @@ class Api:
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
         place = await self._place(request)
-        place.person.require("approve")
         asked = _decoded(await read_body(request), ApprovalRequest)
-        channel = self._talks.channels.known(place.address)
-        verdict: Verdict = "yes" if asked.approved else "no"
-        if channel is None or not channel.answer(request.match_info["aid"], place.person.id, verdict):
-            raise Problem(
-                404, "No such question", "Nothing waits for this answer: it came too late, or was given."
-            )
+        self._talks.answer(place, {request.match_info["aid"]: asked.approved})
         return _json(Done())
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
@@ -200,18 +325,13 @@ class Api:
     async def personas(self, request: web.Request) -> web.StreamResponse:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
-        shown = [
-            PersonaShown(name, each.name, each.about)
-            for name, each in self._backend.personas.items()
-            if principal.knows(name)
-        ]
-        return _json(PersonasAnswer(shown, self._backend.default_persona))
+        return _json(PersonasAnswer(self._shown(principal), self._default(principal)))
 
     # Files.
 
     async def take_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file that somebody sends."""
-        principal = await self.who(request, request.query.get("userId", ""))
+        principal = await self.who_has_a_key(request, request.query.get("userId", ""))
         file = await self._files.take(request, principal.id, _key(request))
         return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
 
@@ -238,8 +358,22 @@ class Api:
         """Describe the API as OpenAPI 3.1."""
         return web.Response(body=self.openapi, content_type="application/json")
 
+    def _shown(self, principal: Principal) -> list[PersonaShown]:
+        """The personas that somebody may talk to."""
+        return [
+            PersonaShown(name, each.name, each.about)
+            for name, each in self._backend.personas.items()
+            if principal.knows(name)
+        ]
+
+    def _default(self, principal: Principal) -> str:
+        """Who answers somebody who names nobody: of those that they may talk to, the first if need be."""
+        usual = self._backend.default_persona
+        known = (name for name in self._backend.personas if principal.knows(name))
+        return usual if principal.knows(usual) else next(known, usual)
+
     def _persona(self, principal: Principal, name: str | None) -> str:
-        wanted = name or self._backend.default_persona
+        wanted = name or self._default(principal)
         if wanted not in self._backend.personas or not principal.knows(wanted):
             known = ", ".join(each for each in self._backend.personas if principal.knows(each)) or "none"
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")
@@ -308,16 +442,58 @@ def _decoded(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         detail, _, path = str(error).partition(" - at `$")
-        pointer = re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
-        raise Problem(
-            422,
-            "A field is wrong",
-            f"{detail}{f' (at {pointer})' if pointer else ''}.",
-            errors=({"pointer": pointer, "detail": detail},),
-        ) from None
+        raise _wrong_field(re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`")), detail) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
+
+
+def _wrong_field(pointer: str, detail: str) -> Problem:
+    told = f"{detail.rstrip('.')}{f' (at {pointer})' if pointer else ''}."
+    return Problem(422, "A field is wrong", told, errors=({"pointer": pointer, "detail": detail},))
+
+
+class _Peek(msgspec.Struct):
+    messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def _has_messages(body: bytes) -> bool:
+    """Whether a body has the field `messages`, which AI SDK's have. What is no JSON is told of later."""
+    try:
+        return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+
+
+def _said(message: Mapping[str, Any], text: str, at: str, files: Sequence[Attachment]) -> tuple[str, str]:
+    """Return the id and the text of a message of a page; with files it needs no text.
+
+    Raises:
+        Problem: 422, it is no person's, or lacks one of them, or is too long.
+    """
+    message_id = message.get("id")
+    if message.get("role") != "user":
+        raise _wrong_field(at, "The last message must be a user's: there is nothing to answer.")
+    if not isinstance(message_id, str) or not 1 <= len(message_id) <= MOST_CHARACTERS:
+        raise _wrong_field(f"{at}/id", f"The message needs an id of at most {MOST_CHARACTERS} characters.")
+    if not (text.strip() or files) or len(text) > MOST_LETTERS:
+        raise _wrong_field(at, f"The message needs a text of at most {MOST_LETTERS} characters.")
+    return message_id, text
+
+
+def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:
+    """The count from which on to follow for who has had these questions."""
+    places = [place for each in questions if (place := channel.feed.place_of_question(each)) is not None]
+    return max(places, default=channel.feed.count)
+
+
+def _protocol(request: web.Request, otherwise: Protocol) -> Protocol:
+    """The protocol of a stream that a request asks for."""
+    given = request.headers.get("X-Pixi-Protocol") or request.query.get("protocol") or otherwise
+    for known in get_args(Protocol):
+        if given == known:
+            return cast(Protocol, known)
+    raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
 
 
 def _number(request: web.Request, name: str, default: int, *, most: int = 2**53) -> int:

@@ -159,31 +159,49 @@ def file_id_of(asked: Attachment) -> str:
     return ""
 
 
-def attachments_in(content: Any) -> tuple[Attachment, ...]:
-    """The files in a message's `content` as OpenAI's chat completions have them: `image_url` and `file`.
+def attachments_in(parts: Any) -> tuple[Attachment, ...]:
+    """The files among the parts of a message, as programs have them. All else is passed over.
+
+    They are OpenAI's `image_url` and `file`, AI SDK's `file`, and AG-UI's `binary`, `image` and `document`.
 
     Raises:
         Problem: 422, one is no file that can be taken.
     """
-    parts = content if isinstance(content, list) else ()
     found: list[Attachment] = []
-    for part in parts:
+    for part in parts if isinstance(parts, list) else ():
         kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in ("image_url", "file"):
-            continue
-        told = part.get(kind)
-        if isinstance(told, str):
-            told = {"url": told}
-        if not isinstance(told, dict):
-            raise Problem(422, "No file", f"A part of the type {kind} needs an object {kind}.")
-        url, file_id, name = (
-            value if isinstance(value, str) and value else None
-            for value in (told.get("url") or told.get("file_data"), told.get("file_id"), told.get("filename"))
-        )
-        each = Attachment(id=None if url else file_id, url=url, name=name)
+        match kind:
+            case "image_url":
+                told = part.get("image_url")
+            case "file":
+                told = part.get("file", part)
+            case "binary":
+                told = part
+            case "image" | "document":
+                told = part.get("source")
+            case _:
+                continue
+        each = _attachment(told)
+        if each is None:
+            raise Problem(422, "No file", f"A part of the type {kind} holds no file.")
         file_id_of(each)
         found.append(each)
     return tuple(found)
+
+
+def _attachment(told: Any) -> Attachment | None:
+    """A file as one of the programs tells of it."""
+    if isinstance(told, str):
+        return Attachment(url=told)
+    if not isinstance(told, dict):
+        return None
+    known = {key: value for key, value in told.items() if isinstance(value, str) and value}
+    data = known.get("data") or (known.get("value") if known.get("type") == "data" else None)
+    url = known.get("url") or known.get("file_data") or known.get("value")
+    if data:
+        url = f"data:{known.get('mimeType', '')};base64,{data}"
+    file_id = None if url else known.get("file_id") or known.get("id")
+    return Attachment(id=file_id, url=url, name=known.get("filename")) if url or file_id else None
 
 
 def _data_of(url: str, most: int) -> bytes:

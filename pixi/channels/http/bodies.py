@@ -4,6 +4,9 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+MOST_LETTERS = 32_000
+"""Of a message."""
+
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
@@ -35,7 +38,7 @@ class ChatRequest(Struct, forbid_unknown_fields=True):
         attachments: files that go with it.
     """
 
-    message: Annotated[str, Meta(max_length=32_000)]
+    message: Annotated[str, Meta(max_length=MOST_LETTERS)]
     conversation: Name | None = None
     persona: Name | None = None
     userId: Name | None = None
@@ -166,6 +169,32 @@ class FileAnswer(Struct):
     mediaType: str
     size: int
     name: str
+
+
+class VisitorRequest(Struct, forbid_unknown_fields=True):
+    """A page wants a visitor's token. `token`: the one that it had, to stay the same visitor."""
+
+    token: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+class VisitorAnswer(Struct):
+    """A visitor who was let in.
+
+    Attributes:
+        token: for the header Authorization, with Bearer before it.
+        expires: when it ends, in seconds since the epoch. Some time before, the page asks for another.
+        visitor: whom the operator forgets or exports by this.
+        known: it is the visitor whose token the page had.
+        personas: those that they may talk to.
+        default: who answers where nobody is named.
+    """
+
+    token: str
+    expires: int
+    visitor: str
+    known: bool
+    personas: list[PersonaShown]
+    default: str
 
 
 class Health(Struct):

@@ -9,9 +9,11 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from typing import Any
+from contextlib import aclosing
+from typing import Any, Literal
 
 from pixi.channels.channel import Question
+from pixi.channels.http.access import is_of_visitor
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Numbering, TurnEvent, Verdict
@@ -24,7 +26,9 @@ RING = 2_000
 KEPT_SECONDS = 600.0
 """How long the events of a talk are kept in which nothing happens."""
 
-_WORDS_ALONE = Abilities()
+
+Protocol = Literal["native", "ai-sdk", "ai-sdk-6"]
+"""Of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
 
 Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""
@@ -86,6 +90,13 @@ class Feed:
                 return self.count - number
         return None
 
+    def place_of_question(self, question: str) -> int | None:
+        """Return the count from which on to follow for who has had a question; None: it is not kept."""
+        for number, form in enumerate(reversed(self._ring)):
+            if form["event"] == "approval" and form["id"] == question:
+                return self.count - number
+        return None
+
     def begin_of_turn(self) -> int:
         """Return the count from which on to follow to have the turn under way whole; now, where none is.
 
@@ -136,10 +147,21 @@ class HttpChannel:
 
     Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
     that was away reads it there.
+
+    Args:
+        visitors: the talk is a visitor's, for whom nothing is changed, and whose yes counts for nothing.
+
+    Attributes:
+        feed: the events.
+        answers: whoever spoke last can answer questions; a program that knows talk alone cannot.
+        protocol: that the client spoke last; one that follows without a word gets this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, visitors: bool = False) -> None:
         self.feed = Feed()
+        self.answers = True
+        self.protocol: Protocol = "native"
+        self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
     @property
@@ -160,7 +182,11 @@ class HttpChannel:
     @property
     def abilities(self) -> Abilities:
         """Words, cards, and pictures by their links."""
-        return _WORDS_ALONE
+        return Abilities(changes=not self._visitors, asks=self._can_answer)
+
+    @property
+    def _can_answer(self) -> bool:
+        return self.answers and not self._visitors
 
     @property
     def archive(self) -> None:
@@ -173,6 +199,8 @@ class HttpChannel:
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Wait until the person answers over HTTP."""
+        if not self._can_answer:
+            return "nobody"
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._asked[question.nonce] = (question.person, answer)
         try:
@@ -183,6 +211,11 @@ class HttpChannel:
         finally:
             del self._asked[question.nonce]
 
+    def asks(self, question: str) -> bool:
+        """Return True while a question waits for its answer."""
+        _, answer = self._asked.get(question, ("", None))
+        return answer is not None and not answer.done()
+
     def answer(self, question: str, person: str, verdict: Verdict) -> bool:
         """Answer a question; False where there is none of this id that waits for this person."""
         whom, answer = self._asked.get(question, ("", None))
@@ -190,6 +223,20 @@ class HttpChannel:
             return False
         answer.set_result(verdict)
         return True
+
+    def ends(self, form: Form, *, pauses: bool) -> bool:
+        """Return True for the event that ends a turn; with `pauses` also for a question that waits."""
+        return form["event"] == "turn_end" or (
+            pauses and form["event"] == "approval" and self.asks(form["id"])
+        )
+
+    async def turn_from(self, place: int, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
+        """Yield the events from a count on, up to the end of a turn, see `ends`."""
+        async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as forms:
+            async for form in forms:
+                yield form
+                if self.ends(form, pauses=pauses):
+                    return
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""
@@ -243,7 +290,7 @@ class Channels:
 
     def at(self, address: str) -> HttpChannel:
         """Return the channel of a talk; it is made where there is none."""
-        channel = self._open.pop(address, None) or HttpChannel()
+        channel = self._open.pop(address, None) or HttpChannel(visitors=is_of_visitor(address))
         self._open[address] = channel
         self._drop_old()
         return channel

@@ -104,7 +104,10 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     """Describe the routes as OpenAPI 3.1. `version` is that of Pixi."""
     routes = tuple(routes)
     bodies = {
-        body for route in routes for body in (route.request, route.response) if body not in (None, bytes)
+        body
+        for route in routes
+        for body in (*route.request, route.response)
+        if body is not None and body is not bytes
     }
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
@@ -159,13 +162,14 @@ def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
             }
             for name in names
         ]
-    if route.request is bytes:
+    if route.request == (bytes,):
         file = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string"}}}
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": file}}}
-    elif route.request is not None:
+    elif route.request:
+        kinds = [described[kind] for kind in route.request]
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": described[route.request]}},
+            "content": {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}},
         }
     return operation
 

@@ -18,7 +18,11 @@ from pixi.channels.http.bodies import (
     PersonasAnswer,
     StopAnswer,
     StopRequest,
+    VisitorAnswer,
+    VisitorRequest,
 )
+from pixi.channels.http.faces.ag_ui import RunInput
+from pixi.channels.http.faces.ai_sdk import UiRequest
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,8 +36,8 @@ class Route:
         path: with `{name}` where a part is free.
         handler: answers.
         summary: what it does, in a line.
-        scope: that the caller needs; "": everybody may.
-        request: the type of the body; None: there is none; `bytes`: a file, in a form.
+        scope: that the caller needs; "": everybody may; `visitors`: a publishable key is needed.
+        request: the types that the body may have; (): there is none; `bytes`: a file, in a form.
         response: the type of the JSON answer; None: there is none, or it has no type of ours; `bytes`: a
             file.
         streams: it answers with events, too.
@@ -45,7 +49,7 @@ class Route:
     handler: Handler
     summary: str
     scope: str = ""
-    request: type[Any] | None = None
+    request: tuple[type[Any], ...] = ()
     response: type[Any] | None = None
     streams: bool = False
     errors: tuple[int, ...] = ()
@@ -66,7 +70,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.chat,
             "Say something to a persona",
             "chat",
-            ChatRequest,
+            (ChatRequest, UiRequest),
             ChatAnswer,
             streams=True,
             errors=(*of_talk, *body, 409),
@@ -78,7 +82,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.stop,
             "Stop a reply",
             "chat",
-            StopRequest,
+            (StopRequest,),
             StopAnswer,
             errors=(*of_talk, *body),
         ),
@@ -88,7 +92,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.approve,
             "Answer a question whether a tool may do something",
             "approve",
-            ApprovalRequest,
+            (ApprovalRequest,),
             Done,
             errors=(*of_talk, *body),
         ),
@@ -105,6 +109,16 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "POST", f"{talk}/reset", api.reset, "Forget what was said", "chat", response=Done, errors=of_talk
         ),
         Route(
+            "POST",
+            "/api/agui",
+            api.run,
+            "Say something to a persona, by AG-UI",
+            "chat",
+            (RunInput,),
+            streams=True,
+            errors=(*of_talk, *body),
+        ),
+        Route(
             "GET",
             "/api/personas",
             api.personas,
@@ -119,12 +133,22 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.take_file,
             "Send a file",
             "chat",
-            bytes,
+            (bytes,),
             FileAnswer,
             errors=(*_NOT_IN, *body, 503),
         ),
         Route("GET", file, api.give_file, "Get a file back", "chat", response=bytes, errors=of_talk),
         Route("DELETE", file, api.drop_file, "Delete a file", "chat", response=Done, errors=of_talk),
+        Route(
+            "POST",
+            "/api/visitors",
+            api.visitor,
+            "Get a visitor's token, with a publishable key",
+            "visitors",
+            (VisitorRequest,),
+            VisitorAnswer,
+            errors=(401, 403, 429, *body),
+        ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
         Route("GET", "/openapi.json", api.description, "Read this description"),

@@ -10,7 +10,7 @@ was there, but for the pieces of its messages, its notes and its tools.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import KeptTalk, KeptTurn
 from pixi.core import language
@@ -73,10 +74,13 @@ class Reply:
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    async def events(self) -> AsyncGenerator[Form, None]:
+    async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
 
         Nothing comes where it is answered no more: it was withdrawn, or the server stops.
+
+        Args:
+            pauses: end at a question that waits for its answer, too.
         """
         if self._recorded is not None:
             for form in self._recorded:
@@ -89,7 +93,7 @@ class Reply:
                     ours = self._message_id in form["answers"]
                 if ours or form["turn"] == 0:
                     yield form
-                    if form["event"] == "turn_end":
+                    if self._channel.ends(form, pauses=pauses):
                         return
 
     def settle(self) -> None:
@@ -104,6 +108,7 @@ class Talks:
     Args:
         backend: answers.
         turns_per_person: replies that one person may wait for at once.
+        limits: counts what visitors say.
         reactions: what becomes of them where there is text alone.
         attachments: reads files that go with messages; closed with the talks.
     """
@@ -113,12 +118,14 @@ class Talks:
         backend: Backend,
         *,
         turns_per_person: int,
+        limits: Limits,
         reactions: Reactions = "drop",
         attachments: Attachments,
     ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
+        self._limits = limits
         self._reactions = reactions
         self._attachments = attachments
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
@@ -131,12 +138,22 @@ class Talks:
         message_id: str,
         quoted: Sequence[Quoted] = (),
         attachments: Sequence[Attachment] = (),
+        *,
+        answers: bool = True,
     ) -> Reply:
-        """Say something; returns once it is on record. `attachments`: files that go with it.
+        """Say something; returns once it is on record.
+
+        Args:
+            place: the talk.
+            text: what is said.
+            message_id: the key of the request.
+            quoted: lines that stand before it.
+            attachments: files that go with it.
+            answers: see `HttpChannel`.
 
         Raises:
             Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
-                same; 429, too many replies are waited for.
+                same; 429, too many replies are waited for, or a visitor said too much.
             StoreError: it could not be recorded.
         """
         address, person = place.address, place.person
@@ -150,8 +167,10 @@ class Talks:
                 f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
                 headers={"Retry-After": "2"},
             )
+        self._limits.message(person)
         now = time.time()
         channel = self.channels.at(address)
+        channel.answers = answers
         reply = Reply(channel, message_id, None, known=False)
         author = Author(person.id, person.name)
         self._waiting[person.id] += 1
@@ -174,6 +193,64 @@ class Talks:
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
+
+    async def branch_point(self, address: str, message_id: str, seen: Collection[str]) -> int | None:
+        """Return the first turn that a client does not know, or wants to have anew; None: it knows all.
+
+        Turns before the first that it knows do not count: it may have dropped what is old.
+
+        Args:
+            address: of the talk.
+            message_id: of the message that is to be answered now, as the client has it.
+            seen: ids of the messages of people that the client has before it.
+        """
+        store = self._backend.store
+        records = await store.turns(address, _KEPT_TURNS)
+        answered = await store.messages_of([record.id for record in records])
+        known = False
+        for record in records:
+            ids = {_client_id(message.id) for message in answered.get(record.id, ())}
+            if message_id in ids or (known and ids and ids.isdisjoint(seen)):
+                return record.id
+            known = known or not ids.isdisjoint(seen)
+        return None
+
+    async def branch(self, place: Place, turn: int, seen: Collection[str]) -> None:
+        """Set a turn and all after it aside; a reply that is being written is stopped.
+
+        What the client has of the messages that the turn answered is said again: it stands before what is
+        to be answered anew.
+
+        Args:
+            place: the talk.
+            turn: the number of the turn.
+            seen: as in `branch_point`.
+        """
+        channel = self.channels.at(place.address)
+        messages = await self._backend.store.messages_of([turn])
+        await self._backend.rewind(place.address, turn)
+        for message in messages.get(turn, ()):
+            if _client_id(message.id) in seen:
+                await self._backend.receive(message, channel)
+
+    def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
+        """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
+
+        Raises:
+            Problem: 403, the person may not; 404, none of the questions waits.
+        """
+        place.person.require("approve")
+        channel = self.channels.known(place.address)
+        given = [
+            question
+            for question, yes in verdicts.items()
+            if channel is not None and channel.answer(question, place.person.id, "yes" if yes else "no")
+        ]
+        if channel is None or not given:
+            raise Problem(
+                404, "No such question", "Nothing waits for this answer: it came too late, or was given."
+            )
+        return channel
 
     async def close(self) -> None:
         """End all streams, once they had what is there."""
@@ -261,9 +338,8 @@ class Talks:
         ]
         if turn.app_says:
             told.append(Quoted("told:app", Author("web:app", "the app"), turn.app_says[:_LONGEST_TOLD]))
-        reply = await self.begin(
-            Place(asker, turn.persona, turn.talk), turn.text, turn.message_id, told, turn.attachments
-        )
+        place = Place(asker, turn.persona, turn.talk)
+        reply = await self.begin(place, turn.text, turn.message_id, told, turn.attachments, answers=False)
         async with aclosing(reply.events()) as events:
             async for form in events:
                 yield form
@@ -289,6 +365,11 @@ class Talks:
         answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
         text: str = answer["choices"][0]["message"]["content"]
         return text
+
+
+def _client_id(message_id: str) -> str:
+    """Return the id that a client gave a message. Of AG-UI's the run that it came with is left out."""
+    return message_id.partition("#")[0]
 
 
 def shown_of(record: TurnRecord) -> list[Effect]:

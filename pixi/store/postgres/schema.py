@@ -207,6 +207,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
     ),
+    (f"ALTER TABLE keys ADD COLUMN signs {_TEXT} NOT NULL DEFAULT ''",),
     (
         f"""CREATE TABLE files (
             id {_TEXT} PRIMARY KEY,

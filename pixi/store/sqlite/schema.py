@@ -270,6 +270,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
     ),
     (
+        # Of a publishable key: what the tokens of its visitors are signed with.
+        "ALTER TABLE keys ADD COLUMN signs TEXT NOT NULL DEFAULT ''",
+    ),
+    (
         # Files that people sent over HTTP. What is in them lies beside the store, see `[http] files`.
         """CREATE TABLE files (
             id TEXT PRIMARY KEY,

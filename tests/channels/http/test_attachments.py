@@ -225,6 +225,60 @@ async def test_a_chat_program_gets_a_clear_error_for_an_address() -> None:
         assert "Nothing is fetched" in told["error"]["message"]
 
 
+@pytest.mark.parametrize("kind", ["its address", "a data URL"])
+async def test_a_page_by_ai_sdk_sends_files(kind: str) -> None:
+    async with served("[SEND: flour]", "[SEND: again]", "[SEND: other]") as here:
+        _, sent = await send(here, TEXT)
+        url = here.url + sent["url"] if kind == "its address" else data_url(TEXT)
+        file = {"type": "file", "mediaType": "text/plain", "filename": "notes.txt", "url": url}
+        message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "look"}, file]}
+        body = {"id": "k", "messages": [message], "trigger": "submit-message"}
+        for more in ({}, {}, {"trigger": "regenerate-message"}, {"messageId": "m1"}):
+            async with here.http.post(f"{here.url}/api/chat", json=body | more) as answer:
+                assert answer.status == 200
+                assert "data: [DONE]" in await answer.text()
+        assert len(here.model.requests) == 2, "the same message is the same turn, also with its files"
+        for turn in (0, 1):
+            assert 'look\n[file "notes.txt":]\nFlour' in asked(here, turn).text
+        lost = file | {"url": "https://example.org/a.txt"}
+        message = {"id": "m2", "role": "user", "parts": [lost]}
+        async with here.http.post(f"{here.url}/api/chat", json=body | {"messages": [message]}) as answer:
+            assert answer.status == 422
+            assert "Nothing is fetched" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param({"type": "binary", "mimeType": "text/plain", "data": "ZmxvdXI="}, id="binary"),
+        pytest.param({"type": "binary", "mimeType": "text/plain", "url": data_url(b"flour")}, id="a URL"),
+        pytest.param(
+            {"type": "document", "source": {"type": "data", "value": "ZmxvdXI=", "mimeType": "text/plain"}},
+            id="document",
+        ),
+        pytest.param({"type": "image", "source": {"type": "url", "value": data_url(b"flour")}}, id="image"),
+    ],
+)
+async def test_a_page_by_ag_ui_sends_files(part: dict[str, Any]) -> None:
+    async with served("[SEND: flour]") as here:
+        message = {"id": "m1", "role": "user", "content": [part]}
+        body = {"threadId": "k", "runId": "r", "messages": [message], "state": {}, "tools": [], "context": []}
+        async with here.http.post(f"{here.url}/api/agui", json=body) as answer:
+            assert answer.status == 200
+            assert "RUN_FINISHED" in await answer.text()
+        assert '[file "file":]\nflour' in asked(here).text
+
+
+async def test_a_visitor_keeps_no_file_and_sends_small_ones(tmp_path: Path) -> None:
+    async with served("[SEND: flour]", files=tmp_path) as here:
+        page = await here.visitor(await here.site("site", "https://shop.example"), "https://shop.example")
+        assert (await send(here, TEXT, **page))[0] == 403
+        said = {"message": "look", "attachments": [{"url": data_url(TEXT)}]}
+        assert (await here.post("/api/chat", said, **page))[0] == 200
+        assert "Flour" in asked(here).text
+        assert lying(tmp_path) == []
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_a_part_that_is_no_file_is_refused(number: int) -> None:
     part = (
