@@ -314,6 +314,23 @@ async def test_a_form_that_is_wrong_is_refused(tmp_path: Path, status: int, sent
         assert (await send(here, TEXT))[0] == 200
 
 
+@pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionHeader")
+@pytest.mark.filterwarnings("ignore::aiohttp.BadContentDispositionParam")
+@pytest.mark.parametrize("length", [b"", b"Content-Length: 6\r\n"], ids=["no length", "a length"])
+async def test_a_form_cut_at_any_byte_is_no_file(tmp_path: Path, length: bytes) -> None:
+    whole = PART.replace(b"\r\n\r\n", b"\r\n" + length + b"\r\n") + b"hello\n\r\n--b--\r\n"
+    rules = HttpRules(requests_per_minute=1_000)
+    async with served(rules=rules, files=tmp_path) as here:
+        for end in range(len(whole) + 1):
+            async with here.http.post(f"{here.url}/api/files", **form(whole[:end])) as answer:
+                told = await answer.json(content_type=None)
+            if answer.status == 200:
+                assert (told["size"], end >= whole.index(b"--b--") + 3) == (6, True), whole[:end]
+            else:
+                assert answer.status in (400, 422), (whole[:end], told)
+        assert all(len(name) == 36 for name in lying(tmp_path)), "nothing half"
+
+
 async def test_a_file_without_an_end_is_cut_off_where_it_is_too_large(tmp_path: Path) -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield PART
