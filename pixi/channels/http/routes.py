@@ -12,6 +12,7 @@ from pixi.channels.http.bodies import (
     ChatAnswer,
     ChatRequest,
     Done,
+    FileAnswer,
     Health,
     MessagesAnswer,
     PersonasAnswer,
@@ -36,8 +37,9 @@ class Route:
         handler: answers.
         summary: what it does, in a line.
         scope: that the caller needs; "": everybody may; `visitors`: a publishable key is needed.
-        request: the types that the body may have; (): there is none.
-        response: the type of the JSON answer; None: there is none, or it has no type of ours.
+        request: the types that the body may have; (): there is none; `bytes`: a file, in a form.
+        response: the type of the JSON answer; None: there is none, or it has no type of ours; `bytes`: a
+            file.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
     """
@@ -60,7 +62,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk = (*_NOT_IN, 404)
     body = (400, 408, 413, 415, 422)
-    talk = "/api/chat/{id}"
+    talk, file = "/api/chat/{id}", "/api/files/{id}"
     return (
         Route(
             "POST",
@@ -125,6 +127,18 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             response=PersonasAnswer,
             errors=_NOT_IN,
         ),
+        Route(
+            "POST",
+            "/api/files",
+            api.take_file,
+            "Send a file",
+            "chat",
+            (bytes,),
+            FileAnswer,
+            errors=(*_NOT_IN, *body, 503),
+        ),
+        Route("GET", file, api.give_file, "Get a file back", "chat", response=bytes, errors=of_talk),
+        Route("DELETE", file, api.drop_file, "Delete a file", "chat", response=Done, errors=of_talk),
         Route(
             "POST",
             "/api/visitors",
