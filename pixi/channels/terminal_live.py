@@ -55,6 +55,9 @@ HELP = """\
 Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote.
 Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /notes   show or hide the private notes
+/retry   have your last message answered once more
+/edit    change your last message, and have it answered anew
+/undo    take your last message out of the talk, with its answer
 /reset   forget this conversation
 /usage   what was used today and this month
 /model   which model answers, what it does without, and how to choose another
@@ -70,12 +73,16 @@ _LONG_SECONDS = 10  # after which it is told how long one has waited
 _LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
 _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answered to its end, after a start
 
+_NOTHING_SAID = "There is no message of yours in this talk."
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
 Tell = Callable[[str], None]
 OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
 more), what went wrong, and what is only worth a remark."""
+
+_Step = Callable[[Answering], Awaitable[Sequence[str]]]
+"""Changes what was said before, in its place among the messages; gives what is to be said once more."""
 
 
 class LiveTerminal:
@@ -107,7 +114,7 @@ class LiveTerminal:
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
-        self._inbox: deque[Message] = deque()  # what was entered and not handed on
+        self._inbox: deque[Message | _Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -347,8 +354,12 @@ class LiveTerminal:
                         await answering.stop(talk)
                         break
                 while self._inbox:
-                    self._expect()
-                    await answering.receive(self._inbox.popleft(), self)
+                    entered = self._inbox.popleft()
+                    if isinstance(entered, Message):
+                        self._expect()
+                        await answering.receive(entered, self)
+                    else:
+                        await self._step(answering, entered)
                     settled.cancel()
                     settled = asyncio.ensure_future(self._settled(answering, resumed))
                 if arrived.done():
@@ -435,14 +446,21 @@ class LiveTerminal:
     def entered(self, text: str) -> None:
         """A message, or one of the terminal's own commands."""
         if text.startswith("/") and not text.startswith("//"):
-            self._command(*(text[1:].split() or ["help"]))
+            self._command(*(text[1:].split() or ["help"]), line=text)
         else:
-            message = self._seat.message(text.removeprefix("/"))
-            self._transcript.say(message.id, self._seat.author.name, message.text)
+            self._hand_on(self._said(text.removeprefix("/")))
             self._expect()
-            self._inbox.append(message)
-            self._arrived.set()
         self._screen.changed()
+
+    def _said(self, text: str) -> Message:
+        """A message, shown as said just now."""
+        message = self._seat.message(text)
+        self._transcript.say(message.id, self._seat.author.name, message.text)
+        return message
+
+    def _hand_on(self, entered: Message | _Step) -> None:
+        self._inbox.append(entered)
+        self._arrived.set()
 
     def answered(self, text: str) -> None:
         """The person wrote this where they were asked something."""
@@ -464,13 +482,22 @@ class LiveTerminal:
             self._leaving = True
         self._screen.redraw()
 
-    def _command(self, name: str, *words: str) -> None:
+    def _command(self, name: str, *words: str, line: str) -> None:
         match name:
             case "help":
                 self._transcript.tell(HELP)
             case "notes":
                 self._transcript.notes = not self._transcript.notes
                 self._transcript.tell(f"Notes are {'shown' if self._transcript.notes else 'hidden'} now.")
+            case "retry":
+                self._hand_on(self._retry)
+            case "edit" if words:
+                text = line.partition(name)[2].strip()
+                self._hand_on(lambda it: self._retry(it, text))
+            case "edit":
+                self._hand_on(self._edit)
+            case "undo":
+                self._hand_on(self._undo)
             case "reset":
                 self._spawn(self._told(self._reset))
             case "usage":
@@ -487,6 +514,44 @@ class LiveTerminal:
                 self._screen.leave()
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
+
+    async def _step(self, answering: Answering, step: _Step) -> None:
+        try:
+            again = await step(answering)
+        except StoreError as error:
+            self._report(str(error))
+        else:
+            self._inbox.extendleft([self._said(text) for text in again][::-1])
+            self._screen.changed()
+
+    async def _retry(self, answering: Answering, text: str = "") -> Sequence[str]:
+        """Set the last messages and their answer aside; say them again, the last with another text."""
+        messages = await answering.take_back(self._seat.conversation)
+        if not messages:
+            self._transcript.tell(_NOTHING_SAID, "error")
+            return ()
+        self._transcript.tell("· set aside; with another text:" if text else "· set aside; once more:")
+        *first, last = (message.text for message in messages)
+        return (*first, text or last)
+
+    async def _edit(self, answering: Answering) -> Sequence[str]:
+        """Put the last message into the line, to be changed there."""
+        if messages := await answering.last_asked(self._seat.conversation):
+            self._screen.put_by(f"/edit {messages[-1].text}")
+        else:
+            self._transcript.tell(_NOTHING_SAID, "error")
+        return ()
+
+    async def _undo(self, answering: Answering) -> Sequence[str]:
+        """Take the last messages and their answer out."""
+        messages = await answering.take_back(self._seat.conversation)
+        if messages:
+            said = " / ".join(one_line(message.text) for message in messages)
+            whose = "its" if len(messages) == 1 else "their"
+            self._transcript.tell(f"· taken out with {whose} answer: {said}")
+        else:
+            self._transcript.tell(_NOTHING_SAID, "error")
+        return ()
 
     async def _reset(self, answering: Answering) -> str:
         await answering.reset(self._seat.conversation)

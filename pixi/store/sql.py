@@ -258,6 +258,10 @@ class SqlStore:
         """See `Store.messages_of`."""
         return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
 
+    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
+        """See `Store.last_asked`."""
+        return await self._writer.ask(lambda db: records.last_asked(db, conversation), writes=False)
+
     async def tally(self, prefix: str, since: float) -> Tally:
         """See `Store.tally`."""
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)

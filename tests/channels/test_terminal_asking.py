@@ -80,6 +80,12 @@ class Silent:
     async def reset(self, conversation: str) -> None:
         """Nothing was said."""
 
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        return ()
+
+    async def last_asked(self, conversation: str) -> tuple[Message, ...]:
+        return ()
+
     async def forget(self, person: str) -> int:
         return 0
 

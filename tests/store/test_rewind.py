@@ -1,11 +1,16 @@
 """Taking turns out of a conversation: they stand beside it, and nothing of them is lost or left over."""
 
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
 import pytest
 
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
+from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message
+from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from tests.store.kinds import everywhere
 
@@ -101,3 +106,89 @@ async def test_a_talk_can_be_rewound_again_and_again(store: Store, twice: bool) 
             await store.rewind(TALK, cut)  # nothing is left there
     assert await said(store) == []
     assert (await store.reset(TALK)) == 1
+
+
+@pytest.mark.parametrize(
+    "forget", [lambda store: store.forget("mo"), lambda store: store.reset(TALK)], ids=["forget", "reset"]
+)
+async def test_nothing_of_them_is_left_in_the_file_when_the_talk_is_forgotten(
+    tmp_path: Path, forget: Callable[[Store], Awaitable[object]]
+) -> None:
+    path = tmp_path / "pixi.db"
+    store = await SqliteStore.open(str(path))
+    await turn(store, 1, image=b"canary kept")
+    cut = await turn(store, 2, image=b"canary cut")
+    await turn(store, 3, image=b"canary cut")
+    await store.rewind(TALK, cut)
+    assert b"canary cut" in path.read_bytes() + path.with_name("pixi.db-wal").read_bytes()
+    await forget(store)
+    await store.close()
+    for trace in (b"canary", b"word2", b"answer3"):
+        assert trace not in path.read_bytes()
+
+
+async def begun(store: Store, *ids: str) -> int:
+    return (await store.begin_turn(TALK, 0, "pixi", ids, lease=await store.lease(TALK))).turn
+
+
+@everywhere
+async def test_a_turn_that_was_left_half_done_is_not_gone_on_with(store: Store) -> None:
+    await store.receive(message(1))
+    left = await begun(store, "m1")
+    await store.plan(left, (Planned(1, "send", "later"),))
+    beside = await store.rewind(TALK, left)
+    assert await store.unanswered("http:", 0.0) == ()
+    for address in (TALK, beside):
+        assert (await store.load(address)).unfinished == ()
+    assert "word1" in str(await store.export("mo"))
+
+
+async def cut_short(store: Store) -> int:
+    """A turn whose message comes due again."""
+    await store.receive(message(1))
+    first = await begun(store, "m1")
+    await store.end_turn(
+        first, (UserLine("word1"), AssistantLine("[SEND: answer1]")), "length", 1, Usage(), again=("m1",)
+    )
+    return first
+
+
+@everywhere
+async def test_what_was_to_come_again_comes_no_more(store: Store) -> None:
+    first = await cut_short(store)
+    assert await store.unanswered("http:", 0.0) == (TALK,)
+    await store.rewind(TALK, first)
+    assert await store.unanswered("http:", 0.0) == ()
+
+
+@everywhere
+async def test_a_reply_that_went_on_is_forgotten_with_who_was_answered(store: Store) -> None:
+    await cut_short(store)
+    second = await begun(store, "m1")
+    lines = (UserLine("go on"), AssistantLine("[SEND: answer2]"))
+    await store.end_turn(second, lines, "stop", 1, Usage())
+    beside = await store.rewind(TALK, second)
+    assert "answer2" in str(await store.export("mo"))
+    await store.forget("mo")
+    assert (await store.load(beside)).lines == ()
+
+
+@everywhere
+async def test_the_last_messages_are_those_that_wait_else_those_of_the_last_turn(store: Store) -> None:
+    async def last() -> tuple[int | None, list[str]]:
+        turn, messages = await store.last_asked(TALK)
+        return turn, [each.text for each in messages]
+
+    assert await last() == (None, [])
+    await store.receive(message(1, image=b"png"))
+    await store.receive(message(2))
+    assert await last() == (None, ["word1", "word2"])
+    first = await begun(store, "m1", "m2")
+    assert await last() == (first, ["word1", "word2"])
+    await store.end_turn(first, (UserLine("x"), AssistantLine("y")), "length", 1, Usage(), again=("m2",))
+    goes_on = await begun(store, "m2")
+    await store.end_turn(goes_on, (UserLine("go on"), AssistantLine("z")), "stop", 1, Usage())
+    assert await last() == (first, ["word1", "word2"]), "the turn that only went on has no message of its own"
+    assert (await store.last_asked(TALK))[1][0].images == (Image("image/png", b"png"),)
+    await store.rewind(TALK, first)
+    assert await last() == (None, [])
