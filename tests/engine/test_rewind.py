@@ -55,6 +55,7 @@ async def test_the_last_messages_are_taken_back_with_their_answer_one_time_after
         kept = str(await here.engine.export(first.author.id))
         for word in ("hi", "hm", "one", "more", "two"):
             assert word in kept
+        assert (await here.engine.bill()).today.messages == 3
 
 
 async def test_what_one_turn_answered_is_taken_back_together() -> None:
