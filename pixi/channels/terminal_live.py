@@ -29,6 +29,7 @@ from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
+from pixi.channels.terminal_taking_back import Step, TakingBack
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
@@ -73,16 +74,12 @@ _LONG_SECONDS = 10  # after which it is told how long one has waited
 _LOOK_SECONDS = 1.0  # how often it is looked whether another window has the talk
 _RESUME_SECONDS = 900.0  # how old a message may be that is answered, or answered to its end, after a start
 
-_NOTHING_SAID = "There is no message of yours in this talk."
 _OPEN_ELSEWHERE = "This talk is open in another window."
 
 Tell = Callable[[str], None]
 OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answering]]
 """Opens what answers. It is given three functions: to say what it is busy with ("" when with nothing any
 more), what went wrong, and what is only worth a remark."""
-
-_Step = Callable[[Answering], Awaitable[Sequence[str]]]
-"""Changes what was said before, in its place among the messages; gives what is to be said once more."""
 
 
 class LiveTerminal:
@@ -114,7 +111,8 @@ class LiveTerminal:
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
-        self._inbox: deque[Message | _Step] = deque()  # what was entered and not handed on
+        self._taking_back = TakingBack(seat.conversation, self._transcript, self._screen)
+        self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -458,7 +456,7 @@ class LiveTerminal:
         self._transcript.say(message.id, self._seat.author.name, message.text)
         return message
 
-    def _hand_on(self, entered: Message | _Step) -> None:
+    def _hand_on(self, entered: Message | Step) -> None:
         self._inbox.append(entered)
         self._arrived.set()
 
@@ -490,14 +488,14 @@ class LiveTerminal:
                 self._transcript.notes = not self._transcript.notes
                 self._transcript.tell(f"Notes are {'shown' if self._transcript.notes else 'hidden'} now.")
             case "retry":
-                self._hand_on(self._retry)
+                self._hand_on(self._taking_back.retry)
             case "edit" if words:
                 text = line.partition(name)[2].strip()
-                self._hand_on(lambda it: self._retry(it, text))
+                self._hand_on(lambda it: self._taking_back.retry(it, text))
             case "edit":
-                self._hand_on(self._edit)
+                self._hand_on(self._taking_back.edit)
             case "undo":
-                self._hand_on(self._undo)
+                self._hand_on(self._taking_back.undo)
             case "reset":
                 self._spawn(self._told(self._reset))
             case "usage":
@@ -515,7 +513,7 @@ class LiveTerminal:
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
 
-    async def _step(self, answering: Answering, step: _Step) -> None:
+    async def _step(self, answering: Answering, step: Step) -> None:
         try:
             again = await step(answering)
         except StoreError as error:
@@ -523,35 +521,6 @@ class LiveTerminal:
         else:
             self._inbox.extendleft([self._said(text) for text in again][::-1])
             self._screen.changed()
-
-    async def _retry(self, answering: Answering, text: str = "") -> Sequence[str]:
-        """Set the last messages and their answer aside; say them again, the last with another text."""
-        messages = await answering.take_back(self._seat.conversation)
-        if not messages:
-            self._transcript.tell(_NOTHING_SAID, "error")
-            return ()
-        self._transcript.tell("· set aside; with another text:" if text else "· set aside; once more:")
-        *first, last = (message.text for message in messages)
-        return (*first, text or last)
-
-    async def _edit(self, answering: Answering) -> Sequence[str]:
-        """Put the last message into the line, to be changed there."""
-        if messages := await answering.last_asked(self._seat.conversation):
-            self._screen.put_by(f"/edit {messages[-1].text}")
-        else:
-            self._transcript.tell(_NOTHING_SAID, "error")
-        return ()
-
-    async def _undo(self, answering: Answering) -> Sequence[str]:
-        """Take the last messages and their answer out."""
-        messages = await answering.take_back(self._seat.conversation)
-        if messages:
-            said = " / ".join(one_line(message.text) for message in messages)
-            whose = "its" if len(messages) == 1 else "their"
-            self._transcript.tell(f"· taken out with {whose} answer: {said}")
-        else:
-            self._transcript.tell(_NOTHING_SAID, "error")
-        return ()
 
     async def _reset(self, answering: Answering) -> str:
         await answering.reset(self._seat.conversation)
