@@ -100,6 +100,14 @@ class Answering(Protocol):
         """The messages that `take_back` would take out."""
         ...
 
+    async def branches(self, conversation: str) -> Sequence[str]:
+        """Addresses of what was taken out of the conversation, oldest first; `turns` tells what it was."""
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put back what was taken out, in place of what came since then, which is taken out instead."""
+        ...
+
     async def bill(self) -> Bill:
         """What was used today and in this month."""
         ...

@@ -59,6 +59,7 @@ Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /retry   have your last message answered once more
 /edit    change your last message, and have it answered anew
 /undo    take your last message out of the talk, with its answer
+/branches   what was taken out or answered anew, and how to go back to it
 /reset   forget this conversation
 /usage   what was used today and this month
 /model   which model answers, what it does without, and how to choose another
@@ -111,7 +112,7 @@ class LiveTerminal:
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
-        self._taking_back = TakingBack(seat.conversation, self._transcript, self._screen)
+        self._taking_back = TakingBack(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
         self._answering: Answering | None = None
@@ -496,6 +497,8 @@ class LiveTerminal:
                 self._hand_on(self._taking_back.edit)
             case "undo":
                 self._hand_on(self._taking_back.undo)
+            case "branches":
+                self._hand_on(lambda it: self._taking_back.branches(it, *words))
             case "reset":
                 self._spawn(self._told(self._reset))
             case "usage":

@@ -300,6 +300,16 @@ class LiveConversation:
                     await store.withdraw(self._name, message.id)
             return messages
 
+    async def restore(self, branch: str) -> None:
+        """Put turns back that were taken out; see `Store.restore`.
+
+        Raises:
+            LeaseHeld: another process is answering here.
+            StoreError: nothing is kept under that address, or it could not be recorded.
+        """
+        async with self._taking_out() as store:
+            await store.restore(self._name, branch)
+
     @asynccontextmanager
     async def _taking_out(self) -> AsyncGenerator[Store, None]:
         """Stop the reply that is being written, and have the history to oneself, to take turns out of it."""

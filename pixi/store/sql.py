@@ -33,6 +33,7 @@ from pixi.store.kept import (
 )
 from pixi.store.statements import (
     auditing,
+    branches,
     chosen,
     forgotten,
     inbox,
@@ -213,7 +214,15 @@ class SqlStore:
 
     async def rewind(self, conversation: str, turn: int) -> str:
         """See `Store.rewind`."""
-        return await self._writer.ask(lambda db: journal.rewind(db, conversation, turn))
+        return await self._writer.ask(lambda db: branches.rewind(db, conversation, turn))
+
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        """See `Store.branches`."""
+        return await self._writer.ask(lambda db: branches.of(db, conversation), writes=False)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """See `Store.restore`."""
+        await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """See `Store.forget`."""

@@ -217,6 +217,24 @@ class Store(Protocol):
         """
         ...
 
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        """The addresses where turns are kept that `rewind` took out of a conversation, oldest first.
+
+        `turns` tells of them; of those that were forgotten no words are left.
+        """
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
+
+        What came since then in their place is taken out, as by `rewind`. What waits, waits on. If the turn
+        that they came after was taken out too, it is put back first.
+
+        Raises:
+            StoreError: nothing is kept under that address.
+        """
+        ...
+
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         """The turn that posted this message, in a conversation whose address begins with `prefix`."""
         ...

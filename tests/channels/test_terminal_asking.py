@@ -83,6 +83,12 @@ class Silent:
     async def take_back(self, conversation: str) -> tuple[Message, ...]:
         return ()
 
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        return ()
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        raise AssertionError
+
     async def last_asked(self, conversation: str) -> tuple[Message, ...]:
         return ()
 

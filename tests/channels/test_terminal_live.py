@@ -243,12 +243,15 @@ async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
             await store.close()
 
     for returned in (False, True):
-        talk = asyncio.create_task(terminal().run(kept))
+        there = terminal()
+        talk = asyncio.create_task(there.run(kept))
         if returned:
             await until(lambda: "Your talk goes on" in screen.getvalue())
         else:
             typing.send_text("look, gulls\r")
             await until(lambda: "i see them" in screen.getvalue())
+            while there.busy:  # else the message is finished only at the next start
+                await asyncio.sleep(0.01)
             assert "goes on" not in screen.getvalue()
         typing.send_text("\x04")
         await talk

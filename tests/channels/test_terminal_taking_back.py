@@ -225,3 +225,41 @@ async def test_a_window_without_the_talk_takes_nothing_out_of_it(
         talk.keys.send_text("q\r")
         await talk.left()
     assert asked == []
+
+
+async def test_one_may_go_back_to_what_was_set_aside(sitting: Sitting) -> None:
+    sitting.model.add("[SEND: gulls]", "[SEND: pelicans]", "[SEND: yes]", "[SEND: they sleep]")
+    sitting.enter("/branches")
+    await sitting.shows("Nothing was taken out of this talk.")
+    sitting.enter("who flies there?")
+    await sitting.shows("Pixi › gulls")
+    sitting.enter("/retry")
+    await sitting.shows("Pixi › pelicans")
+    sitting.enter("are they white?")
+    await sitting.shows("Pixi › yes")
+    sitting.enter("/branches")
+    await sitting.shows("/branches NUMBER goes back to one of these:")
+    await sitting.shows("mo › who flies there? · Pixi › gulls")
+    sitting.enter("/branches 99")
+    await sitting.shows("There is no branch 99; /branches lists them.")
+    sitting.enter("/branches 1")
+    await sitting.shows("Your talk goes on; this was today, ")
+    await sitting.shows("Pixi › gulls", times=3)
+    sitting.enter("what do they do?")
+    await sitting.shows("Pixi › they sleep")
+    assert sitting.asked() == ["who flies there?", "what do they do?"]
+    assert "pelicans" not in str(sitting.model.requests[-1].lines)
+    sitting.enter("/branches")
+    await sitting.shows("· Pixi › pelicans")
+
+
+async def test_nothing_of_a_talk_that_was_reset_can_be_gone_back_to(sitting: Sitting) -> None:
+    sitting.model.add("[SEND: gulls]")
+    sitting.enter("who flies there?")
+    await sitting.shows("Pixi › gulls")
+    sitting.enter("/undo")
+    await sitting.shows("· taken out")
+    sitting.enter("/reset")
+    await sitting.shows("The conversation is forgotten.")
+    sitting.enter("/branches")
+    await sitting.shows("Nothing was taken out of this talk.")

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from random import Random
 
 import pytest
 
 from pixi.channels.channel import Channel
 from pixi.core.deltas import Delta, Finished, Request, Text
+from pixi.core.errors import StoreError
 from pixi.core.events import Failed
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
@@ -89,8 +91,8 @@ class Crowd:
         chance, engine = self._chance, self._engine
         channel, who = chance.choice(self.channels), chance.choice("123")
         what = chance.choices(
-            ("write", "edit", "delete", "reset", "forget", "stop", "take back", "resume"),
-            (11, 2, 2, 1, 1, 1, 2, 1),
+            ("write", "edit", "delete", "reset", "forget", "stop", "take back", "go back", "resume"),
+            (11, 2, 2, 1, 1, 1, 2, 1, 1),
         )[0]
         await a_while(chance, 30)
         if what == "write" or not self._known:
@@ -117,6 +119,10 @@ class Crowd:
                 for message in await engine.take_back(channel.conversation):
                     again = channel.message(message.text, author=message.author, group=True)
                     await engine.receive(again, channel)
+            case "go back":
+                if branches := await engine.branches(channel.conversation):
+                    with suppress(StoreError):  # somebody went back there just now
+                        await engine.restore(channel.conversation, chance.choice(branches))
             case _:
                 await engine.resume("test:", 0.0, self._open)
 

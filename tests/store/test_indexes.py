@@ -11,6 +11,7 @@ from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ApiKey, Place, Talk
 from pixi.store.statements import (
+    branches,
     chosen,
     inbox,
     journal,
@@ -82,7 +83,7 @@ def everything(db: Watched) -> None:
     keys.add(db, ApiKey("shop", "d1", ("chat",)))
     keys.of_digest(db, "d1")
     keys.revoke(db, "shop", 2.0)
-    journal.rewind(db, room, second)
+    branches.restore(db, room, branches.rewind(db, room, second))
     told.export(db, mo.id)
     people.forget(db, mo.id)
     begun_in(db, room, ("4",))

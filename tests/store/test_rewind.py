@@ -7,6 +7,7 @@ import pytest
 
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
+from pixi.core.errors import StoreError
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message
@@ -192,3 +193,68 @@ async def test_the_last_messages_are_those_that_wait_else_those_of_the_last_turn
     assert (await store.last_asked(TALK))[1][0].images == (Image("image/png", b"png"),)
     await store.rewind(TALK, first)
     assert await last() == (None, [])
+
+
+@everywhere
+async def test_what_was_taken_out_can_be_put_back_in_place_of_what_came_since(store: Store) -> None:
+    await turn(store, 1)
+    second = await turn(store, 2, image=b"png")
+    await turn(store, 3)
+    first = await store.rewind(TALK, second)
+    await turn(store, 4)
+    assert await store.branches(TALK) == (first,)
+    revision = (await store.load(TALK)).revision
+    await store.restore(TALK, first)
+    assert (await store.load(TALK)).revision > revision
+    assert [word for word in await said(store) if word.startswith("word")] == ["word1", "word2", "word3"]
+    line = (await store.load(TALK)).lines[2]
+    assert isinstance(line, UserLine)
+    assert line.images == (Image("image/png", b"png"),)
+    (other,) = await store.branches(TALK)
+    await store.restore(TALK, other)
+    assert (await said(store))[2:] == ["word4", "[SEND: answer4]"]
+    assert await store.branches(TALK) == (first,)
+
+
+@everywhere
+async def test_what_came_before_it_is_put_back_first(store: Store) -> None:
+    turns = [await turn(store, number) for number in (1, 2, 3)]
+    late = await store.rewind(TALK, turns[2])
+    await turn(store, 4)
+    early = await store.rewind(TALK, turns[0])
+    await turn(store, 5)
+    await store.restore(TALK, late)
+    assert [word for word in await said(store) if word.startswith("word")] == ["word1", "word2", "word3"]
+    kept = [[line.text for line in (await store.load(one)).lines] for one in await store.branches(TALK)]
+    assert early not in await store.branches(TALK)
+    assert [words[0] for words in kept] == ["word4", "word5"]
+
+
+@everywhere
+async def test_what_waits_or_was_withdrawn_meanwhile_is_in_nobodys_way(store: Store) -> None:
+    await turn(store, 1)
+    branch = await store.rewind(TALK, await turn(store, 2))
+    for number in (3, 4):
+        await store.receive(message(number))
+    await store.withdraw(TALK, "m3")
+    await store.restore(TALK, branch)
+    (waiting,) = (await store.load(TALK)).waiting
+    assert (waiting.text, waiting.number) == ("word4", 4)
+    assert await store.message_id(TALK, 2) == "m2"
+
+
+@everywhere
+async def test_what_was_never_taken_out_cannot_be_put_back(store: Store) -> None:
+    branch = await store.rewind(TALK, await turn(store, 1))
+    for address in (f"{TALK}~0.99", TALK, f"{TALK}~", "http:2:pixi~0.1", "' OR 1"):
+        with pytest.raises(StoreError, match="is kept as"):
+            await store.restore(TALK, address)
+    await store.reset(TALK)
+    assert (await store.load(branch)).lines == ()
+
+
+async def test_a_talk_whose_address_begins_the_same_is_another(tmp_path: Path) -> None:
+    store = await SqliteStore.open(str(tmp_path / "pixi.db"))
+    await store.rewind(TALK, await turn(store, 1))
+    assert await store.branches("http:1:pix") == await store.branches(f"{TALK}~0") == ()
+    await store.close()

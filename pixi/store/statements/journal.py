@@ -23,20 +23,12 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import pictures, windows
+from pixi.store.statements import branches, pictures, windows
 from pixi.store.statements.auditing import changes_of, forget_arguments
 from pixi.store.statements.forgotten import revision_of, touch
 from pixi.store.statements.leases import check_owned
 from pixi.store.statements.many import marks, portions
-from pixi.store.statements.rows import (
-    OVERTAKEN,
-    digests_in,
-    kind_of,
-    pack_line,
-    pack_text,
-    unpack_message,
-    unpack_text,
-)
+from pixi.store.statements.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
@@ -355,7 +347,7 @@ def reset(db: Database, conversation: str) -> int:
     generation = _generation(db, conversation)
     windows.drop(db, conversation)
     _forget_words(db, conversation)
-    for beside in _cut_off(db, conversation):
+    for beside in branches.of(db, conversation):
         _forget_words(db, beside)
         db.execute(
             "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?)", (beside,)
@@ -387,52 +379,6 @@ def _forget_words(db: Database, conversation: str) -> None:
         " AND (body IS NOT NULL OR author IS NOT NULL)",
         (conversation,),
     )
-
-
-def rewind(db: Database, conversation: str, turn: int) -> str:
-    """Take a turn and all after it out of a conversation; gives the address under which they are kept.
-
-    They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
-    """
-    beside = f"{conversation}~{turn}"
-    cut = (conversation, turn)
-    bodies = db.execute(
-        "SELECT body FROM messages WHERE conversation = ? AND turn >= ? AND body IS NOT NULL"
-        " UNION ALL SELECT body FROM lines WHERE conversation = ? AND turn >= ?",
-        (*cut, *cut),
-    )
-    gone = [body for (body,) in bodies]
-    db.executemany(
-        "INSERT INTO pictures (conversation, digest, data)"
-        " SELECT ?, digest, data FROM pictures WHERE conversation = ? AND digest = ? ON CONFLICT DO NOTHING",
-        [(beside, conversation, digest) for digest in {name for body in gone for name in digests_in(body)}],
-    )
-    # One that was left half-done is not gone on with: nothing of it is to happen any more.
-    left = "SELECT id FROM turns WHERE conversation = ? AND id >= ? AND finish IS NULL"
-    db.execute(f"DELETE FROM commands WHERE turn IN ({left})", cut)
-    db.execute(
-        "UPDATE turns SET finish = 'cancelled', ended = ?"
-        " WHERE conversation = ? AND id >= ? AND finish IS NULL",
-        (time.time(), *cut),
-    )
-    db.execute("UPDATE messages SET again = NULL WHERE conversation = ? AND turn >= ? AND again = 0", cut)
-    for table, number in (("messages", "turn"), ("lines", "turn"), ("turns", "id")):
-        db.execute(
-            f"UPDATE {table} SET conversation = ? WHERE conversation = ? AND {number} >= ?", (beside, *cut)
-        )
-    pictures.drop_unused(db, conversation, gone)
-    windows.rewind(db, conversation, turn)
-    touch(db, [conversation])
-    return beside
-
-
-def _cut_off(db: Database, conversation: str) -> list[str]:
-    """The addresses where turns are kept that `rewind` took out of a conversation."""
-    found = db.execute(
-        "SELECT DISTINCT conversation FROM turns WHERE conversation >= ? AND conversation < ?",
-        (f"{conversation}~0", f"{conversation}~:"),  # a colon comes after the digits
-    )
-    return [address for (address,) in found]
 
 
 def _generation(db: Database, conversation: str) -> int:
