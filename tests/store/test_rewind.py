@@ -258,3 +258,22 @@ async def test_a_talk_whose_address_begins_the_same_is_another(tmp_path: Path) -
     await store.rewind(TALK, await turn(store, 1))
     assert await store.branches("http:1:pix") == await store.branches(f"{TALK}~0") == ()
     await store.close()
+
+
+@everywhere
+async def test_what_others_were_told_of_a_person_is_forgotten_there_too(store: Store) -> None:
+    async def said_by(author: str, text: str, answer: str) -> int:
+        told = Message(text, TALK, Author(author, author), text, 1e9)
+        await store.receive(told)
+        turn = await begun(store, told.id)
+        lines = (UserLine(text), AssistantLine(f"[SEND: {answer}]"))
+        assert await store.end_turn(turn, lines, "stop", 1, Usage())
+        return turn
+
+    await said_by("mo", "my zeppelin sank", "oh no")
+    beside = await store.rewind(TALK, await said_by("ana", "what is new?", "a zeppelin sank"))
+    (known,) = await store.people("mo")
+    assert known.conversations == 1
+    assert await store.forget("mo") == (TALK,)
+    assert "zeppelin" not in str((await store.load(beside)).lines)
+    assert "what is new?" in str((await store.load(beside)).lines)

@@ -1,5 +1,6 @@
 """Branches: turns that were taken out of a conversation, kept under an address beside it, and put back."""
 
+import re
 import time
 
 from pixi.core.errors import StoreError
@@ -42,6 +43,11 @@ def of(db: Database, conversation: str) -> tuple[str, ...]:
         (f"{conversation}~0", f"{conversation}~:"),  # a colon comes after the digits
     )
     return tuple(address for address, _ in found)
+
+
+def trunk(address: str) -> str:
+    """The address of the conversation that a branch was taken out of; that of a conversation is its own."""
+    return re.sub(r"~\d+\.\d+$", "", address)
 
 
 def restore(db: Database, conversation: str, branch: str) -> None:
