@@ -1,6 +1,7 @@
 """Taking turns out of a conversation: they stand beside it, and nothing of them is lost or left over."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -253,10 +254,16 @@ async def test_what_was_never_taken_out_cannot_be_put_back(store: Store) -> None
     assert (await store.load(branch)).lines == ()
 
 
-async def test_a_talk_whose_address_begins_the_same_is_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("like", [f"{TALK}~7", f"{TALK}s", f"{TALK}~0.1~"])
+async def test_a_talk_whose_address_begins_the_same_is_another(tmp_path: Path, like: str) -> None:
     store = await SqliteStore.open(str(tmp_path / "pixi.db"))
     await store.rewind(TALK, await turn(store, 1))
-    assert await store.branches("http:1:pix") == await store.branches(f"{TALK}~0") == ()
+    await store.receive(replace(message(2), conversation=like))
+    begun = await store.begin_turn(like, 0, "pixi", ("m2",), lease=await store.lease(like))
+    await store.end_turn(begun.turn, (UserLine("word2"), AssistantLine("hm")), "stop", 1, Usage())
+    assert await store.branches(TALK) == (f"{TALK}~0.1",)
+    await store.reset(TALK)
+    assert [line.text for line in (await store.load(like)).lines] == ["word2", "hm"]
     await store.close()
 
 

@@ -42,7 +42,7 @@ def of(db: Database, conversation: str) -> tuple[str, ...]:
         " GROUP BY conversation ORDER BY 2",
         (f"{conversation}~0", f"{conversation}~:"),  # a colon comes after the digits
     )
-    return tuple(address for address, _ in found)
+    return tuple(address for address, _ in found if trunk(address) == conversation)
 
 
 def trunk(address: str) -> str:
