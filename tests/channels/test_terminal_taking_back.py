@@ -36,12 +36,18 @@ class Sitting:
     screen: io.StringIO
     model: ScriptedModel
     engine: Engine
+    terminal: LiveTerminal
 
     def enter(self, line: str) -> None:
         self.keys.send_text(f"{line}\r")
 
     async def shows(self, text: str, *, times: int = 1) -> None:
         await until(lambda: SEQUENCES.sub("", self.screen.getvalue()).count(text) >= times, text)
+
+    async def answers(self, text: str) -> None:
+        """Wait until the persona has said this, and nothing more is to come."""
+        await self.shows(f"Pixi › {text}")
+        await until(lambda: not self.terminal.busy, "the end of the reply")
 
     def asked(self) -> list[str]:
         """What people had said that the model was shown last."""
@@ -69,7 +75,7 @@ async def sitting(keys: PipeInput) -> AsyncIterator[Sitting]:
     with create_app_session(input=keys, output=output):
         terminal = LiveTerminal(seat("pixi", "mo"), "Pixi", "hello", InMemoryHistory(), notes=False)
         running = asyncio.create_task(terminal.run(opened))
-        there = Sitting(keys, screen, model, engine)
+        there = Sitting(keys, screen, model, engine, terminal)
         await there.shows("mo ›")
         yield there
         keys.send_text("\x04")
@@ -79,13 +85,13 @@ async def sitting(keys: PipeInput) -> AsyncIterator[Sitting]:
 async def test_a_message_is_answered_anew(sitting: Sitting) -> None:
     sitting.model.add("[SEND: oh]", "[SEND: gulls]", "[SEND: pelicans]")
     sitting.enter("hello")
-    await sitting.shows("Pixi › oh")
+    await sitting.answers("oh")
     sitting.enter("who flies there?")
-    await sitting.shows("Pixi › gulls")
+    await sitting.answers("gulls")
     sitting.enter("/retry")
     await sitting.shows("· set aside; once more:")
     await sitting.shows("mo › who flies there?", times=2)
-    await sitting.shows("Pixi › pelicans")
+    await sitting.answers("pelicans")
     assert sitting.asked() == ["hello", "who flies there?"]
     assert "gulls" not in str(sitting.model.requests[-1].lines)
     assert "gulls" in str(await sitting.engine.export(SEAT.author.id))
@@ -94,16 +100,16 @@ async def test_a_message_is_answered_anew(sitting: Sitting) -> None:
 async def test_a_message_is_changed_and_answered_anew(sitting: Sitting) -> None:
     sitting.model.add("[SEND: gulls]", "[SEND: herrings]", "[SEND: plaice]")
     sitting.enter("who flies there?")
-    await sitting.shows("Pixi › gulls")
+    await sitting.answers("gulls")
     sitting.enter("/edit  who /swims  there?")
     await sitting.shows("· set aside; with another text:")
     await sitting.shows("mo › who /swims  there?")
-    await sitting.shows("Pixi › herrings")
+    await sitting.answers("herrings")
     assert sitting.asked() == ["who /swims  there?"]
     sitting.enter("/edit")
     await sitting.shows("mo › /edit who /swims  there?")
     sitting.keys.send_text("\x7f, and where?\r")
-    await sitting.shows("Pixi › plaice")
+    await sitting.answers("plaice")
     assert sitting.asked() == ["who /swims  there, and where?"]
 
 
@@ -111,7 +117,7 @@ async def test_messages_are_taken_out_one_by_one(sitting: Sitting) -> None:
     sitting.model.add("[SEND: one]", "[SEND: two]", "[SEND: three]")
     for said, answer in (("first", "one"), ("second", "two")):
         sitting.enter(said)
-        await sitting.shows(f"Pixi › {answer}")
+        await sitting.answers(answer)
     sitting.enter("/undo")
     await sitting.shows("· taken out with its answer: second")
     sitting.enter("/undo")
@@ -119,16 +125,16 @@ async def test_messages_are_taken_out_one_by_one(sitting: Sitting) -> None:
     sitting.enter("/undo")
     await sitting.shows(NOTHING)
     sitting.enter("third")
-    await sitting.shows("Pixi › three")
+    await sitting.answers("three")
     assert sitting.asked() == ["third"]
 
 
 async def test_what_was_entered_after_it_comes_after_it(sitting: Sitting) -> None:
     sitting.model.add("[SEND: one]", "[SEND: two]", "[SEND: three]", "[SEND: three]")
     sitting.enter("first")
-    await sitting.shows("Pixi › one")
+    await sitting.answers("one")
     sitting.keys.send_text("/undo\rsecond\r")
-    await sitting.shows("Pixi › two")
+    await sitting.answers("two")
     assert sitting.asked() == ["second"]
     sitting.keys.send_text("/retry\rthird\r")
     await until(lambda: "third" in str(sitting.model.requests[-1].lines))
@@ -151,7 +157,7 @@ async def test_a_reply_that_is_being_written_is_stopped_first(sitting: Sitting) 
     await sitting.shows("two▌")
     sitting.enter("/retry")
     await sitting.shows("two … (stopped)")
-    await sitting.shows("Pixi › three")
+    await sitting.answers("three")
     assert sitting.asked() == ["hello"]
     assert sitting.model.streaming == 0
 
@@ -160,9 +166,9 @@ async def test_messages_that_one_reply_answered_go_together(sitting: Sitting) ->
     sitting.engine.settings.gather_seconds = 0.05
     sitting.model.add("[SEND: both]", "[SEND: again]")
     sitting.keys.send_text("one\rtwo\r")
-    await sitting.shows("Pixi › both")
+    await sitting.answers("both")
     sitting.enter("/edit three")
-    await sitting.shows("Pixi › again")
+    await sitting.answers("again")
     assert "".join(sitting.asked()).endswith("three")
     sitting.enter("/undo")
     await sitting.shows("· taken out with their answer: one / three")
@@ -173,13 +179,13 @@ async def test_what_failed_can_be_tried_again(sitting: Sitting) -> None:
     sitting.enter("hello")
     await sitting.shows("Nobody answers there.")
     sitting.enter("/retry")
-    await sitting.shows("Pixi › here")
+    await sitting.answers("here")
 
 
 async def test_who_is_forgotten_is_forgotten_with_what_was_set_aside(sitting: Sitting) -> None:
     sitting.model.add("[NOTE: they draw][SEND: one]", "[SEND: two]")
     sitting.enter("my canary")
-    await sitting.shows("Pixi › one")
+    await sitting.answers("one")
     sitting.enter("/undo")
     await sitting.shows("· taken out")
     kept = str(await sitting.engine.export(SEAT.author.id))
@@ -232,11 +238,11 @@ async def test_one_may_go_back_to_what_was_set_aside(sitting: Sitting) -> None:
     sitting.enter("/branches")
     await sitting.shows("Nothing was taken out of this talk.")
     sitting.enter("who flies there?")
-    await sitting.shows("Pixi › gulls")
+    await sitting.answers("gulls")
     sitting.enter("/retry")
-    await sitting.shows("Pixi › pelicans")
+    await sitting.answers("pelicans")
     sitting.enter("are they white?")
-    await sitting.shows("Pixi › yes")
+    await sitting.answers("yes")
     sitting.enter("/branches")
     await sitting.shows("/branches NUMBER goes back to one of these:")
     await sitting.shows("mo › who flies there? · Pixi › gulls")
@@ -246,7 +252,7 @@ async def test_one_may_go_back_to_what_was_set_aside(sitting: Sitting) -> None:
     await sitting.shows("Your talk goes on; this was today, ")
     await sitting.shows("Pixi › gulls", times=3)
     sitting.enter("what do they do?")
-    await sitting.shows("Pixi › they sleep")
+    await sitting.answers("they sleep")
     assert sitting.asked() == ["who flies there?", "what do they do?"]
     assert "pelicans" not in str(sitting.model.requests[-1].lines)
     sitting.enter("/branches")
@@ -256,7 +262,7 @@ async def test_one_may_go_back_to_what_was_set_aside(sitting: Sitting) -> None:
 async def test_nothing_of_a_talk_that_was_reset_can_be_gone_back_to(sitting: Sitting) -> None:
     sitting.model.add("[SEND: gulls]")
     sitting.enter("who flies there?")
-    await sitting.shows("Pixi › gulls")
+    await sitting.answers("gulls")
     sitting.enter("/undo")
     await sitting.shows("· taken out")
     sitting.enter("/reset")

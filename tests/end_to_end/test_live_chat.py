@@ -65,12 +65,13 @@ async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
 
 
 async def test_what_was_said_last_is_answered_anew_and_taken_out(tmp_path: Path) -> None:
-    async with ScriptedOpenAI(HELLO, GAMMA) as server:
+    other = stream("[SEND: gamma]", "[REACT: 🐈]", finish())
+    async with ScriptedOpenAI(HELLO, other) as server:
         async with talk(tmp_path, server) as terminal:
             terminal.type("xylophones" + ENTER)
             await terminal.shows("omg hi")
             terminal.type("/retry" + ENTER)
-            await terminal.shows("Pixi › gamma")
+            await terminal.shows("xylophones   🐈")  # so what came before is said
             terminal.type("/undo" + ENTER)
             await terminal.shows("taken out with its answer: xylophones")
             terminal.type("/quit" + ENTER)
