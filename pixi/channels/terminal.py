@@ -89,6 +89,25 @@ class Answering(Protocol):
         """Forget the conversation."""
         ...
 
+    async def take_back(self, conversation: str) -> Sequence[Message]:
+        """Take the last messages, which were answered together, and their answer out of the conversation.
+
+        Gives the messages; none: nobody has said anything. A reply that is being written is stopped.
+        """
+        ...
+
+    async def last_asked(self, conversation: str) -> Sequence[Message]:
+        """The messages that `take_back` would take out."""
+        ...
+
+    async def branches(self, conversation: str) -> Sequence[str]:
+        """Addresses of what was taken out of the conversation, oldest first; `turns` tells what it was."""
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put back what was taken out, in place of what came since then, which is taken out instead."""
+        ...
+
     async def bill(self) -> Bill:
         """What was used today and in this month."""
         ...
@@ -135,7 +154,8 @@ def sits_at_terminal(person: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[\s:]+", "-", name.strip()).lower()
+    # `~` stands in the addresses of what was taken out of a talk.
+    return re.sub(r"[\s:~]+", "-", name.strip()).lower()
 
 
 @dataclass(slots=True)

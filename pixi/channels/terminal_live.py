@@ -29,6 +29,7 @@ from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_reading import ReadingSign
 from pixi.channels.terminal_rows import Line
 from pixi.channels.terminal_screen import Screen
+from pixi.channels.terminal_taking_back import Step, TakingBack
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
@@ -55,6 +56,10 @@ HELP = """\
 Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote.
 Ctrl-C stops the reply that is being written; Ctrl-D leaves.
 /notes   show or hide the private notes
+/retry   have your last message answered once more
+/edit    change your last message, and have it answered anew
+/undo    take your last message out of the talk, with its answer
+/branches   what was taken out or answered anew, and how to go back to it
 /reset   forget this conversation
 /usage   what was used today and this month
 /model   which model answers, what it does without, and how to choose another
@@ -107,7 +112,8 @@ class LiveTerminal:
         self._transcript = Transcript(persona, notes=notes)
         self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
         self._asking = Asking(self._transcript, self._screen, persona)
-        self._inbox: deque[Message] = deque()  # what was entered and not handed on
+        self._taking_back = TakingBack(seat, self._transcript, self._screen)
+        self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
         self._arrived = asyncio.Event()
         self._answering: Answering | None = None
         self._tasks: set[asyncio.Task[object]] = set()
@@ -347,8 +353,12 @@ class LiveTerminal:
                         await answering.stop(talk)
                         break
                 while self._inbox:
-                    self._expect()
-                    await answering.receive(self._inbox.popleft(), self)
+                    entered = self._inbox.popleft()
+                    if isinstance(entered, Message):
+                        self._expect()
+                        await answering.receive(entered, self)
+                    else:
+                        await self._step(answering, entered)
                     settled.cancel()
                     settled = asyncio.ensure_future(self._settled(answering, resumed))
                 if arrived.done():
@@ -435,14 +445,21 @@ class LiveTerminal:
     def entered(self, text: str) -> None:
         """A message, or one of the terminal's own commands."""
         if text.startswith("/") and not text.startswith("//"):
-            self._command(*(text[1:].split() or ["help"]))
+            self._command(*(text[1:].split() or ["help"]), line=text)
         else:
-            message = self._seat.message(text.removeprefix("/"))
-            self._transcript.say(message.id, self._seat.author.name, message.text)
+            self._hand_on(self._said(text.removeprefix("/")))
             self._expect()
-            self._inbox.append(message)
-            self._arrived.set()
         self._screen.changed()
+
+    def _said(self, text: str) -> Message:
+        """A message, shown as said just now."""
+        message = self._seat.message(text)
+        self._transcript.say(message.id, self._seat.author.name, message.text)
+        return message
+
+    def _hand_on(self, entered: Message | Step) -> None:
+        self._inbox.append(entered)
+        self._arrived.set()
 
     def answered(self, text: str) -> None:
         """The person wrote this where they were asked something."""
@@ -464,13 +481,24 @@ class LiveTerminal:
             self._leaving = True
         self._screen.redraw()
 
-    def _command(self, name: str, *words: str) -> None:
+    def _command(self, name: str, *words: str, line: str) -> None:
         match name:
             case "help":
                 self._transcript.tell(HELP)
             case "notes":
                 self._transcript.notes = not self._transcript.notes
                 self._transcript.tell(f"Notes are {'shown' if self._transcript.notes else 'hidden'} now.")
+            case "retry":
+                self._hand_on(self._taking_back.retry)
+            case "edit" if words:
+                text = line.partition(name)[2].strip()
+                self._hand_on(lambda it: self._taking_back.retry(it, text))
+            case "edit":
+                self._hand_on(self._taking_back.edit)
+            case "undo":
+                self._hand_on(self._taking_back.undo)
+            case "branches":
+                self._hand_on(lambda it: self._taking_back.branches(it, *words))
             case "reset":
                 self._spawn(self._told(self._reset))
             case "usage":
@@ -487,6 +515,15 @@ class LiveTerminal:
                 self._screen.leave()
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
+
+    async def _step(self, answering: Answering, step: Step) -> None:
+        try:
+            again = await step(answering)
+        except StoreError as error:
+            self._report(str(error))
+        else:
+            self._inbox.extendleft([self._said(text) for text in again][::-1])
+            self._screen.changed()
 
     async def _reset(self, answering: Answering) -> str:
         await answering.reset(self._seat.conversation)

@@ -79,7 +79,7 @@ def last_said(
         now: the time, as told here.
     """
     new = [message for message in waiting if not message.again]  # the others stand in a turn
-    said = [line for turn in turns for line in _said(turn, who, persona)]
+    said = [line for turn in turns for line in said_in(turn, who, persona)]
     said += [f"{one_line(who)} › {_short(message.text)}" for message in new]
     if not said:
         return ""
@@ -89,7 +89,8 @@ def last_said(
     return "\n".join((f"Your talk goes on; this was {when} (/reset begins anew):", *said))
 
 
-def _said(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
+def said_in(turn: TurnRecord, who: str, persona: str) -> Iterator[str]:
+    """What the person and the persona said in a turn, each message as a short line."""
     for line in turn.lines:
         if isinstance(line, UserLine) and (words := _words(line.text)):
             yield f"{one_line(who)} › {words}"

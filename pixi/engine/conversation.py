@@ -15,8 +15,8 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Container, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -35,6 +35,7 @@ from pixi.engine.inbox import Inbox
 from pixi.engine.timeouts import give_up
 from pixi.engine.turn_runner import TurnRunner
 from pixi.store.kept import SavedConversation
+from pixi.store.store import Store
 
 _log = logging.getLogger("pixi.engine")
 
@@ -279,13 +280,46 @@ class LiveConversation:
             LeaseHeld: another process is answering here.
             StoreError: it could not be recorded.
         """
+        async with self._taking_out() as store:
+            await store.rewind(self._name, turn)
+
+    async def take_back(self) -> tuple[Message, ...]:
+        """Take the last messages to the persona and their answer out of the history; gives the messages.
+
+        Raises:
+            LeaseHeld: another process is answering here.
+            StoreError: it could not be recorded.
+        """
+        async with self._taking_out() as store:
+            turn, messages = await store.last_asked(self._name)
+            if turn is not None:
+                await store.rewind(self._name, turn)
+            else:
+                for message in messages:  # nobody has answered them yet
+                    self._remove(message.id)
+                    await store.withdraw(self._name, message.id)
+            return messages
+
+    async def restore(self, branch: str) -> None:
+        """Put turns back that were taken out; see `Store.restore`.
+
+        Raises:
+            LeaseHeld: another process is answering here.
+            StoreError: nothing is kept under that address, or it could not be recorded.
+        """
+        async with self._taking_out() as store:
+            await store.restore(self._name, branch)
+
+    @asynccontextmanager
+    async def _taking_out(self) -> AsyncGenerator[Store, None]:
+        """Stop the reply that is being written, and have the history to oneself, to take turns out of it."""
         if self._runner is not None:
             self._runner.cancel()
         async with self._lock:
             await self._compaction.cancel()
             try:
                 await self._shared.store.lease(self._name)
-                await self._shared.store.rewind(self._name, turn)
+                yield self._shared.store
             finally:
                 self._forget()
 

@@ -278,6 +278,55 @@ class Engine:
         conversations = await self._ready()
         await conversations.at(conversation).rewind(turn)
 
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer and all after it.
+
+        A reply that is being written is stopped. Messages that nobody has answered yet are withdrawn; else
+        what was said stays on record beside the conversation, see `Store.rewind`.
+
+        Gives the messages, those that one turn answered together, oldest first: to be said again, or not.
+        None: nobody has said anything.
+
+        Raises:
+            LeaseHeld: another process is answering there.
+            StoreError: it could not be recorded.
+        """
+        conversations = await self._ready()
+        return await conversations.at(conversation).take_back()
+
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        """The addresses where turns are kept that were taken out of a conversation, oldest first.
+
+        `turns` tells of them; of those that were forgotten no words are left.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        await self._ready()
+        return await self._opened_store.branches(conversation)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then.
+
+        That is taken out, as by `take_back`, and can be put back in its turn. A reply that is being written
+        is stopped.
+
+        Raises:
+            LeaseHeld: another process is answering there.
+            StoreError: nothing is kept under that address, or it could not be recorded.
+        """
+        conversations = await self._ready()
+        await conversations.at(conversation).restore(branch)
+
+    async def last_asked(self, conversation: str) -> tuple[Message, ...]:
+        """Give the messages that `take_back` would.
+
+        Raises:
+            StoreError: they could not be read.
+        """
+        await self._ready()
+        return (await self._opened_store.last_asked(conversation))[1]
+
     async def forget(self, person: str) -> int:
         """Forget a person everywhere, by the id of the author; gives how many conversations changed.
 

@@ -34,6 +34,7 @@ from pixi.store.kept import (
 )
 from pixi.store.statements import (
     auditing,
+    branches,
     chosen,
     files,
     forgotten,
@@ -215,7 +216,15 @@ class SqlStore:
 
     async def rewind(self, conversation: str, turn: int) -> str:
         """See `Store.rewind`."""
-        return await self._writer.ask(lambda db: journal.rewind(db, conversation, turn))
+        return await self._writer.ask(lambda db: branches.rewind(db, conversation, turn))
+
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        """See `Store.branches`."""
+        return await self._writer.ask(lambda db: branches.of(db, conversation), writes=False)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """See `Store.restore`."""
+        await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """See `Store.forget`."""
@@ -259,6 +268,10 @@ class SqlStore:
     async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
         """See `Store.messages_of`."""
         return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
+
+    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
+        """See `Store.last_asked`."""
+        return await self._writer.ask(lambda db: records.last_asked(db, conversation), writes=False)
 
     async def tally(self, prefix: str, since: float) -> Tally:
         """See `Store.tally`."""

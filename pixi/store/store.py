@@ -201,7 +201,8 @@ class Store(Protocol):
         ...
 
     async def reset(self, conversation: str) -> int:
-        """Forget what was said (lines, messages, acts, pictures); gives the new generation.
+        """Forget what was said (lines, messages, acts, pictures), also in turns that `rewind` took out; gives
+        the new generation.
 
         Ids of messages are remembered, so that one which arrives again is still the same. A turn under
         way can settle its acts and end, without effect.
@@ -211,8 +212,27 @@ class Store(Protocol):
     async def rewind(self, conversation: str, turn: int) -> str:
         """Take a turn and all after it out of a conversation, whose lease is to be held.
 
-        What was said in them is kept beside it; gives the address. Nothing waits there, and `forget`,
-        `export` and `forget_old` reach it. The ids of its messages are free again. What waits, waits on.
+        What was said in them is kept beside it; gives the address. Nothing waits there, and `reset`,
+        `forget`, `export` and `forget_old` reach it. The ids of its messages are free again. What waits,
+        waits on. A turn that was left half-done is not gone on with.
+        """
+        ...
+
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        """The addresses where turns are kept that `rewind` took out of a conversation, oldest first.
+
+        `turns` tells of them; of those that were forgotten no words are left.
+        """
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
+
+        What came since then in their place is taken out, as by `rewind`. What waits, waits on. If the turn
+        that they came after was taken out too, it is put back first.
+
+        Raises:
+            StoreError: nothing is kept under that address.
         """
         ...
 
@@ -233,6 +253,13 @@ class Store(Protocol):
 
     async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
         """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+        ...
+
+    async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
+        """The last messages to a persona, oldest first, and the turn that has them.
+
+        None: they wait for one; or there are none.
+        """
         ...
 
     async def tally(self, prefix: str, since: float) -> Tally:

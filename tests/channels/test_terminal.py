@@ -251,9 +251,9 @@ async def test_an_output_that_nobody_reads_is_noticed(unread: io.TextIOWrapper) 
 
 
 def test_a_seat_has_one_address_and_each_message_an_id_of_its_own() -> None:
-    place = seat("Madame Souris", "Mo: the 1st")
+    place = seat("Madame Souris", "Mo: the ~1st")
     first, second = place.message("hi"), place.message("hi")
     assert place.conversation == first.conversation == "terminal:madame-souris:mo-the-1st"
     assert first.id != second.id
-    assert first.author.name == "Mo: the 1st"
+    assert first.author.name == "Mo: the ~1st"
     assert first.addressed

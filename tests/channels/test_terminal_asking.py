@@ -80,6 +80,18 @@ class Silent:
     async def reset(self, conversation: str) -> None:
         """Nothing was said."""
 
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        return ()
+
+    async def branches(self, conversation: str) -> tuple[str, ...]:
+        return ()
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        raise AssertionError
+
+    async def last_asked(self, conversation: str) -> tuple[Message, ...]:
+        return ()
+
     async def forget(self, person: str) -> int:
         return 0
 

@@ -90,6 +90,11 @@ def terminal(*, notes: bool = False) -> LiveTerminal:
     return LiveTerminal(seat("pixi", "mo"), "Pixi", "Pixi · on a script", InMemoryHistory(), notes=notes)
 
 
+async def rest(there: LiveTerminal) -> None:
+    """Wait until nothing is to come: what is seen growing is said only then."""
+    await until(lambda: not there.busy)
+
+
 @asynccontextmanager
 async def engine_on(*replies: str) -> AsyncGenerator[Engine, None]:
     async with Engine(model=ScriptedModel(*replies), persona=PIXI) as engine:
@@ -243,12 +248,14 @@ async def test_a_talk_that_goes_on_shows_its_end_dimmed_and_when_that_was(
             await store.close()
 
     for returned in (False, True):
-        talk = asyncio.create_task(terminal().run(kept))
+        there = terminal()
+        talk = asyncio.create_task(there.run(kept))
         if returned:
             await until(lambda: "Your talk goes on" in screen.getvalue())
         else:
             typing.send_text("look, gulls\r")
             await until(lambda: "i see them" in screen.getvalue())
+            await rest(there)
             assert "goes on" not in screen.getvalue()
         typing.send_text("\x04")
         await talk

@@ -64,6 +64,25 @@ async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
         assert await terminal.ended() == 0
 
 
+async def test_what_was_said_last_is_answered_anew_and_taken_out(tmp_path: Path) -> None:
+    other = stream("[SEND: gamma]", "[REACT: 🐈]", finish())
+    async with ScriptedOpenAI(HELLO, other) as server:
+        async with talk(tmp_path, server) as terminal:
+            terminal.type("xylophones" + ENTER)
+            await terminal.shows("omg hi")
+            terminal.type("/retry" + ENTER)
+            await terminal.shows("xylophones   🐈")  # so what came before is said
+            terminal.type("/undo" + ENTER)
+            await terminal.shows("taken out with its answer: xylophones")
+            terminal.type("/quit" + ENTER)
+            assert await terminal.ended() == 0
+        assert b"omg hi" not in server.requests[1].body
+        async with talk(tmp_path, server) as terminal:
+            terminal.type("/branches" + ENTER)
+            await terminal.shows("xylophones · Pixi › gamma")
+            assert "Your talk goes on" not in terminal.text
+
+
 async def test_a_message_is_seen_growing_and_ctrl_c_stops_it_and_not_the_program(tmp_path: Path) -> None:
     async with ScriptedOpenAI(UNENDING, GAMMA) as server, talk(tmp_path, server) as terminal:
         terminal.type("hi" + ENTER)

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from random import Random
 
 import pytest
 
 from pixi.channels.channel import Channel
 from pixi.core.deltas import Delta, Finished, Request, Text
+from pixi.core.errors import StoreError
 from pixi.core.events import Failed
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
@@ -40,6 +42,11 @@ class LateStore(SqliteStore):
         generation = await super().reset(conversation)
         await a_while(self.chance, 6)
         return generation
+
+    async def rewind(self, conversation: str, turn: int) -> str:
+        beside = await super().rewind(conversation, turn)
+        await a_while(self.chance, 6)
+        return beside
 
     async def forget(self, person: str) -> tuple[str, ...]:
         changed = await super().forget(person)
@@ -84,7 +91,8 @@ class Crowd:
         chance, engine = self._chance, self._engine
         channel, who = chance.choice(self.channels), chance.choice("123")
         what = chance.choices(
-            ("write", "edit", "delete", "reset", "forget", "stop", "resume"), (11, 2, 2, 1, 1, 1, 1)
+            ("write", "edit", "delete", "reset", "forget", "stop", "take back", "go back", "resume"),
+            (11, 2, 2, 1, 1, 1, 2, 1, 1),
         )[0]
         await a_while(chance, 30)
         if what == "write" or not self._known:
@@ -107,6 +115,14 @@ class Crowd:
                 await engine.forget(who)
             case "stop":
                 await engine.stop(channel.conversation)
+            case "take back":
+                for message in await engine.take_back(channel.conversation):
+                    again = channel.message(message.text, author=message.author, group=True)
+                    await engine.receive(again, channel)
+            case "go back":
+                if branches := await engine.branches(channel.conversation):
+                    with suppress(StoreError):  # somebody went back there just now
+                        await engine.restore(channel.conversation, chance.choice(branches))
             case _:
                 await engine.resume("test:", 0.0, self._open)
 
@@ -136,6 +152,7 @@ async def test_whatever_happens_at_once_nothing_is_left_waiting(seed: int) -> No
             assert not saved.unfinished
             assert not [event for event in channel.events if isinstance(event, Failed)]
             assert len(channel.nonces) == len(set(channel.nonces))
+        assert await store.unanswered("test:", 0.0) == (), "nor beside a talk"
     await store.close()
     assert model.streaming == 0
     assert asyncio.all_tasks() == before

@@ -11,6 +11,7 @@ from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.kept import ApiKey, Place, SentFile, Talk
 from pixi.store.statements import (
+    branches,
     chosen,
     files,
     inbox,
@@ -75,6 +76,7 @@ def everything(db: Watched) -> None:
     chosen.mark(db, {"discord:1:7:": 1})
     chosen.watermarks(db, "discord:")
     records.answer_to(db, room, "1")
+    records.last_asked(db, room)
     talks.keep(db, Talk("http:1:pixi", mo.id, "pixi", "one", 1.0, 2.0))
     talks.latest(db, mo.id, "pixi", 9)
     talks.named(db, mo.id, "one", "")
@@ -87,6 +89,7 @@ def everything(db: Watched) -> None:
     keys.add(db, ApiKey("shop", "d1", ("chat",)))
     keys.of_digest(db, "d1")
     keys.revoke(db, "shop", 2.0)
+    branches.restore(db, room, branches.rewind(db, room, second))
     told.export(db, mo.id)
     people.forget(db, mo.id)
     begun_in(db, room, ("4",))

@@ -23,7 +23,7 @@ from pixi.store.kept import (
     SavedConversation,
     UnfinishedTurn,
 )
-from pixi.store.statements import pictures, windows
+from pixi.store.statements import branches, pictures, windows
 from pixi.store.statements.auditing import changes_of, forget_arguments
 from pixi.store.statements.forgotten import revision_of, touch
 from pixi.store.statements.leases import check_owned
@@ -346,17 +346,12 @@ def reset(db: Database, conversation: str) -> int:
     )
     generation = _generation(db, conversation)
     windows.drop(db, conversation)
-    db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
-    db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
-    db.execute(
-        "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",
-        (conversation,),
-    )
-    db.execute(
-        "UPDATE messages SET body = NULL, author = NULL WHERE conversation = ?"
-        " AND (body IS NOT NULL OR author IS NOT NULL)",
-        (conversation,),
-    )
+    _forget_words(db, conversation)
+    for beside in branches.of(db, conversation):
+        _forget_words(db, beside)
+        db.execute(
+            "DELETE FROM effects WHERE turn IN (SELECT id FROM turns WHERE conversation = ?)", (beside,)
+        )
     forget_arguments(db, conversation)
     touch(db, [conversation])
     # The acts of the turn that is under way, emptied, stay until it ends: they are still to be settled.
@@ -371,26 +366,19 @@ def reset(db: Database, conversation: str) -> int:
     return generation
 
 
-def rewind(db: Database, conversation: str, turn: int) -> str:
-    """Take a turn and all after it out of a conversation; gives the address under which they are kept.
-
-    They keep their words, their authors and their acts there, so that forgetting and exporting reach them.
-    """
-    beside = f"{conversation}~{turn}"
+def _forget_words(db: Database, conversation: str) -> None:
+    """Forget lines, messages and pictures of a conversation; that there were messages stays."""
+    db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
+    db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
     db.execute(
-        "INSERT INTO pictures (conversation, digest, data)"
-        " SELECT ?, digest, data FROM pictures WHERE conversation = ? ON CONFLICT DO NOTHING",
-        (beside, conversation),
+        "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",
+        (conversation,),
     )
-    db.execute("UPDATE messages SET again = NULL WHERE conversation = ? AND again >= ?", (conversation, turn))
-    for table, number in (("messages", "turn"), ("lines", "turn"), ("turns", "id")):
-        db.execute(
-            f"UPDATE {table} SET conversation = ? WHERE conversation = ? AND {number} >= ?",
-            (beside, conversation, turn),
-        )
-    windows.rewind(db, conversation, turn)
-    touch(db, [conversation])
-    return beside
+    db.execute(
+        "UPDATE messages SET body = NULL, author = NULL WHERE conversation = ?"
+        " AND (body IS NOT NULL OR author IS NOT NULL)",
+        (conversation,),
+    )
 
 
 def _generation(db: Database, conversation: str) -> int:

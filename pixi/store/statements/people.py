@@ -9,7 +9,7 @@ from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
 from pixi.store.database import Database
-from pixi.store.statements import files, memories, pictures, talks, windows
+from pixi.store.statements import branches, files, memories, pictures, talks, windows
 from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit
 from pixi.store.statements.forgotten import touch
 from pixi.store.statements.many import change_many, marks, portions, select_many
@@ -125,20 +125,22 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
     db.executemany("UPDATE commands SET argument = ? WHERE turn = ?", [(b"", turn) for turn in under_way])
     _forget_parts(db, person, {turn: parts[turn] for turn in sorted(parts.keys() - under_way)}, gone)
     for conversation, whole in wholes.items():
-        gone[conversation] += _forget_mentions(db, conversation, whole, parts)
+        for address in (conversation, *branches.of(db, conversation)):
+            gone[address] += _forget_mentions(db, address, whole, parts)
     for conversation, bodies in gone.items():
         pictures.drop_unused(db, conversation, bodies)
     windows.forget(db, gone)
     touch(db, gone)
-    return tuple(sorted(gone))
+    return tuple(sorted({branches.trunk(address) for address in gone}))
 
 
 def _turns_of(db: Database, parts: Mapping[int, _Part]) -> tuple[dict[str, _Part], set[int]]:
-    """A person's part in each conversation as a whole, and the turns that are under way."""
+    """A person's part in each conversation with its branches, and the turns that are under way."""
     wholes: defaultdict[str, _Part] = defaultdict(_Part)
     under_way: set[int] = set()
     found = select_many(db, "SELECT id, conversation, finish FROM turns WHERE id IN ({})", parts)
-    for turn, conversation, finish in found:
+    for turn, address, finish in found:
+        conversation = branches.trunk(address)
         wholes[conversation].names |= parts[turn].names
         wholes[conversation].words += parts[turn].words
         if finish is None:

@@ -67,6 +67,27 @@ def messages_of(db: Database, turns: Sequence[int]) -> dict[int, tuple[Message, 
     return {turn: tuple(messages) for turn, messages in found.items()}
 
 
+def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
+    """The last messages to a persona, and the turn that has them; None: they wait, or there are none."""
+    fetch = pictures.fetching(db, conversation)
+    asked = (
+        "SELECT number, body FROM messages WHERE conversation = ? AND {} AND addressed = 1"
+        " AND body IS NOT NULL ORDER BY position"
+    )
+    waiting = db.execute(asked.format("turn IS NULL"), (conversation,)).fetchall()
+    if waiting:
+        return None, tuple(unpack_message(body, number, fetch) for number, body in waiting)
+    found = db.execute(
+        "SELECT id FROM turns WHERE conversation = ? AND EXISTS (SELECT 1 FROM messages"
+        " WHERE messages.turn = turns.id AND addressed = 1 AND body IS NOT NULL) ORDER BY id DESC LIMIT 1",
+        (conversation,),
+    ).fetchone()
+    if found is None:
+        return None, ()
+    messages = db.execute(asked.format("turn = ?"), (conversation, found[0]))
+    return found[0], tuple(unpack_message(body, number, fetch) for number, body in messages)
+
+
 def tally(db: Database, prefix: str, since: float) -> Tally:
     """What the turns came to that began since then, in conversations under a prefix."""
     count, prompt, cached, completion, cost = db.execute(

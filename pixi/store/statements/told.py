@@ -7,7 +7,7 @@ from typing import Any
 from pixi.core.message import Message
 from pixi.store.database import Database
 from pixi.store.kept import Known
-from pixi.store.statements import memories, pictures, windows
+from pixi.store.statements import branches, memories, pictures, windows
 from pixi.store.statements.auditing import told_of_audit
 from pixi.store.statements.files import files_of
 from pixi.store.statements.many import select_many
@@ -58,11 +58,10 @@ def _known(db: Database, person: str, names: tuple[str, ...]) -> Known:
         int(db.execute(f"SELECT count(*) FROM {table} WHERE {column} = ?", (person,)).fetchone()[0])
         for table, column in _TABLES[:3]
     ]
-    (talks,) = db.execute(
-        "SELECT count(DISTINCT conversation) FROM messages WHERE author = ?", (person,)
-    ).fetchone()
+    places = db.execute("SELECT DISTINCT conversation FROM messages WHERE author = ?", (person,))
+    talks = {branches.trunk(address) for (address,) in places}
     messages, facts, deeds = counts
-    return Known(person, names, messages, int(talks), facts, deeds)
+    return Known(person, names, messages, len(talks), facts, deeds)
 
 
 def export(db: Database, person: str) -> dict[str, Any]:
