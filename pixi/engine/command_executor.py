@@ -36,10 +36,11 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """A command opens, which will have this number."""
+    """A command opens, which will have this number, and what it makes this id."""
 
     number: int
     name: str
+    id: str
 
 
 _Queued = _Opening | CommandText | Planned | TurnEvent
@@ -124,7 +125,7 @@ class CommandExecutor:
         closed: list[Planned] = []
         for event in events:
             if type(event) is CommandText:
-                if self._growing:
+                if self._growing and not self._grew_at_once(event.text):
                     self._queue.append(event)
             elif isinstance(event, CommandEnded):
                 closed.append(Planned(self._read, event.name, event.argument, event.target))
@@ -133,7 +134,7 @@ class CommandExecutor:
                 if self._life.ending and self._life.state is not State.FAILING:
                     break  # it was open, and is the last
             elif isinstance(event, CommandStarted):
-                self._queue.append(_Opening(self._read, event.name))
+                self._queue.append(_Opening(self._read, event.name, self._id_of(self._read)))
             else:
                 self._queue.append(event)
         if closed:
@@ -344,8 +345,7 @@ class CommandExecutor:
     async def _take(self, event: _Queued) -> None:
         match event:
             case CommandText(text):
-                assert self._begun is not None  # it grows
-                self._actions.channel.show(Grew(self._begun.name, text, self._id_of(self._begun.number)))
+                self._grow(text)
             case _Opening():
                 await self._open_in_time(event)
             case Planned(number):
@@ -358,6 +358,21 @@ class CommandExecutor:
                     self._actions.ended()
             case _:
                 self._actions.channel.show(event)
+
+    def _grow(self, text: str) -> None:
+        """Show a piece of the command that is open."""
+        assert self._begun is not None
+        self._actions.channel.show(Grew(self._begun.name, text, self._begun.id))
+
+    def _grew_at_once(self, text: str) -> bool:
+        """Show a piece, unless something waits before it: most do not need the worker, and a task is dear."""
+        if self.busy or self._queue or self._begun is None:
+            return False
+        try:
+            self._grow(text)
+        except Exception as error:
+            self._fail(error)
+        return True
 
     async def _open_in_time(self, opening: _Opening) -> None:
         """Open a command. One that closed already waits until it may be performed: it may be empty."""
@@ -373,7 +388,7 @@ class CommandExecutor:
             if self._life.may_act and not self._is_private(opening.name):
                 self._life.on(Event.ACTED)
             makes = None if command is None else command.makes
-            self._actions.channel.show(Opened(opening.name, makes, self._id_of(opening.number)))
+            self._actions.channel.show(Opened(opening.name, makes, opening.id))
         if command is not None and command.opened is not None:
             await self._run(command, command.opened(self._actions))
 
