@@ -1,7 +1,7 @@
 """Performs the commands of one turn, one after the other, beside the stream that they come from.
 
-A command is put on record the moment it closes, and begun once that is committed: what the process leaves
-undone, the next one does. What may still be performed follows from the turn's life, see `pixi.core.life`; the
+A command is put on record the moment it closes, and begun once that is committed, or put on record with its first
+act: what the process leaves undone, the next one does. What may still be performed follows from the turn's life, see `pixi.core.life`; the
 turn's runner calls `keep_open`, `keep_closed` or `drop` when that changes.
 
 What a command does ahead is begun when the model opens it, and dropped where the command is.
@@ -307,6 +307,11 @@ class CommandExecutor:
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Task[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
 
+    def _only_acts(self, name: str) -> bool:
+        """Whether all that a command does are acts, which wait by themselves until it is on record."""
+        command = self._commands.get(name)
+        return command is not None and command.by_acts and not command.private
+
     def _record(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
         task = asyncio.create_task(work)
@@ -351,7 +356,11 @@ class CommandExecutor:
             case Planned(number):
                 self._begun, self._current = None, event
                 try:
-                    if await _is_recorded(self._planned[number]):
+                    plan = self._planned[number]
+                    if self._only_acts(event.name):
+                        self._actions.wait_for(plan)
+                        await self._perform(event)
+                    elif await _is_recorded(plan):
                         await self._perform(event)
                 finally:
                     self._current = None
