@@ -1,8 +1,9 @@
 """Performs the commands of one turn, one after the other, beside the stream that they come from.
 
-A command is put on record the moment it closes, and begun once that is committed, or put on record with its first
-act: what the process leaves undone, the next one does. What may still be performed follows from the turn's life, see `pixi.core.life`; the
-turn's runner calls `keep_open`, `keep_closed` or `drop` when that changes.
+A command is put on record the moment it closes, and begun once that is committed; what is all acts begins
+before, and each of its acts waits. What the process leaves undone, the next one does. What may still be
+performed follows from the turn's life, see `pixi.core.life`; the turn's runner calls `keep_open`,
+`keep_closed` or `drop` when that changes.
 
 What a command does ahead is begun when the model opens it, and dropped where the command is.
 """
@@ -310,7 +311,7 @@ class CommandExecutor:
     def _only_acts(self, name: str) -> bool:
         """Whether all that a command does are acts, which wait by themselves until it is on record."""
         command = self._commands.get(name)
-        return command is not None and command.by_acts and not command.private
+        return command is not None and command.by_acts
 
     def _record(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
