@@ -340,13 +340,15 @@ class CommandExecutor:
     async def _work(self) -> None:
         while self._queue:
             await self._take(self._queue.popleft())
+        self._worker = None  # at once: what comes now need not wait behind it
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
-        self._worker = None
+        if self._worker is worker:  # it broke, or was given up
+            self._worker = None
         if not worker.cancelled() and (error := worker.exception()) is not None:
             self._queue.clear()
             self._fail(error)
-        self._work_if_needed()  # something may have come between its last look and its end
+        self._work_if_needed()  # something may have come that it did not take
 
     async def _take(self, event: _Queued) -> None:
         match event:
