@@ -139,9 +139,9 @@ def home() -> Iterator[Path]:
         (Path(folder) / "plain.md").write_text(PERSONA, encoding="utf-8")
         with pixi("http://127.0.0.1:9/v1", Path(folder)) as served:
             spent = -1.0
-            while served.seconds > spent + 0.02:
+            while served.seconds > spent + 0.05:
                 spent = served.seconds
-                time.sleep(1.0)
+                time.sleep(3.0)
         yield Path(folder)
 
 
