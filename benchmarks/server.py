@@ -229,7 +229,8 @@ class Server:
         match path.strip("/").split("/"):
             case ["fast", chunks, *_]:
                 connection.write_all(HEAD + fast_body(int(chunks)))
-            case ["paced", streams, chunks, rate, *_]:
+            # Pixi asks a server nearby for its models first; that is no stream.
+            case ["paced", streams, chunks, rate, *_] if path.endswith("/completions"):
                 if self.pace is None:
                     count = int(streams)
                     self.pace = Pace(count, paced_bodies(int(chunks)), 1 / (float(rate) * count))

@@ -1,8 +1,9 @@
 """Performs the commands of one turn, one after the other, beside the stream that they come from.
 
-A command is put on record the moment it closes, and begun once that is committed: what the process leaves
-undone, the next one does. What may still be performed follows from the turn's life, see `pixi.core.life`; the
-turn's runner calls `keep_open`, `keep_closed` or `drop` when that changes.
+A command is put on record the moment it closes, and begun once that is committed; what is all acts begins
+before, and each of its acts waits. What the process leaves undone, the next one does. What may still be
+performed follows from the turn's life, see `pixi.core.life`; the turn's runner calls `keep_open`,
+`keep_closed` or `drop` when that changes.
 
 What a command does ahead is begun when the model opens it, and dropped where the command is.
 """
@@ -36,10 +37,11 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """A command opens, which will have this number."""
+    """A command opens, which will have this number, and what it makes this id."""
 
     number: int
     name: str
+    id: str
 
 
 _Queued = _Opening | CommandText | Planned | TurnEvent
@@ -124,7 +126,7 @@ class CommandExecutor:
         closed: list[Planned] = []
         for event in events:
             if type(event) is CommandText:
-                if self._growing:
+                if self._growing and not self._grew_at_once(event.text):
                     self._queue.append(event)
             elif isinstance(event, CommandEnded):
                 closed.append(Planned(self._read, event.name, event.argument, event.target))
@@ -133,7 +135,7 @@ class CommandExecutor:
                 if self._life.ending and self._life.state is not State.FAILING:
                     break  # it was open, and is the last
             elif isinstance(event, CommandStarted):
-                self._queue.append(_Opening(self._read, event.name))
+                self._queue.append(_Opening(self._read, event.name, self._id_of(self._read)))
             else:
                 self._queue.append(event)
         if closed:
@@ -306,6 +308,11 @@ class CommandExecutor:
     def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Task[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
 
+    def _only_acts(self, name: str) -> bool:
+        """Whether all that a command does are acts, which wait by themselves until it is on record."""
+        command = self._commands.get(name)
+        return command is not None and command.by_acts
+
     def _record(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
         task = asyncio.create_task(work)
@@ -333,31 +340,51 @@ class CommandExecutor:
     async def _work(self) -> None:
         while self._queue:
             await self._take(self._queue.popleft())
+        self._worker = None  # at once: what comes now need not wait behind it
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
-        self._worker = None
+        if self._worker is worker:  # it broke, or was given up
+            self._worker = None
         if not worker.cancelled() and (error := worker.exception()) is not None:
             self._queue.clear()
             self._fail(error)
-        self._work_if_needed()  # something may have come between its last look and its end
+        self._work_if_needed()  # something may have come that it did not take
 
     async def _take(self, event: _Queued) -> None:
         match event:
             case CommandText(text):
-                assert self._begun is not None  # it grows
-                self._actions.channel.show(Grew(self._begun.name, text, self._id_of(self._begun.number)))
+                self._grow(text)
             case _Opening():
                 await self._open_in_time(event)
             case Planned(number):
                 self._begun, self._current = None, event
                 try:
-                    if await _is_recorded(self._planned[number]):
+                    plan = self._planned[number]
+                    if self._only_acts(event.name):
+                        self._actions.wait_for(plan)
+                        await self._perform(event)
+                    elif await _is_recorded(plan):
                         await self._perform(event)
                 finally:
                     self._current = None
                     self._actions.ended()
             case _:
                 self._actions.channel.show(event)
+
+    def _grow(self, text: str) -> None:
+        """Show a piece of the command that is open."""
+        assert self._begun is not None
+        self._actions.channel.show(Grew(self._begun.name, text, self._begun.id))
+
+    def _grew_at_once(self, text: str) -> bool:
+        """Show a piece, unless something waits before it: most do not need the worker, and a task is dear."""
+        if self.busy or self._queue or self._begun is None:
+            return False
+        try:
+            self._grow(text)
+        except Exception as error:
+            self._fail(error)
+        return True
 
     async def _open_in_time(self, opening: _Opening) -> None:
         """Open a command. One that closed already waits until it may be performed: it may be empty."""
@@ -373,7 +400,7 @@ class CommandExecutor:
             if self._life.may_act and not self._is_private(opening.name):
                 self._life.on(Event.ACTED)
             makes = None if command is None else command.makes
-            self._actions.channel.show(Opened(opening.name, makes, self._id_of(opening.number)))
+            self._actions.channel.show(Opened(opening.name, makes, opening.id))
         if command is not None and command.opened is not None:
             await self._run(command, command.opened(self._actions))
 

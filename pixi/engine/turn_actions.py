@@ -1,5 +1,8 @@
 """What a command or a tool can do in a turn: each outward act is recorded before and after it is done.
 
+What became of an act is put on record together with the next one, which waits for both; so an act that is
+done is told of at once, and nothing is posted behind one that may be lost.
+
 An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
 Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
 looks for it later, and the life holds everything that would be posted after it.
@@ -100,6 +103,7 @@ class TurnActions:
         "_messages",
         "_pace",
         "_reactions",
+        "_recording",
         "_sequence",
         "_store",
         "_turn",
@@ -158,6 +162,7 @@ class TurnActions:
         self._first = self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
+        self._recording: list[asyncio.Task[None]] = []  # what is being put on record: no act is done before
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
@@ -357,15 +362,24 @@ class TurnActions:
         else:
             self._typing.end(_READING)
 
+    def wait_for(self, recording: asyncio.Task[None]) -> None:
+        """Do no act before this is on record. Its own record is asked for meanwhile: one way for both."""
+        self._recording.append(recording)
+
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""
         self._hurry.set()
 
     async def close(self) -> None:
-        """End what was begun beside the acts. What is left of a command or a tool can do nothing any more."""
+        """End what was begun beside the acts. What is left of a command or a tool can do nothing any more.
+
+        Raises:
+            StoreError: what became of an act could not be recorded.
+        """
         self._closed = True
         self._hurry.set()
         await self._typing.close()
+        await self._recorded()
 
     @property
     def _may_act(self) -> bool:
@@ -440,6 +454,7 @@ class TurnActions:
         platform_id: str | None = None
         try:
             await self._store.intend(self._turn, sequence, kind, payload, target=target, command=command)
+            await self._recorded()
             outcome = "unknown"
             if self._life.state in (State.HOLDING, State.DONE):  # meanwhile; whoever goes on with it does it
                 raise NotDone("The turn was ended.")
@@ -455,15 +470,29 @@ class TurnActions:
         finally:
             self._under_way -= 1
             if outcome is not None:
-                await self._settle(sequence, outcome, platform_id)
+                self._settle(sequence, outcome, platform_id)
         return act_id(self._turn, sequence, command, first=first)
 
-    async def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
+    def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""
         if outcome == "unknown" and self._life.state in _LOST:
             self.lost = True
         else:
-            await self._store.settle(self._turn, sequence, outcome, platform_id)
+            work = self._store.settle(self._turn, sequence, outcome, platform_id)
+            self._recording.append(asyncio.create_task(work))
+
+    async def _recorded(self) -> None:
+        """Wait until what was told before is on record.
+
+        Raises:
+            StoreError: it could not be recorded.
+        """
+        recording, self._recording = self._recording, []
+        if recording:
+            await asyncio.wait(recording)
+        for error in [task.exception() for task in recording]:
+            if error is not None:
+                raise error
 
     def _note(self, kind: str, platform_id: str | None, target: int) -> None:
         """Take note of an act that was carried out."""

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from pixi.core.errors import ChannelLost, ModelError
-from pixi.core.events import Opened, Performed
+from pixi.core.errors import ChannelLost, ModelError, StoreError
+from pixi.core.events import Grew, Opened, Performed
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
+from pixi.store import writer
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -209,6 +210,60 @@ async def test_a_command_is_not_begun_before_its_plan_is_on_record_and_the_strea
         await here.engine.settled()
         assert here.channel.sent == ["a", "b"]
     await store.close()
+
+
+async def test_an_outcome_goes_on_record_together_with_the_next_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = 0
+    carry_out = writer._carry_out
+
+    def counting(*given: Any) -> list[object]:
+        nonlocal batches
+        batches += 1
+        return carry_out(*given)
+
+    monkeypatch.setattr(writer, "_carry_out", counting)
+
+    async def count(messages: int) -> int:
+        nonlocal batches
+        batches = 0
+        async with scene(ScriptedModel("[SEND: a]\n" * messages)) as here:
+            await here.talk("hello")
+            assert here.channel.sent == ["a"] * messages
+        return batches
+
+    assert await count(8) - await count(2) <= 6 + 2  # one for each message more; two may come apart by chance
+
+
+async def test_nothing_is_done_behind_an_act_whose_outcome_could_not_be_recorded() -> None:
+    class Broken(SqliteStore):
+        async def settle(self, *given: Any, **more: Any) -> None:
+            raise StoreError("the disk is full")
+
+    store = await Broken.open(":memory:")
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store) as here:
+        await here.talk("hello")
+        assert here.channel.sent == ["a"]
+        assert [effect.outcome for effect in (await left_open(store)).effects] == [None, None]
+    await store.close()
+
+
+async def test_a_channel_that_breaks_while_a_message_grows_ends_the_turn() -> None:
+    go_on = asyncio.Event()
+    reply: list[Step] = ["[SEND: one ", go_on, "two ", "three] [SEND: more]"]
+    async with scene(ScriptedModel(reply), growing=True) as here:
+        show = here.channel.show
+
+        def breaking(event: Any) -> None:
+            if isinstance(event, Grew) and "two" in event.text:
+                raise ValueError("no room")
+            show(event)
+
+        here.channel.show = breaking  # type: ignore[method-assign]
+        await here.say("hello")
+        await until(lambda: any(isinstance(event, Grew) for event in here.channel.events))
+        go_on.set()
+        await here.engine.settled()
+        assert here.channel.sent == []
 
 
 async def test_what_came_of_each_command_is_on_record() -> None:

@@ -16,7 +16,7 @@ from pixi.channels.channel import Question
 from pixi.channels.http.access import is_of_visitor
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError
-from pixi.core.events import Numbering, TurnEvent, Verdict
+from pixi.core.events import Grew, Noted, Numbering, Performed, Sent, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
@@ -26,12 +26,17 @@ RING = 2_000
 KEPT_SECONDS = 600.0
 """How long the events of a talk are kept in which nothing happens."""
 
+KEEP_ALIVE_SECONDS = 15.0
+"""How long a follower hears nothing at most: proxies and clients drop silent streams."""
 
 Protocol = Literal["native", "ai-sdk", "ai-sdk-6"]
 """Of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
 
 Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""
+
+SILENCE: Form = {"event": "silence", "turn": 0, "seq": 0}
+"""Comes where there was no event for so long. It is none, and has no place in the ring."""
 
 
 class FollowedTooSlowly(PixiError):
@@ -40,6 +45,9 @@ class FollowedTooSlowly(PixiError):
 
 class Feed:
     """The latest events of one talk.
+
+    The pieces of a message are left out once it came whole: who resumes in their midst has it from the event
+    that holds all of it.
 
     Attributes:
         count: of all events until now. Events are followed from a count on.
@@ -52,8 +60,10 @@ class Feed:
         self.waiting = 0
         self.used = time.monotonic()
         self._numbering = Numbering()
-        self._ring: deque[Form] = deque(maxlen=RING)
-        self._more: set[asyncio.Future[None]] = set()  # of followers who have had everything
+        self._ring: deque[Form | None] = deque(maxlen=RING)  # None: a piece that was left out
+        self._grows = ""  # the id of the message that came in pieces last
+        self._pieces: list[int] = []  # the counts before them
+        self._more: set[asyncio.Future[bool]] = set()  # of followers who have had everything
         self._closed = False
 
     @property
@@ -73,10 +83,26 @@ class Feed:
 
     def push(self, event: TurnEvent) -> None:
         """Add an event, and wake those who follow."""
+        match event:
+            case Grew(id=id):
+                if id != self._grows:
+                    self._grows, self._pieces = id, []
+                self._pieces.append(self.count)
+            case Sent(id=id) | Noted(id=id) | Performed(id=id) if id == self._grows:
+                self._leave_out_pieces()
+            case _:
+                pass
         self._ring.append(self._numbering.form(event))
         self.count += 1
         self.used = time.monotonic()
         self.wake()
+
+    def _leave_out_pieces(self) -> None:
+        first = self.count - len(self._ring)
+        for place in self._pieces:
+            if place >= first:
+                self._ring[place - first] = None
+        self._grows, self._pieces = "", []
 
     def close(self) -> None:
         """End all who follow, once they have had what is there: the server stops."""
@@ -85,15 +111,20 @@ class Feed:
 
     def place_after(self, turn: int, seq: int) -> int | None:
         """Return the count from which on to follow for who has had that event; None: it is kept no more."""
-        for number, form in enumerate(reversed(self._ring)):
-            if (form["turn"], form["seq"]) == (turn, seq):
-                return self.count - number
+        later = self.count  # the place of the next event that is kept
+        for place, form in zip(range(self.count - 1, -1, -1), reversed(self._ring), strict=False):
+            if form is None:
+                continue
+            if form["turn"] == turn and form["seq"] <= seq:
+                after = place + 1 + seq - form["seq"]  # in between are pieces that were left out
+                return after if after <= later else None
+            later = place
         return None
 
     def place_of_question(self, question: str) -> int | None:
         """Return the count from which on to follow for who has had a question; None: it is not kept."""
         for number, form in enumerate(reversed(self._ring)):
-            if form["event"] == "approval" and form["id"] == question:
+            if form is not None and form["event"] == "approval" and form["id"] == question:
                 return self.count - number
         return None
 
@@ -105,7 +136,7 @@ class Feed:
         if self.turn == 0:
             return self.count
         for number, form in enumerate(reversed(self._ring), 1):
-            if form["event"] == "turn_start" and form["turn"] == self.turn:
+            if form is not None and form["event"] == "turn_start" and form["turn"] == self.turn:
                 return self.count - number
         return self.count - len(self._ring)
 
@@ -113,6 +144,8 @@ class Feed:
         self, place: int, over: Callable[[], bool] = lambda: False
     ) -> AsyncGenerator[Form, None]:
         """Yield the events from a count on, as they come, until the feed is closed, or it is over.
+
+        After each long silence comes `SILENCE`.
 
         Raises:
             FollowedTooSlowly: some were dropped that were not yielded yet.
@@ -124,22 +157,34 @@ class Feed:
             if place < self.count:
                 form = self._ring[place - first]
                 place += 1
-                yield form
+                if form is not None:
+                    yield form
             elif self._closed or over():
                 return
-            else:
-                more = asyncio.get_running_loop().create_future()
-                self._more.add(more)
-                try:
-                    await more
-                finally:
-                    self._more.discard(more)
+            elif not await self._hears_more():
+                yield SILENCE
+
+    async def _hears_more(self) -> bool:
+        """Wait until there may be more to follow; False after a long silence."""
+        loop = asyncio.get_running_loop()
+        more = loop.create_future()
+        silence = loop.call_later(KEEP_ALIVE_SECONDS, _settle, more, False)
+        self._more.add(more)
+        try:
+            return await more
+        finally:
+            silence.cancel()
+            self._more.discard(more)
 
     def wake(self) -> None:
         """Let those who follow look whether they go on."""
         for more in self._more:
-            if not more.done():
-                more.set_result(None)
+            _settle(more, True)
+
+
+def _settle(more: "asyncio.Future[bool]", came: bool) -> None:
+    if not more.done():
+        more.set_result(came)
 
 
 class HttpChannel:

@@ -7,11 +7,9 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from pixi.channels.http.feed import SILENCE
 from pixi.channels.http.problems import Problem
 from pixi.core.errors import PixiError
-
-KEEP_ALIVE_SECONDS = 15.0
-"""How long a stream may be silent before a comment is written: proxies and clients drop silent ones."""
 
 BODY_SECONDS = 20.0
 """How long a body may take to arrive."""
@@ -68,15 +66,16 @@ async def write_stream(
     Raises:
         Problem: before the first event: nothing can be said.
     """
-    async with aclosing(_or_silence(events)) as pieces:
-        first = await anext(pieces, None)  # what is refused is refused with a status of its own
+    async with aclosing(events):
+        first = await anext(events, None)  # what is refused is refused with a status of its own
         response = web.StreamResponse(headers=face.headers)
         with suppress(ConnectionError, TimeoutError):
             await response.prepare(request)
-            await _write(response, _piece(face, first))
             problem = ""
             try:
-                async for event in pieces:
+                if first is not None:
+                    await _write(response, _piece(face, first))
+                async for event in events:
                     await _write(response, _piece(face, event))
             except PixiError as error:  # e.g. the client took the events too slowly
                 problem = str(error)
@@ -85,35 +84,8 @@ async def write_stream(
         return response
 
 
-def _piece(face: Face, event: Mapping[str, Any] | None) -> bytes:
-    return _COMMENT if event is None else face.feed(event)
-
-
-async def _or_silence(
-    events: AsyncGenerator[Mapping[str, Any], None],
-) -> AsyncGenerator[Mapping[str, Any] | None, None]:
-    """Yield events, and None after each silence."""
-    waiting: asyncio.Task[Mapping[str, Any] | None] | None = None
-    try:
-        while True:
-            waiting = waiting or asyncio.create_task(_next(events))
-            await asyncio.wait([waiting], timeout=KEEP_ALIVE_SECONDS)
-            if not waiting.done():
-                yield None
-                continue
-            event, waiting = waiting.result(), None
-            if event is None:
-                return
-            yield event
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            await asyncio.wait([waiting])
-        await events.aclose()
-
-
-async def _next(events: AsyncGenerator[Mapping[str, Any], None]) -> Mapping[str, Any] | None:
-    return await anext(events, None)
+def _piece(face: Face, event: Mapping[str, Any]) -> bytes:
+    return _COMMENT if event is SILENCE else face.feed(event)
 
 
 async def _write(response: web.StreamResponse, data: bytes) -> None:

@@ -1,0 +1,172 @@
+"""The feed of a talk: what it keeps, where one goes on in it, and what following costs."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from pixi.channels.http import feed as feed_module
+from pixi.channels.http.feed import SILENCE, Feed, Form
+from pixi.core.events import Grew, Noted, Opened, Reacted, Sent, TurnEnded, TurnEvent, TurnStarted
+from tests.channels.http.served import served
+from tests.waiting import within
+
+PIECES = 40
+
+
+def message(number: int, pieces: int = PIECES) -> list[TurnEvent]:
+    """A message as it grows, and then whole."""
+    act, words = f"1.{number}", [f"word{n} " for n in range(pieces)]
+    grown = [Grew("send", word, act) for word in words]
+    return [Opened("send", "message", act), *grown, Sent("".join(words), act)]
+
+
+TURN: list[TurnEvent] = [
+    TurnStarted(1, "http:a:pixi", "pixi", ("m",)),
+    Opened("note", "note", "1.0"),
+    Grew("note", "hm", "1.0"),
+    Noted("hm", "1.0"),
+    *message(1),
+    Reacted("🥞", "1.2", "m"),
+    *message(3),
+    TurnEnded("stop", 1),
+]
+
+
+def pushed(events: list[TurnEvent]) -> Feed:
+    """A feed in which this happened."""
+    feed = Feed()
+    for event in events:
+        feed.push(event)
+    return feed
+
+
+async def all_from(feed: Feed, place: int) -> list[Form]:
+    """Return what is there from a place on."""
+    return [form async for form in feed.follow(place, lambda: True)]
+
+
+async def test_of_a_message_that_came_whole_no_piece_is_kept() -> None:
+    feed = pushed(TURN)
+    kept = await all_from(feed, 0)
+    assert len(kept) == 9
+    assert [form["event"] for form in kept if form["event"] == "text"] == []
+    assert [len(form["text"].split()) for form in kept if form["event"] == "send"] == [PIECES, PIECES]
+    assert feed.count == len(TURN)
+
+
+async def test_pieces_of_a_message_that_never_came_whole_are_kept() -> None:
+    feed = pushed([*TURN[:-1], Opened("send", "message", "1.4"), Grew("send", "hey", "1.4"), TURN[-1]])
+    assert [form["text"] for form in await all_from(feed, 0) if form["event"] == "text"] == ["hey"]
+
+
+async def test_whoever_goes_on_after_any_event_has_all_the_rest_and_nothing_twice() -> None:
+    everything = [feed_module.Numbering().form(event) for event in TURN]
+    for seq, form in enumerate(everything):
+        form["turn"], form["seq"] = 1, seq
+    feed = pushed(TURN)
+    kept = [form["seq"] for form in await all_from(feed, 0)]
+    for seq in range(len(TURN)):
+        place = feed.place_after(1, seq)
+        assert place is not None
+        rest = await all_from(feed, place)
+        assert [form["seq"] for form in rest] == [each for each in kept if each > seq]
+        had = {form["id"] for form in everything[: seq + 1] if form["event"] == "send"}
+        assert had | {form["id"] for form in rest if form["event"] == "send"} == {"1.1", "1.3"}
+
+
+async def test_after_an_event_that_never_was_nobody_goes_on() -> None:
+    feed = pushed([*TURN, TurnStarted(2, "http:a:pixi", "pixi", ("n",)), TurnEnded("stop", 1)])
+    assert feed.place_after(1, len(TURN)) is None
+    assert feed.place_after(2, 2) is None
+    assert feed.place_after(3, 0) is None
+    assert feed.place_after(2, 1) == feed.count
+
+
+async def test_who_reads_slowly_gets_the_message_instead_of_its_pieces() -> None:
+    feed = pushed(TURN[:8])
+    async with aclosing(feed.follow(0)) as slow:
+        seen = [await anext(slow) for _ in range(6)]
+        for event in TURN[8:]:
+            feed.push(event)
+        feed.close()
+        seen += [form async for form in slow]
+    numbers = [form["seq"] for form in seen]
+    assert numbers == sorted(set(numbers))
+    assert [form["id"] for form in seen if form["event"] == "send"] == ["1.1", "1.3"]
+
+
+async def test_following_takes_no_task_for_an_event() -> None:
+    feed, seen, made = Feed(), asyncio.Event(), []
+    loop = asyncio.get_running_loop()
+
+    async def follow() -> None:
+        async for form in feed.follow(0):
+            seen.set()
+            if form["event"] == "turn_end":
+                return
+
+    def counting(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> "asyncio.Task[Any]":
+        made.append(work)
+        return asyncio.Task(work, loop=loop, **more)
+
+    following = asyncio.create_task(follow())
+    loop.set_task_factory(counting)
+    try:
+        for event in TURN:
+            seen.clear()
+            feed.push(event)
+            await seen.wait()
+    finally:
+        loop.set_task_factory(None)
+    await following
+    assert made == []
+
+
+async def test_a_silence_is_told_and_the_events_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "KEEP_ALIVE_SECONDS", 0.001)
+    feed = Feed()
+    async with aclosing(feed.follow(0)) as following:
+        assert await anext(following) is SILENCE
+        assert await anext(following) is SILENCE
+        feed.push(TURN[0])
+        assert (await anext(following))["event"] == "turn_start"
+
+
+async def test_a_silent_stream_gets_comments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "KEEP_ALIVE_SECONDS", 0.01)
+    go_on = asyncio.Event()
+    async with served([go_on, "[SEND: hey]"]) as here:
+        said = {"message": "hi", "conversation": "a"}
+        headers = {"Accept": "text/event-stream"}
+        async with here.http.post(f"{here.url}/api/chat", json=said, headers=headers) as answer:
+            async with within("a comment"):
+                while await answer.content.readline() != b": \n":
+                    pass
+            go_on.set()
+            rest = await answer.read()
+    assert b'"event": "send"' in rest
+    assert b"silence" not in rest
+
+
+async def test_a_message_that_grows_takes_no_task_for_a_piece() -> None:
+    async def tasks(pieces: int) -> int:
+        made = 0
+
+        def counting(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> "asyncio.Task[Any]":
+            nonlocal made
+            made += 1
+            return asyncio.Task(work, loop=loop, **more)
+
+        steps = ["[SEND: ", *(f"word{number} " for number in range(pieces)), "]"]
+        async with served(steps) as here:
+            loop = asyncio.get_running_loop()
+            loop.set_task_factory(counting)
+            try:
+                await here.say("hi")
+            finally:
+                loop.set_task_factory(None)
+        return made
+
+    assert await tasks(400) - await tasks(100) < 30
