@@ -167,7 +167,7 @@ class Feed:
     async def _hears_more(self) -> bool:
         """Wait until there may be more to follow; False after a long silence."""
         loop = asyncio.get_running_loop()
-        more = loop.create_future()
+        more: asyncio.Future[bool] = loop.create_future()
         silence = loop.call_later(KEEP_ALIVE_SECONDS, _settle, more, False)
         self._more.add(more)
         try:
