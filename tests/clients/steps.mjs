@@ -2,7 +2,8 @@
 import { createInterface } from "node:readline";
 import { readFileSync } from "node:fs";
 
-console.log = console.error; // standard output belongs to the answers
+// Standard output belongs to the answers; and of a stream that is cut at each byte, clients have much to say.
+console.log = console.warn = console.error = () => {};
 
 export async function follow(steps) {
   for await (const line of createInterface({ input: process.stdin })) {
