@@ -41,13 +41,13 @@ _SPOT = Card(
 _STRANGE = 'data: [DONE]\n\nevent: "x" \\ \u2028 \r\n </script> 👩‍🚀🥞 پیکسی'
 
 
-def _written(id: str, text: str, pieces: Sequence[str]) -> list[TurnEvent]:
-    return [Opened("send", "message", id), *(Grew("send", piece, id) for piece in pieces), Sent(text, id)]
+def _written(act: str, text: str, pieces: Sequence[str]) -> list[TurnEvent]:
+    return [Opened("send", "message", act), *(Grew("send", piece, act) for piece in pieces), Sent(text, act)]
 
 
-def _called(id: str, name: str, *, ok: bool = True) -> list[TurnEvent]:
+def _called(call: str, *, ok: bool = True) -> list[TurnEvent]:
     result: object = {"booked": True} if ok else "no table is left"
-    return [ToolCalled(id, name, {"day": "monday"}), ToolAnswered(id, name, ok, result)]
+    return [ToolCalled(call, "book", {"day": "monday"}), ToolAnswered(call, "book", ok, result)]
 
 
 _ACTS: Mapping[str, tuple[TurnEvent, ...]] = {
@@ -70,9 +70,9 @@ _ACTS: Mapping[str, tuple[TurnEvent, ...]] = {
         TurnEnded("stop", 1, _USAGE),
     ),
     "tools": (
-        *_called("c1", "book"),
+        *_called("c1"),
         Progressed("asking elsewhere"),
-        *_called("c2", "book", ok=False),
+        *_called("c2", ok=False),
         *_written("7.0", "half of it", ["half", " of it"]),
         TurnEnded("stop", 3, _USAGE),
     ),

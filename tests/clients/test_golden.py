@@ -40,7 +40,9 @@ def test_wherever_it_is_cut_what_came_is_whole_frames_and_no_end(face: str, scen
 
 @pytest.mark.nightly
 @with_node
-@pytest.mark.parametrize(("face", "script"), READ, ids=lambda each: each if isinstance(each, str) else each[-1])
+@pytest.mark.parametrize(
+    ("face", "script"), READ, ids=lambda each: each if isinstance(each, str) else each[-1]
+)
 async def test_the_real_clients_read_it_as_they_did_and_take_no_part_for_the_whole(
     face: str, script: tuple[str, ...]
 ) -> None:

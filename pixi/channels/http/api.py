@@ -18,6 +18,7 @@ from pixi.channels.http.bodies import (
     Done,
     Health,
     MessagesAnswer,
+    MessagesQuery,
     PersonasAnswer,
     PersonaShown,
     RichContent,
@@ -26,6 +27,7 @@ from pixi.channels.http.bodies import (
     StopAnswer,
     StopRequest,
     TalkMessage,
+    TalkQuery,
 )
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Form
@@ -36,7 +38,6 @@ from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reac
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown, Verdict
 
-_MOST_MESSAGES = 200
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 T = TypeVar("T")
 
@@ -160,11 +161,10 @@ class Api:
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._place(request)
-        limit = _number(request, "limit", 50, most=_MOST_MESSAGES)
-        before = _number(request, "before", 0)
+        asked_for = _queried(request, MessagesQuery)
         store = self._backend.store
-        records = await store.turns(place.address, limit + 1, before or None)
-        chosen = records[-limit:]
+        records = await store.turns(place.address, asked_for.limit + 1, asked_for.before or None)
+        chosen = records[-asked_for.limit :]
         asked = await store.messages_of([each.id for each in chosen])
         told: list[TalkMessage] = []
         for record in chosen:
@@ -218,10 +218,10 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        query = request.query
-        principal = await self.who(request, query.get("userId", ""))
+        principal = await self.who(request, request.query.get("userId", ""))
+        query = _queried(request, TalkQuery)
         name = request.match_info["id"]
-        kept = await self._backend.store.talk(principal.id, name, query.get("persona", ""))
+        kept = await self._backend.store.talk(principal.id, name, query.persona or "")
         if kept is None or not principal.knows(kept.persona):
             raise Problem(404, "No such conversation", "You have no conversation of that name.")
         return Place(principal, kept.persona, name)
@@ -274,8 +274,7 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        detail, _, path = str(error).partition(" - at `$")
-        pointer = re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
+        detail, pointer = _place_of(error)
         raise Problem(
             422,
             "A field is wrong",
@@ -287,19 +286,28 @@ def _decoded(body: bytes, kind: type[T]) -> T:
         raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
 
 
-def _number(request: web.Request, name: str, default: int, *, most: int = 2**53) -> int:
-    text = request.query.get(name, "")
-    if not text:
-        return default
-    # 16 digits hold every number up to `most`, and Python refuses to read very many.
-    if len(text) > 16 or not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= most:
+def _queried(request: web.Request, kind: type[T]) -> T:
+    """Read what stands behind `?`.
+
+    Raises:
+        Problem: 400, a parameter is wrong.
+    """
+    try:
+        return msgspec.convert(dict(request.query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        detail, pointer = _place_of(error)
         raise Problem(
             400,
             "A parameter is wrong",
-            f"{name} must be a whole number from 1 to {most}.",
-            errors=({"pointer": f"/{name}", "detail": f"1 to {most}"},),
-        )
-    return int(text)
+            f"{pointer.removeprefix('/')}: {detail}.",
+            errors=({"pointer": pointer, "detail": detail},),
+        ) from None
+
+
+def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
+    detail, _, path = str(error).partition(" - at `$")
+    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
 
 
 def _digest(*parts: str) -> str:

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers below `/api`."""
+"""The bodies of requests and answers below `/api`, and what may stand behind `?`."""
 
 from typing import Annotated, Any
 
@@ -91,6 +91,30 @@ class ApprovalRequest(Struct, forbid_unknown_fields=True):
     """The answer to a question whether a tool may do something."""
 
     approved: bool
+
+
+class TalkQuery(Struct):
+    """Which talk of that name a path means.
+
+    Attributes:
+        userId: the user of an application for whom this is asked; needs a key with `chat:on-behalf`.
+        persona: with whom, where one name has talks with several.
+    """
+
+    userId: Name | UnsetType = UNSET
+    persona: Name | UnsetType = UNSET
+
+
+class MessagesQuery(TalkQuery):
+    """Which messages of it.
+
+    Attributes:
+        limit: turns that are told of.
+        before: only those before this turn.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    before: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
 
 
 class Done(Struct):

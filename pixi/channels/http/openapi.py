@@ -103,7 +103,7 @@ _KEY = {
 def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     """Describe the routes as OpenAPI 3.1. `version` is that of Pixi."""
     routes = tuple(routes)
-    bodies = {body for route in routes for body in (route.request, route.response) if body is not None}
+    bodies = {body for route in routes for body in (route.request, route.response, route.query) if body}
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
     described = dict(zip(named, found, strict=True))
@@ -111,7 +111,8 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = _PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, described)
+        query = schemas[route.query.__name__]["properties"] if route.query else {}
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, described, query)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -139,7 +140,9 @@ def _any_event(described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+def _operation(
+    route: "Route", described: Mapping[Any, dict[str, Any]], query: Mapping[str, Any]
+) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
@@ -147,16 +150,18 @@ def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
         # On the server's own machine a key is only needed for what `chat` does not cover.
         "security": [{"key": [route.scope]}, *([{}] if route.scope == "chat" else [])] if route.scope else [],
     }
-    if names := _PARAMETER.findall(route.path):
-        operation["parameters"] = [
-            {
-                "name": name,
-                "in": "path",
-                "required": True,
-                "schema": {"type": "string", "minLength": 1, "maxLength": 128},
-            }
-            for name in names
-        ]
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+        }
+        for name in _PARAMETER.findall(route.path)
+    ]
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
+    if parameters:
+        operation["parameters"] = parameters
     if route.request is not None:
         operation["requestBody"] = {
             "required": True,
@@ -182,6 +187,8 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     if content:
         answer["content"] = content
     responses = {"200": answer}
+    if route.empty:
+        responses["204"] = {"description": "There is nothing."}
     openai = route.path.startswith("/v1/") or route.path.startswith("/chat/")
     media, body = (
         ("application/json", OpenAIErrorBody) if openai else ("application/problem+json", ProblemBody)

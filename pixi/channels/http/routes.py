@@ -14,9 +14,11 @@ from pixi.channels.http.bodies import (
     Done,
     Health,
     MessagesAnswer,
+    MessagesQuery,
     PersonasAnswer,
     StopAnswer,
     StopRequest,
+    TalkQuery,
 )
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -36,6 +38,8 @@ class Route:
         response: the type of the JSON answer; None: there is none, or it has no type of ours.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
+        query: the type of what may stand behind `?`; None: nothing.
+        empty: it may answer with 204, that there is nothing.
     """
 
     method: str
@@ -47,6 +51,8 @@ class Route:
     response: type[Any] | None = None
     streams: bool = False
     errors: tuple[int, ...] = ()
+    query: type[Any] | None = None
+    empty: bool = False
 
 
 _NOT_IN = (401, 403, 429)
@@ -54,8 +60,8 @@ _NOT_IN = (401, 403, 429)
 
 def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    of_talk = (*_NOT_IN, 404)
-    body = (400, 408, 413, 415, 422)
+    of_talk = (*_NOT_IN, 400, 404)
+    body = (408, 413, 415, 422)
     talk = "/api/chat/{id}"
     return (
         Route(
@@ -69,7 +75,17 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             streams=True,
             errors=(*of_talk, *body, 409),
         ),
-        Route("GET", f"{talk}/stream", api.stream, "Follow a turn", "chat", streams=True, errors=of_talk),
+        Route(
+            "GET",
+            f"{talk}/stream",
+            api.stream,
+            "Follow a turn",
+            "chat",
+            streams=True,
+            errors=of_talk,
+            query=TalkQuery,
+            empty=True,
+        ),
         Route(
             "POST",
             f"{talk}/stop",
@@ -79,6 +95,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             StopRequest,
             StopAnswer,
             errors=(*of_talk, *body),
+            query=TalkQuery,
         ),
         Route(
             "POST",
@@ -89,6 +106,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             ApprovalRequest,
             Done,
             errors=(*of_talk, *body),
+            query=TalkQuery,
         ),
         Route(
             "GET",
@@ -97,10 +115,18 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "Read what was said",
             "chat",
             response=MessagesAnswer,
-            errors=(*of_talk, 400),
+            errors=of_talk,
+            query=MessagesQuery,
         ),
         Route(
-            "POST", f"{talk}/reset", api.reset, "Forget what was said", "chat", response=Done, errors=of_talk
+            "POST",
+            f"{talk}/reset",
+            api.reset,
+            "Forget what was said",
+            "chat",
+            response=Done,
+            errors=of_talk,
+            query=TalkQuery,
         ),
         Route(
             "GET",
