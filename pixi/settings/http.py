@@ -50,7 +50,7 @@ def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
 
 
 def _check_jwt(jwt: JwtSettings, origins: Mapping[str, Given]) -> None:
-    place = next((given.place for key, given in origins.items() if key.startswith("http.jwt")), "")
+    place = next((given.place for key, given in origins.items() if key.startswith("http.jwt.")), "")
     missing = [key for key in _JWT if not getattr(jwt, key)]
     if place and missing:
         raise ConfigError(

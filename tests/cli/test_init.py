@@ -169,8 +169,9 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
         "discord",
         "limits",
     )
-    sections += ("web_search", "web_pages", "gifs")
-    working = {f"{name}.{key}" for name in sections for key in known_keys()[name]} | {"addons"}
+    sections += ("web_search", "web_pages", "gifs", "http")
+    keys = {name: known_keys()[name] for name in (*sections, "http.jwt")}
+    working = {f"{name}.{key}" for name in keys for key in keys[name]} | {"addons"}
     secrets = {"model.api_key", "discord.token", "gifs.api_key"}
     examples = {"model.fallback", "web_search.url", "web_search.tool"}  # of these there is no default
     assert set(settings.sources) == working - secrets - examples, "they belong in .env"
@@ -182,6 +183,8 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
         for key in written[name]:
             if key == "folder":
                 assert given.folder == tmp_path / usual.folder
+            elif key == "jwt":
+                assert given.jwt.user == usual.jwt.user  # the rest are examples
             elif getattr(usual, key) not in (None, {}):
                 assert getattr(given, key) == getattr(usual, key), f"{name}.{key}"
 

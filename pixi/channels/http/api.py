@@ -3,8 +3,8 @@
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
@@ -12,6 +12,7 @@ from aiohttp import web
 from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
+    MOST_LETTERS,
     ApprovalRequest,
     ChatAnswer,
     ChatRequest,
@@ -29,14 +30,15 @@ from pixi.channels.http.bodies import (
     TalkMessage,
     TalkQuery,
 )
+from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.native import NativeStream
-from pixi.channels.http.feed import Form
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.feed import Form, HttpChannel, Protocol
+from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
-from pixi.channels.http.streams import read_body, write_stream
+from pixi.channels.http.streams import Face, read_body, write_stream
 from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
 from pixi.core.card import card_json
-from pixi.core.events import Reacted, Sent, Shown, Verdict
+from pixi.core.events import Reacted, Sent, Shown
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 T = TypeVar("T")
@@ -87,7 +89,10 @@ class Api:
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """Say something to a persona; its answer comes whole, or as a stream of events."""
-        asked = _decoded(await read_body(request), ChatRequest)
+        body = await read_body(request)
+        if _has_messages(body):
+            return await self._ui_chat(request, body)
+        asked = _decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         streams = _STREAM in request.headers.get("Accept", "")
         key = request.headers.get("Idempotency-Key", "")
@@ -109,8 +114,81 @@ class Api:
             )
         return _json(await _whole(reply, place))
 
+    async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
+        request[PLAIN] = True
+        asked = _decoded(body, ai_sdk.UiRequest)
+        principal = await self.who(request, asked.userId or "", asked.userName or "")
+        place = Place(principal, self._persona(principal, asked.persona), asked.id)
+        protocol = _protocol(request, "ai-sdk")
+        pauses = protocol == "ai-sdk-6"
+        last = asked.messages[-1]
+        if verdicts := ai_sdk.verdicts_of(last):
+            channel = self._talks.answer(place, verdicts)
+            events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
+        else:
+            message_id, text = _said(last, ai_sdk.text_of(last), f"/messages/{len(asked.messages) - 1}")
+            await self._set_aside(place, asked, message_id, text)
+            reply = await self._talks.begin(place, text, message_id)
+            events = reply.events(pauses=pauses)
+        self._talks.channels.at(place.address).protocol = protocol
+        return await write_stream(request, self._face(protocol, principal), _named(events, place))
+
+    async def _set_aside(self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str) -> None:
+        """Set the turn aside that answered a message, where it is to be answered anew, or was edited."""
+        answered = await self._backend.store.answer_to(place.address, message_id)
+        if answered is None or answered.turn is None:
+            return
+        edited = asked.messageId == message_id and answered.text != text
+        if edited or asked.trigger == "regenerate-message":
+            seen = {str(each.get("id")) for each in asked.messages[:-1]}
+            await self._talks.branch(place, answered.turn.id, seen)
+
+    async def run(self, request: web.Request) -> web.StreamResponse:
+        """Answer a page that talks by AG-UI."""
+        asked = _decoded(await read_body(request), ag_ui.RunInput)
+        principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
+        persona = request.query.get("persona") or asked.forwarded("persona")
+        place = Place(principal, self._persona(principal, persona), asked.threadId)
+        if asked.resume:
+            verdicts = ag_ui.verdicts_of(asked.resume)
+            channel = self._talks.answer(place, verdicts)
+            events = channel.turn_from(_behind(channel, verdicts), pauses=True)
+        else:
+            people = [each for each in asked.messages if each.get("role") == "user"]
+            if not people:
+                raise _wrong_field("/messages", "There is no message of a user to answer.")
+            at = f"/messages/{asked.messages.index(people[-1])}"
+            client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at)
+            # The same run again is the same turn; another run about the same message is another answer.
+            message_id = f"{client_id}#{asked.runId}"
+            if await self._backend.store.answer_to(place.address, message_id) is None:
+                seen = {str(each.get("id")) for each in people[:-1]}
+                cut = await self._talks.branch_point(place.address, client_id, seen)
+                if cut is not None:
+                    await self._talks.branch(place, cut, seen)
+            reply = await self._talks.begin(place, text, message_id)
+            events = reply.events(pauses=True)
+        tools, notes = self._rules.show_tools, self._shows_notes(principal)
+        face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
+        return await write_stream(request, face, events)
+
+    def _face(self, protocol: Protocol, principal: Principal) -> Face:
+        tools = self._rules.show_tools
+        if protocol == "native":
+            return NativeStream(tools=tools)
+        notes = self._shows_notes(principal)
+        return ai_sdk.AiSdkStream(newer=protocol == "ai-sdk-6", tools=tools, notes=notes)
+
+    def _shows_notes(self, principal: Principal) -> bool:
+        """A note is the persona's own: operators alone may see it, where the settings say so."""
+        return self._rules.notes == "reasoning" and principal.may("operate")
+
     async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Follow the turn under way: from its beginning, or behind the event in `Last-Event-ID`."""
+        """Follow the turn under way: from its beginning, or behind the event in `Last-Event-ID`.
+
+        It comes in the protocol in which the talk was spoken to, or the one that is asked for.
+        """
         place = await self._place(request)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
@@ -120,15 +198,14 @@ class Api:
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
-        begin = feed.begin_of_turn() if after is None else after
-
-        async def events() -> AsyncGenerator[Form, None]:
-            async for form in feed.follow(begin, lambda: feed.idle):
-                yield form
-
-        return await write_stream(
-            request, NativeStream(tools=self._rules.show_tools), _named(events(), place)
-        )
+        protocol = _protocol(request, channel.protocol if after is None else "native")
+        face = self._face(protocol, place.person)
+        if protocol == "native":
+            begin = feed.begin_of_turn() if after is None else after
+            events = feed.follow(begin, lambda: feed.idle)
+        else:
+            events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
+        return await write_stream(request, face, _named(events, place))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -142,14 +219,8 @@ class Api:
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
         place = await self._place(request)
-        place.person.require("approve")
         asked = _decoded(await read_body(request), ApprovalRequest)
-        channel = self._talks.channels.known(place.address)
-        verdict: Verdict = "yes" if asked.approved else "no"
-        if channel is None or not channel.answer(request.match_info["aid"], place.person.id, verdict):
-            raise Problem(
-                404, "No such question", "Nothing waits for this answer: it came too late, or was given."
-            )
+        self._talks.answer(place, {request.match_info["aid"]: asked.approved})
         return _json(Done())
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
@@ -275,15 +346,58 @@ def _decoded(body: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         detail, pointer = _place_of(error)
-        raise Problem(
-            422,
-            "A field is wrong",
-            f"{detail}{f' (at {pointer})' if pointer else ''}.",
-            errors=({"pointer": pointer, "detail": detail},),
-        ) from None
+        raise _wrong_field(pointer, detail) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
+
+
+def _wrong_field(pointer: str, detail: str) -> Problem:
+    told = f"{detail.rstrip('.')}{f' (at {pointer})' if pointer else ''}."
+    return Problem(422, "A field is wrong", told, errors=({"pointer": pointer, "detail": detail},))
+
+
+class _Peek(msgspec.Struct):
+    messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def _has_messages(body: bytes) -> bool:
+    """Whether a body has the field `messages`, which AI SDK's have. What is no JSON is told of later."""
+    try:
+        return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+
+
+def _said(message: Mapping[str, Any], text: str, at: str) -> tuple[str, str]:
+    """Return the id and the text of a message of a page.
+
+    Raises:
+        Problem: 422, it is no person's, or lacks one of them, or is too long.
+    """
+    message_id = message.get("id")
+    if message.get("role") != "user":
+        raise _wrong_field(at, "The last message must be a user's: there is nothing to answer.")
+    if not isinstance(message_id, str) or not 1 <= len(message_id) <= MOST_CHARACTERS:
+        raise _wrong_field(f"{at}/id", f"The message needs an id of at most {MOST_CHARACTERS} characters.")
+    if not text.strip() or len(text) > MOST_LETTERS:
+        raise _wrong_field(at, f"The message needs a text of at most {MOST_LETTERS} characters.")
+    return message_id, text
+
+
+def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:
+    """The count from which on to follow for who has had these questions."""
+    places = [place for each in questions if (place := channel.feed.place_of_question(each)) is not None]
+    return max(places, default=channel.feed.count)
+
+
+def _protocol(request: web.Request, otherwise: Protocol) -> Protocol:
+    """The protocol of a stream that a request asks for."""
+    given = request.headers.get("X-Pixi-Protocol") or request.query.get("protocol") or otherwise
+    for known in get_args(Protocol):
+        if given == known:
+            return cast(Protocol, known)
+    raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
 
 
 def _queried(request: web.Request, kind: type[T]) -> T:

@@ -4,7 +4,10 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-Words = Annotated[str, Meta(min_length=1, max_length=32_000)]
+MOST_LETTERS = 32_000
+"""Of a message."""
+
+Words = Annotated[str, Meta(min_length=1, max_length=MOST_LETTERS)]
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 

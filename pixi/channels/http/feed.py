@@ -9,7 +9,8 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from typing import Any
+from contextlib import aclosing
+from typing import Any, Literal
 
 from pixi.channels.channel import Question
 from pixi.core.card import Card
@@ -25,6 +26,9 @@ KEPT_SECONDS = 600.0
 """How long the events of a talk are kept in which nothing happens."""
 
 _WORDS_ALONE = Abilities()
+
+Protocol = Literal["native", "ai-sdk", "ai-sdk-6"]
+"""Of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
 
 Form = dict[str, Any]
 """An event in its JSON form, with its turn and its number."""
@@ -86,6 +90,13 @@ class Feed:
                 return self.count - number
         return None
 
+    def place_of_question(self, question: str) -> int | None:
+        """Return the count from which on to follow for who has had a question; None: it is not kept."""
+        for number, form in enumerate(reversed(self._ring)):
+            if form["event"] == "approval" and form["id"] == question:
+                return self.count - number
+        return None
+
     def begin_of_turn(self) -> int:
         """Return the count from which on to follow to have the turn under way whole; now, where none is.
 
@@ -136,10 +147,15 @@ class HttpChannel:
 
     Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
     that was away reads it there.
+
+    Attributes:
+        feed: the events.
+        protocol: that the client spoke last; one that follows without a word gets this.
     """
 
     def __init__(self) -> None:
         self.feed = Feed()
+        self.protocol: Protocol = "native"
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
     @property
@@ -183,6 +199,11 @@ class HttpChannel:
         finally:
             del self._asked[question.nonce]
 
+    def asks(self, question: str) -> bool:
+        """Return True while a question waits for its answer."""
+        _, answer = self._asked.get(question, ("", None))
+        return answer is not None and not answer.done()
+
     def answer(self, question: str, person: str, verdict: Verdict) -> bool:
         """Answer a question; False where there is none of this id that waits for this person."""
         whom, answer = self._asked.get(question, ("", None))
@@ -190,6 +211,20 @@ class HttpChannel:
             return False
         answer.set_result(verdict)
         return True
+
+    def ends(self, form: Form, *, pauses: bool) -> bool:
+        """Return True for the event that ends a turn; with `pauses` also for a question that waits."""
+        return form["event"] == "turn_end" or (
+            pauses and form["event"] == "approval" and self.asks(form["id"])
+        )
+
+    async def turn_from(self, place: int, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
+        """Yield the events from a count on, up to the end of a turn, see `ends`."""
+        async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as forms:
+            async for form in forms:
+                yield form
+                if self.ends(form, pauses=pauses):
+                    return
 
     def parts(self, text: str) -> Sequence[str]:
         """No message is too long."""

@@ -103,7 +103,9 @@ _KEY = {
 def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     """Describe the routes as OpenAPI 3.1. `version` is that of Pixi."""
     routes = tuple(routes)
-    bodies = {body for route in routes for body in (route.request, route.response, route.query) if body}
+    bodies = {
+        body for route in routes for body in (*route.request, route.response, route.query) if body is not None
+    }
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
     described = dict(zip(named, found, strict=True))
@@ -162,10 +164,11 @@ def _operation(
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
     if parameters:
         operation["parameters"] = parameters
-    if route.request is not None:
+    if route.request:
+        kinds = [described[kind] for kind in route.request]
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": described[route.request]}},
+            "content": {"application/json": {"schema": kinds[0] if len(kinds) == 1 else {"anyOf": kinds}}},
         }
     return operation
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
+from aiohttp import web
 
 from pixi.core.errors import PixiError
 
@@ -13,6 +14,10 @@ _KINDS = {
     404: "not_found_error",
     429: "rate_limit_error",
 }
+
+
+PLAIN = web.RequestKey("plain", bool)
+"""True for a request whose client shows people the body of an error as it is: then it is words alone."""
 
 
 class Problem(PixiError):

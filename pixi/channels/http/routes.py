@@ -20,6 +20,8 @@ from pixi.channels.http.bodies import (
     StopRequest,
     TalkQuery,
 )
+from pixi.channels.http.faces.ag_ui import RunInput
+from pixi.channels.http.faces.ai_sdk import UiRequest
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -34,7 +36,7 @@ class Route:
         handler: answers.
         summary: what it does, in a line.
         scope: that the caller needs; "": everybody may.
-        request: the type of the body; None: there is none.
+        request: the types that the body may have; (): there is none.
         response: the type of the JSON answer; None: there is none, or it has no type of ours.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
@@ -47,7 +49,7 @@ class Route:
     handler: Handler
     summary: str
     scope: str = ""
-    request: type[Any] | None = None
+    request: tuple[type[Any], ...] = ()
     response: type[Any] | None = None
     streams: bool = False
     errors: tuple[int, ...] = ()
@@ -70,7 +72,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.chat,
             "Say something to a persona",
             "chat",
-            ChatRequest,
+            (ChatRequest, UiRequest),
             ChatAnswer,
             streams=True,
             errors=(*of_talk, *body, 409),
@@ -92,7 +94,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.stop,
             "Stop a reply",
             "chat",
-            StopRequest,
+            (StopRequest,),
             StopAnswer,
             errors=(*of_talk, *body),
             query=TalkQuery,
@@ -103,7 +105,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             api.approve,
             "Answer a question whether a tool may do something",
             "approve",
-            ApprovalRequest,
+            (ApprovalRequest,),
             Done,
             errors=(*of_talk, *body),
             query=TalkQuery,
@@ -127,6 +129,16 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             response=Done,
             errors=of_talk,
             query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            "/api/agui",
+            api.run,
+            "Say something to a persona, by AG-UI",
+            "chat",
+            (RunInput,),
+            streams=True,
+            errors=(*of_talk, *body),
         ),
         Route(
             "GET",

@@ -26,7 +26,7 @@ from pixi.channels.http.jwt import HostTokens
 from pixi.channels.http.limits import RequestLimit
 from pixi.channels.http.openapi import document
 from pixi.channels.http.origins import origin_of
-from pixi.channels.http.problems import Problem
+from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import write_stream
@@ -42,7 +42,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
 _ALLOWED_METHODS = "GET, POST, OPTIONS"
 _TALKS_PREFIX = "http:"
 
@@ -185,7 +185,9 @@ def _told(request: web.Request, problem: Problem) -> web.Response:
     below_api = (
         request.path.startswith(("/api/", "/healthz", "/readyz", "/openapi.json")) or request.path == "/api"
     )
-    if below_api:
+    if request.get(PLAIN):
+        body, kind = problem.detail.encode(), "text/plain"
+    elif below_api:
         body, kind = problem.body(), "application/problem+json"
     else:
         body, kind = problem.openai_body(), "application/json"

@@ -10,7 +10,7 @@ was there, but for the pieces of its messages, its notes and its tools.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,10 +70,13 @@ class Reply:
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    async def events(self) -> AsyncGenerator[Form, None]:
+    async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
 
         Nothing comes where it is answered no more: it was withdrawn, or the server stops.
+
+        Args:
+            pauses: end at a question that waits for its answer, too.
         """
         if self._recorded is not None:
             for form in self._recorded:
@@ -86,7 +89,7 @@ class Reply:
                     ours = self._message_id in form["answers"]
                 if ours or form["turn"] == 0:
                     yield form
-                    if form["event"] == "turn_end":
+                    if self._channel.ends(form, pauses=pauses):
                         return
 
     def settle(self) -> None:
@@ -147,6 +150,64 @@ class Talks:
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return reply
+
+    async def branch_point(self, address: str, message_id: str, seen: Collection[str]) -> int | None:
+        """Return the first turn that a client does not know, or wants to have anew; None: it knows all.
+
+        Turns before the first that it knows do not count: it may have dropped what is old.
+
+        Args:
+            address: of the talk.
+            message_id: of the message that is to be answered now, as the client has it.
+            seen: ids of the messages of people that the client has before it.
+        """
+        store = self._backend.store
+        records = await store.turns(address, _KEPT_TURNS)
+        answered = await store.messages_of([record.id for record in records])
+        known = False
+        for record in records:
+            ids = {_client_id(message.id) for message in answered.get(record.id, ())}
+            if message_id in ids or (known and ids and ids.isdisjoint(seen)):
+                return record.id
+            known = known or not ids.isdisjoint(seen)
+        return None
+
+    async def branch(self, place: Place, turn: int, seen: Collection[str]) -> None:
+        """Set a turn and all after it aside; a reply that is being written is stopped.
+
+        What the client has of the messages that the turn answered is said again: it stands before what is
+        to be answered anew.
+
+        Args:
+            place: the talk.
+            turn: the number of the turn.
+            seen: as in `branch_point`.
+        """
+        channel = self.channels.at(place.address)
+        messages = await self._backend.store.messages_of([turn])
+        await self._backend.rewind(place.address, turn)
+        for message in messages.get(turn, ()):
+            if _client_id(message.id) in seen:
+                await self._backend.receive(message, channel)
+
+    def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
+        """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
+
+        Raises:
+            Problem: 403, the person may not; 404, none of the questions waits.
+        """
+        place.person.require("approve")
+        channel = self.channels.known(place.address)
+        given = [
+            question
+            for question, yes in verdicts.items()
+            if channel is not None and channel.answer(question, place.person.id, "yes" if yes else "no")
+        ]
+        if channel is None or not given:
+            raise Problem(
+                404, "No such question", "Nothing waits for this answer: it came too late, or was given."
+            )
+        return channel
 
     async def close(self) -> None:
         """End all streams, once they had what is there."""
@@ -259,6 +320,11 @@ class Talks:
         answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
         text: str = answer["choices"][0]["message"]["content"]
         return text
+
+
+def _client_id(message_id: str) -> str:
+    """Return the id that a client gave a message. Of AG-UI's the run that it came with is left out."""
+    return message_id.partition("#")[0]
 
 
 def shown_of(record: TurnRecord) -> list[Effect]:

@@ -56,7 +56,7 @@ class Served:
 
     method: str
     path: str
-    request: type[msgspec.Struct] | None = None
+    request: tuple[type[msgspec.Struct], ...] = ()
     response: type[msgspec.Struct] | None = None
     errors: tuple[int, ...] = ()
     scope: str = ""
@@ -68,7 +68,7 @@ class Served:
 
 ROUTES = (
     Served("GET", "/healthz"),
-    Served("POST", "/api/chat", Question, Reply, (400, 401, 422), "chat", streams=True),
+    Served("POST", "/api/chat", (Question,), Reply, (400, 401, 422), "chat", streams=True),
     Served(
         "GET",
         r"/api/chat/{id:[^/]+}/stream",
@@ -78,8 +78,8 @@ ROUTES = (
         query=Page,
         empty=True,
     ),
-    Served("POST", "/api/chat/{id}/approvals/{aid}", Question, None, (404,), "approve"),
-    Served("POST", "/v1/chat/completions", Question, Reply, (400, 429), "chat", streams=True),
+    Served("POST", "/api/chat/{id}/approvals/{aid}", (Question,), None, (404,), "approve"),
+    Served("POST", "/v1/chat/completions", (Question,), Reply, (400, 429), "chat", streams=True),
 )
 
 CARD = Card("Pancakes", "flat", (Field("eggs", "2"),), None, "https://example.org")

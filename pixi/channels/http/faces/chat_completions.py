@@ -7,20 +7,15 @@ every `data:` line as a chunk, so the stream holds chunks, at most one error, an
 `_Speech` makes the visible text of a turn; `ChatCompletionStream` and `whole_answer` put it on the wire.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pixi.channels.http.faces.messages import Messages
+from pixi.channels.http.faces.sse import DONE, HEADERS, frame
 from pixi.core.tokens import estimate_text
 
-HEADERS: Mapping[str, str] = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
-}
-DONE = b"data: [DONE]\n\n"
 BETWEEN = "\n\n"
 """Stands between two messages of a turn, which are one text here."""
 
@@ -73,8 +68,7 @@ class _Speech:
         self.usage: Mapping[str, Any] = {}
         self._wishes = wishes
         self._finish = "stop"
-        # What was given out of each growing message, by its id, and the white space held back behind it.
-        self._grown: dict[str, str] = {}
+        self._messages = Messages()
         self._current: str | None = None
         self._visible = ""  # given out
         self._held = ""  # may be the begin of a stop string
@@ -108,10 +102,8 @@ class _Speech:
 
     def _show(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
         match event.get("event"):
-            case "text" if event.get("name") == "send":
-                return self._grow(str(event.get("id", "")), str(event["text"]))
-            case "send":
-                return self._whole(str(event.get("id", "")), str(event["text"]))
+            case "text" | "send":
+                return self._said(event)
             case "card":
                 return self._message(card_markdown(event))
             case "picture":
@@ -124,25 +116,19 @@ class _Speech:
                 return [("reasoning_content", between + str(event["text"]))]
         return []
 
-    def _grow(self, key: str, piece: str) -> list[tuple[str, str]]:
-        """Add to a growing message. White space at both its ends is not part of it."""
-        before = self._grown.get(key, "")
-        after = (before + piece).lstrip()
-        self._grown[key] = after
-        solid = len(after.rstrip())
-        shown = len(before.rstrip())
-        return self._say(key, after[shown:solid]) if solid > shown else []
-
-    def _whole(self, key: str, text: str) -> list[tuple[str, str]]:
-        """Add what of a message did not grow before. What was shown already cannot be taken back."""
-        grown = self._grown.pop(key, "").rstrip()
-        text = text.strip()
-        pieces = self._say(key, text[len(grown) :]) if text.startswith(grown) and text != grown else []
-        self._current = None
+    def _said(self, event: Mapping[str, Any]) -> list[tuple[str, str]]:
+        pieces: list[tuple[str, str]] = []
+        for what, key, text in self._messages.feed(event):
+            if what == "add":
+                pieces += self._say(key, text)
+            elif what == "close":
+                self._current = None
         return pieces
 
     def _message(self, text: str) -> list[tuple[str, str]]:
-        return self._whole("", text) if text.strip() else []
+        pieces = self._say("", text.strip()) if text.strip() else []
+        self._current = None
+        return pieces
 
     def _say(self, key: str, text: str) -> list[tuple[str, str]]:
         if self.cut:
@@ -245,14 +231,14 @@ class ChatCompletionStream:
     def _finish(self) -> bytes:
         self._closed = True
         if problem := self._speech.problem:
-            return _frame({"error": error_body(problem)}) + DONE
+            return frame({"error": error_body(problem)}) + DONE
         out = self._chunk({}, self._speech.finish)
         if self._usage:
-            out += _frame({**self._head, "choices": [], "usage": usage_of(self._speech.usage)})
+            out += frame({**self._head, "choices": [], "usage": usage_of(self._speech.usage)})
         return out + DONE
 
     def _chunk(self, delta: Mapping[str, str], finish: str | None = None) -> bytes:
-        return _frame(
+        return frame(
             {**self._head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]},
         )
 
@@ -380,8 +366,3 @@ def _within(before: str, text: str, bound: int) -> str:
         else:
             high = middle - 1
     return text[:low]
-
-
-def _frame(value: Mapping[str, Any] | Sequence[Any]) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return b"data: " + text.encode("utf-8", "replace") + b"\n\n"

@@ -4,11 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-HEADERS: Mapping[str, str] = {
-    "Content-Type": "text/event-stream; charset=utf-8",
-    "Cache-Control": "no-cache, no-transform",
-    "X-Accel-Buffering": "no",
-}
+from pixi.channels.http.faces.sse import HEADERS
+
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
 OF_TOOLS = frozenset({"tool_call", "tool_result", "progress"})

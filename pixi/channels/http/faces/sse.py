@@ -1,0 +1,21 @@
+"""Server-sent events: the headers of a stream, and the frame of one event."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+HEADERS: Mapping[str, str] = {
+    "Content-Type": "text/event-stream; charset=utf-8",
+    "Cache-Control": "no-cache, no-transform",
+    "X-Accel-Buffering": "no",
+}
+"""Nothing on the way may keep a stream back: no cache, no compression, no buffer of a proxy."""
+
+DONE = b"data: [DONE]\n\n"
+"""Ends a stream of OpenAI's and of AI SDK's."""
+
+
+def frame(value: Mapping[str, Any]) -> bytes:
+    """Return one event. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return b"data: " + text.encode("utf-8", "replace") + b"\n\n"
