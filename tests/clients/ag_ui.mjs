@@ -3,6 +3,8 @@ import { HttpAgent } from "@ag-ui/client";
 import { follow, parsed } from "./steps.mjs";
 
 const [url] = process.argv.slice(2);
+const warned = []; // what it strips, as it does not know it
+console.warn = (...words) => void warned.push(words.map(String).join(" "));
 
 class Agent {
   constructor(threadId, address, fetch) {
@@ -22,7 +24,7 @@ class Agent {
   }
   told() {
     const { messages, pendingInterrupts } = this.agent;
-    return { messages, pendingInterrupts, events: this.events, failed: this.failed };
+    return { messages, pendingInterrupts, events: this.events, failed: this.failed, warned };
   }
 }
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pixi.channels.http.faces.ag_ui import AgUiStream
+from pixi.channels.http.faces.ai_sdk import AiSdkStream
 from pixi.channels.http.faces.chat_completions import ChatCompletionStream, Wishes
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.streams import Face
@@ -26,7 +28,7 @@ class Kept:
     Attributes:
         face: makes one for a turn.
         end: stands in the last frame of a turn that did not fail, and nowhere before it.
-        clients: the scripts, with their arguments; all of them read the same.
+        clients: who reads it: the scripts, with their arguments.
     """
 
     face: Callable[[], Face]
@@ -42,6 +44,19 @@ def _completion() -> Face:
 KEPT: Mapping[str, Kept] = {
     "native": Kept(lambda: NativeStream(tools=True), b'"event": "turn_end"'),
     "openai": Kept(_completion, b'"finish_reason":"', (("openai.mjs", ""),)),
+    "ai-sdk": Kept(
+        lambda: AiSdkStream(tools=True, notes=True),
+        b'"messageMetadata":{"finish":',
+        (("ai_sdk.mjs", "ai5", ""), ("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai7", "")),
+    ),
+    "ai-sdk-6": Kept(
+        lambda: AiSdkStream(newer=True, tools=True, notes=True),
+        b'"messageMetadata":{"finish":',
+        (("ai_sdk.mjs", "ai6", ""), ("ai_sdk.mjs", "ai7", "")),
+    ),
+    "ag-ui": Kept(
+        lambda: AgUiStream("kitchen", "run", tools=True, notes=True), b'"RUN_FINISHED"', (("ag_ui.mjs", ""),)
+    ),
 }
 
 
@@ -56,9 +71,14 @@ def stream_path(face: str, scene: str) -> Path:
     return STREAMS / f"{scene}.{face}.sse"
 
 
-def told_path(face: str, scene: str) -> Path:
-    """Where is kept what the clients make of it."""
-    return STREAMS / f"{scene}.{face}.json"
+def told_path(face: str, script: tuple[str, ...]) -> Path:
+    """Where is kept what a client makes of the streams of a face, by scene."""
+    return STREAMS / f"{face}.{name_of(script)}.json"
+
+
+def name_of(script: tuple[str, ...]) -> str:
+    """The name of a client."""
+    return "-".join(script).removesuffix("-").replace(".mjs", "")
 
 
 async def parsed(script: tuple[str, ...], face: str) -> dict[str, Any]:
@@ -74,10 +94,10 @@ async def _write() -> None:
     for face, kept in KEPT.items():
         for scene in SCENES:
             stream_path(face, scene).write_bytes(stream(face, scene))
-        for script in kept.clients[:1]:
-            for scene, told in (await parsed(script, face)).items():
-                text = json.dumps(told["told"], ensure_ascii=False, indent=1)
-                told_path(face, scene).write_text(text + "\n", "utf-8")
+        for script in kept.clients:
+            told = {scene: each["told"] for scene, each in (await parsed(script, face)).items()}
+            text = json.dumps(told, ensure_ascii=False, indent=1)
+            told_path(face, script).write_text(text + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.clients.client import with_node
-from tests.clients.golden import KEPT, parsed, stream, stream_path, told_path
+from tests.clients.golden import KEPT, name_of, parsed, stream, stream_path, told_path
 from tests.clients.scenes import SCENES
 
 BOTH = [(face, scene) for face in KEPT for scene in SCENES]
@@ -41,13 +41,14 @@ def test_wherever_it_is_cut_what_came_is_whole_frames_and_no_end(face: str, scen
 @pytest.mark.nightly
 @with_node
 @pytest.mark.parametrize(
-    ("face", "script"), READ, ids=lambda each: each if isinstance(each, str) else each[-1]
+    ("face", "script"), READ, ids=lambda each: each if isinstance(each, str) else name_of(each)
 )
 async def test_the_real_clients_read_it_as_they_did_and_take_no_part_for_the_whole(
     face: str, script: tuple[str, ...]
 ) -> None:
+    kept_told = json.loads(told_path(face, script).read_text("utf-8"))
     for scene, told in (await parsed(script, face)).items():
-        assert told["told"] == json.loads(told_path(face, scene).read_text("utf-8")), scene
+        assert told["told"] == kept_told[scene], scene
         if scene in FAILED:
             assert told["whole"] > told["size"], f"{scene}: what failed is taken for whole"
         else:
