@@ -20,11 +20,11 @@ class State {
 class Chat extends AbstractChat {
   constructor(id, transport) {
     const state = new State();
-    const ids = (count) => () => `${id}-${++count.now}`;
+    let made = 0;
     super({
       id,
       state,
-      generateId: ids({ now: 0 }),
+      generateId: () => `${id}-${++made}`,
       transport: new DefaultChatTransport(transport),
       sendAutomaticallyWhen: ai.lastAssistantMessageIsCompleteWithApprovalResponses,
       onData: (part) => this.data.push(part),
@@ -33,27 +33,21 @@ class Chat extends AbstractChat {
     this.data = [];
     this.kept = state;
   }
+  // What is sent by itself, once questions are answered, nobody else waits for.
+  async idle() {
+    while (["submitted", "streaming"].includes(this.status)) await new Promise((done) => setTimeout(done, 1));
+  }
   told() {
     const { messages, statuses, error } = this.kept;
     return { messages, statuses, error: error?.message ?? "", data: this.data };
   }
 }
 
-const protocol = version === "ai5" ? "ai-sdk" : "ai-sdk-6";
 const chats = new Map();
 const running = new Map(); // requests under way, by chat
+const headers = version === "ai5" ? {} : { "X-Pixi-Protocol": "ai-sdk-6" };
 const chat = (id) => {
-  const query = () => `?protocol=${protocol}`;
-  if (!chats.has(id)) {
-    chats.set(id, new Chat(id, {
-      api: `${url}/api/chat`,
-      prepareReconnectToStreamRequest: ({ id }) => ({ api: `${url}/api/chat/${id}/stream${query()}` }),
-      prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
-        api: `${url}/api/chat${query()}`,
-        body: { ...body, id, messages, trigger, messageId },
-      }),
-    }));
-  }
+  if (!chats.has(id)) chats.set(id, new Chat(id, { api: `${url}/api/chat`, headers }));
   return chats.get(id);
 };
 
@@ -68,14 +62,14 @@ await follow({
   approve: async ({ chat: id, ...answer }) => { await chat(id).addToolApprovalResponse(answer); },
   // Leaves the stream, which ends no turn.
   stop: ({ chat: id }) => chat(id).stop(),
-  // Another window of the same talk: it knows what the other one showed, and follows by itself.
-  reload: ({ chat: id }) => {
-    const messages = chats.get(id).messages;
+  // The page is loaded anew, with those messages that are whole.
+  reload: ({ chat: id, messages }) => {
     chats.delete(id);
-    chat(id).messages = messages.filter((each) => each.role === "user");
+    chat(id).messages = messages;
   },
   settle: async ({ chat: id }) => {
     await running.get(id);
+    await chat(id).idle();
     return chat(id).told();
   },
   peek: ({ chat: id }) => chat(id).told(),
