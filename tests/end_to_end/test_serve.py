@@ -1,5 +1,6 @@
 """`pixi-persona serve` as a program: over HTTP, and on Discord beside it."""
 
+import asyncio
 import json
 import re
 import signal
@@ -7,9 +8,11 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+from openai import AsyncOpenAI
 
 from tests.end_to_end.bot import scene
 from tests.end_to_end.program import Piped, piped
@@ -64,6 +67,58 @@ async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Pat
             assert "from discord" not in str(here.model.requests[1].json()["messages"])
             program.process.send_signal(signal.SIGTERM)
             assert (await program.end()).code == 0
+
+
+async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_path: Path) -> None:
+    replies = [f"[SEND: crumpet {n}]" for n in range(8)]
+    async with scene(tmp_path, *replies) as here:
+        settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'
+        (tmp_path / "pixi.toml").write_text(settings)
+        words = ("--model", "scripted", "--base-url", here.model.base_url)
+        beside = serving(tmp_path, *words, DISCORD_TOKEN=here.discord.token)
+        async with beside as (program, url), aiohttp.ClientSession() as http:
+            await here.discord.ready(1)
+
+            async def by_openai() -> None:
+                said: list[Any] = []
+                async with AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
+                    for text in ("openai-first", "openai-second"):
+                        said.append({"role": "user", "content": text})
+                        answer = await client.chat.completions.create(model="pixi", messages=said)
+                        said.append({"role": "assistant", "content": answer.choices[0].message.content})
+
+            async def by_ai_sdk() -> None:
+                for text in ("useChat-first", "useChat-second"):
+                    parts = [{"type": "text", "text": text}]
+                    body = {"id": "a", "messages": [{"id": text, "role": "user", "parts": parts}]}
+                    async with http.post(f"{url}/api/chat", json=body) as answer:
+                        assert (await answer.text()).endswith("data: [DONE]\n\n")
+
+            async def by_ag_ui() -> None:
+                for text in ("agui-first", "agui-second"):
+                    body = {
+                        "threadId": "b",
+                        "runId": text,
+                        "messages": [{"id": text, "role": "user", "content": text}],
+                    }
+                    async with http.post(f"{url}/api/agui", json=body) as answer:
+                        assert "RUN_FINISHED" in await answer.text()
+
+            async def on_discord() -> None:
+                for count, text in enumerate(("discord-first", "discord-second"), 1):
+                    await here.ask(text)
+                    await here.discord.wait_for(lambda count=count: len(here.posts()) == count)
+
+            await asyncio.gather(by_openai(), by_ai_sdk(), by_ag_ui(), on_discord())
+            program.process.send_signal(signal.SIGTERM)
+            assert (await program.end()).code == 0
+        names = ("openai", "useChat", "agui", "discord")
+        shown = [str(request.json()["messages"]) for request in here.model.requests]
+        assert len(shown) == len(replies)
+        for text in shown:
+            own = [name for name in names if f"{name}-first" in text]
+            assert len(own) == 1, text
+            assert ("crumpet" in text) == (f"{own[0]}-second" in text)
 
 
 async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:

@@ -64,7 +64,6 @@ class Turn:
         text: what the person said.
         app_says: quoted to the persona as what the program says, without authority; "" for nothing.
         told: lines that a program told of a talk that is not kept here, oldest first; the talk is new.
-        growing: whether messages are wanted while they are written.
     """
 
     persona: str
@@ -73,7 +72,6 @@ class Turn:
     text: str
     app_says: str = ""
     told: tuple[Said, ...] = ()
-    growing: bool = False
 
 
 class CompletionsBackend(Protocol):
@@ -359,7 +357,6 @@ class Completions:
             text=asked.last,
             app_says=asked.system if self._settings.system == "note" else "",
             told=told,
-            growing=asked.stream,
         )
         return turn, mark
 
