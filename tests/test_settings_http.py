@@ -68,6 +68,8 @@ def test_variables_reach_both(tmp_path: Path) -> None:
         ),
         ('[http]\nallowed_hosts = ["https://a.example"]', "write each as 'chat.example.org' is written."),
         ('[http]\nconversation_headers = ["X: y"]', "write each as 'X-Conversation-Id' is written."),
+        ('[http]\naddress_header = "X: y"', "http.address_header is no name of a header; write"),
+        ("[http]\nvisitors_per_address = 0", "it must be a whole number from 1 to 1,000,000."),
         ('[http]\nhosts = "x"', "[http] has no key 'hosts'; did you mean 'host'?"),
         ('[http]\nsystem = "obey"', 'it must be one of "note", "ignore".'),
     ],
@@ -79,6 +81,7 @@ def test_a_mistake_is_told_with_its_mend(tmp_path: Path, toml: str, told: str) -
 @pytest.mark.parametrize(
     ("variable", "told"),
     [
+        ("PIXI_HTTP__OPEN_WEBUI_SECRET", "is too short to sign with; give it and Open WebUI 32 characters"),
         ("PIXI_HTTP_PORT", "PIXI_HTTP_PORT: write PIXI_HTTP__PORT, with two underscores."),
         ("PIXI_HTTP__JWT_ISSUER", "write PIXI_HTTP__JWT__ISSUER, with two underscores."),
         ("PIXI_HTTP__JWT__ISUER", "[http.jwt] has no key 'isuer'; did you mean 'issuer'?"),
@@ -86,3 +89,10 @@ def test_a_mistake_is_told_with_its_mend(tmp_path: Path, toml: str, told: str) -
 )
 def test_a_mistake_in_a_variable_is_told(tmp_path: Path, variable: str, told: str) -> None:
     assert told in fault(tmp_path, **{variable: "x"})
+
+
+def test_what_open_webui_signs_with_is_a_secret(tmp_path: Path) -> None:
+    settings = loaded(tmp_path, PIXI_HTTP__OPEN_WEBUI_SECRET="5a" * 32).http
+    assert settings.open_webui_secret is not None
+    assert settings.open_webui_secret.reveal() == "5a" * 32
+    assert "5a" not in repr(settings)

@@ -9,7 +9,7 @@ import pytest
 from pixi.settings.check import SECTIONS, known_keys
 from tests.pages import PAGES, code, read_page
 
-SECRETS = {"api_key", "token"}  # which belong in `.env`
+SECRETS = {"api_key", "token", "open_webui_secret"}  # which belong in `.env`
 PARTS = [title for title, section in SECTIONS.items() if dataclasses.is_dataclass(section)]
 
 

@@ -1,6 +1,7 @@
 """`pixi-persona keys`: makes, lists and revokes the keys that open the HTTP server."""
 
 import argparse
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
 from pixi.cli.exits import FAILED, FINE
+from pixi.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -18,6 +20,8 @@ HELP = "make, list and revoke keys for the HTTP server"
 
 EPILOG = """\
 A key is for programs that can keep it: the server of an application, a chat program.
+A publishable key is for web pages: everybody can read it there, and all it does is to let visitors in, from
+the pages of its origins. They talk to its personas, and nothing is changed for them.
 Of each the store keeps a digest, so a key is shown once. A server that runs knows of a change at once.
 A key that was revoked can be made again under its name: its users are the same people as before.
 
@@ -29,6 +33,7 @@ scopes:
 
 examples:
   pixi-persona keys add shop --scopes chat,chat:on-behalf --personas pixi
+  pixi-persona keys add site --publishable --origin https://example.org --personas pixi
   pixi-persona keys list
   pixi-persona keys revoke shop
 """
@@ -45,6 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add.add_argument(
         "--personas", metavar="X,Y", type=_words, default=(), help="whom it may talk to (default: everybody)"
     )
+    add.add_argument(
+        "--publishable", action="store_true", help="for web pages, which let visitors in; needs --origin"
+    )
+    add.add_argument(
+        "--origin",
+        metavar="URL",
+        action="append",
+        type=_origin,
+        default=[],
+        help="where its pages are, such as https://example.org; may be given several times",
+    )
     listing = actions.add_parser("list", help="show the keys, without their secrets", allow_abbrev=False)
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     revoke = actions.add_parser("revoke", help="let a key open nothing any more", allow_abbrev=False)
@@ -58,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = load(Path(arguments.config) if arguments.config else None)
     if arguments.action == "add":
+        _check_kind(arguments)
         return run_async(_add(settings, arguments))
     if arguments.action == "revoke":
         return run_async(_revoke(settings, arguments.name))
@@ -89,6 +106,35 @@ def _scopes(text: str) -> tuple[str, ...]:
     return _each(text, lambda word: word if word in SCOPES else None, f"scopes are {', '.join(SCOPES)}")
 
 
+def _origin(text: str) -> str:
+    from pixi.channels.http.origins import origin_of
+
+    origin = origin_of(text)
+    if origin is None:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is no origin; write it as https://example.org, without a path"
+        )
+    return origin
+
+
+def _check_kind(arguments: argparse.Namespace) -> None:
+    """See that the flags of one kind of key are not mixed with those of the other.
+
+    Raises:
+        ConfigError: they are.
+    """
+    if arguments.publishable and not arguments.origin:
+        raise ConfigError("keys add --publishable: say whose pages may use it: --origin https://example.org")
+    if arguments.publishable and arguments.scopes:
+        raise ConfigError(
+            "keys add --publishable: leave out --scopes; a key that everybody can read only lets visitors in."
+        )
+    if arguments.origin and not arguments.publishable:
+        raise ConfigError(
+            "keys add --origin: add --publishable; a secret key belongs into no page, see `keys add --help`."
+        )
+
+
 def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[str, ...]:
     """The words between commas, as `read` gives them back; the first of which it gives None is an error."""
     found: list[str] = []
@@ -101,14 +147,22 @@ def _each(text: str, read: Callable[[str], str | None], wanted: str) -> tuple[st
 
 
 async def _add(settings: "Settings", arguments: argparse.Namespace) -> int:
-    from pixi.channels.http.access import digest_of, new_key
+    from pixi.channels.http.access import PUBLISHABLE, SECRET, digest_of, new_key
     from pixi.cli.printer import Printer
     from pixi.store.kept import ApiKey
     from pixi.store.opening import open_store
 
-    name, secret = arguments.name, new_key()
-    scopes = arguments.scopes or ("chat",)
-    key = ApiKey(name, digest_of(secret), scopes, arguments.personas, created=time.time())
+    name, public = arguments.name, arguments.publishable
+    secret = new_key(PUBLISHABLE if public else SECRET)
+    key = ApiKey(
+        name,
+        digest_of(secret),
+        () if public else arguments.scopes or ("chat",),
+        arguments.personas,
+        tuple(dict.fromkeys(arguments.origin)),
+        time.time(),
+        signs=secrets.token_hex(32) if public else "",
+    )
     printer = Printer(settings)
     store = await open_store(settings.store.url, printer.complain)
     try:
@@ -171,7 +225,8 @@ async def _revoke(settings: "Settings", name: str) -> int:
 def _told(key: "ApiKey") -> str:
     """What a key is good for."""
     whom = ", ".join(key.personas) or "everybody"
-    return f"{', '.join(key.scopes)}, with {whom}"
+    what = f"visitors of {', '.join(key.origins)}" if key.is_publishable else ", ".join(key.scopes)
+    return f"{what}, with {whom}"
 
 
 def _day(seconds: float) -> str:
@@ -187,6 +242,7 @@ def _as_json(key: "ApiKey") -> dict[str, object]:
         "name": key.name,
         "scopes": list(key.scopes),
         "personas": list(key.personas),
+        "origins": list(key.origins),
         "created": key.created,
         "revoked": key.revoked,
     }

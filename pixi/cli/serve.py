@@ -146,7 +146,7 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
     """Serve over HTTP until the stack is closed; messages that people see being written are finished then."""
     import asyncio
 
-    from pixi.channels.http.jwt import HostTokens
+    from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
 
     http = settings.http
@@ -154,7 +154,9 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
         raise ConfigError(_NO_KEY.format(host=http.host))
     jwt = http.jwt
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
-    server = HttpServer(house, http, tokens=tokens, user=jwt.user)
+    secret = http.open_webui_secret
+    forwarded = ForwardedUsers(secret.reveal()) if secret else None
+    server = HttpServer(house, http, tokens=tokens, user=jwt.user, forwarded=forwarded)
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(house.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

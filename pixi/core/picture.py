@@ -45,11 +45,15 @@ class Abilities:
         draws: pictures are drawn there from their files; elsewhere the link of one is enough.
         stickers: names of its own, as they can stand in a prompt.
         archive: what was written round it before can be looked up.
+        changes: tools that change something may be used.
+        asks: people there can say yes or no where a tool asks them.
     """
 
     draws: bool = False
     stickers: tuple[str, ...] = ()
     archive: bool = False
+    changes: bool = True
+    asks: bool = True
 
     def of(self, need: Need) -> Sequence[str]:
         """What it has of something that a command or a tool needs."""

@@ -111,7 +111,11 @@ def capabilities_of(
     if searches:
         its_tools = {name: tool for name, tool in its_tools.items() if name not in found}
     its_tools = {
-        name: tool for name, tool in its_tools.items() if tool.needs is None or abilities.of(tool.needs)
+        name: tool
+        for name, tool in its_tools.items()
+        if (tool.needs is None or abilities.of(tool.needs))
+        and (abilities.changes or not tool.writes)
+        and (abilities.asks or tool.approval is not True)
     }
     lines = tuple(_help(command, abilities) for command in mine)
     return Capabilities(

@@ -12,6 +12,7 @@ from pixi.settings.given import Given
 from pixi.settings.sections import HttpSettings, JwtSettings
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SHORTEST_SECRET = 32  # characters: RFC 7518 wants as many bits as the signature has
 _JWT = ("issuer", "audience", "keys")
 
 
@@ -46,6 +47,18 @@ def check_http(settings: HttpSettings, origins: Mapping[str, Given]) -> None:
                     f"{origins[f'http.{key}'].place}: {told!r} has no place in http.{key}; "
                     f"write each as {example!r} is written."
                 )
+    if settings.address_header and not _HEADER.fullmatch(settings.address_header):
+        raise ConfigError(
+            f"{origins['http.address_header'].place}: http.address_header is no name of a header; write "
+            '"X-Forwarded-For", or what your proxy sets.'
+        )
+    secret = settings.open_webui_secret
+    if secret is not None and len(secret.reveal()) < _SHORTEST_SECRET:
+        raise ConfigError(
+            f"{origins['http.open_webui_secret'].place}: http.open_webui_secret is too short to sign with; "
+            f"give it and Open WebUI {_SHORTEST_SECRET} characters or more, such as `openssl rand -hex 32` "
+            "writes."
+        )
     _check_jwt(settings.jwt, origins)
 
 

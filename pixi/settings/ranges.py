@@ -49,6 +49,10 @@ _DISCORD: Mapping[str, Bounds] = {
 _HTTP: Mapping[str, Bounds] = {
     "port": (0, 65_535),
     "requests_per_minute": (1, 1_000_000),
+    "key_requests_per_minute": (1, 1_000_000),
+    "visitor_requests_per_minute": (1, 1_000_000),
+    "visitor_messages_per_day": (1, 1_000_000),
+    "visitors_per_address": (1, 1_000_000),
     "turns_per_person": (1, 10_000),
     "max_body_bytes": (1_000, 1_000_000_000),
 }

@@ -322,11 +322,13 @@ class HttpSettings(HttpRules):
 
     Attributes:
         host, port: where it listens; port 0: any that is free.
+        open_webui_secret: with which Open WebUI signs whom it speaks for; None: it does not.
         jwt: tokens of the host application.
     """
 
     host: str = "127.0.0.1"
     port: int = 8642
+    open_webui_secret: Secret | None = None
     jwt: JwtSettings = field(default_factory=JwtSettings)
 
 

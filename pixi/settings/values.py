@@ -29,7 +29,16 @@ _URLS = {
 
 _CONTACT = "web_pages.contact"
 _MAY_BE_EMPTY = {
-    *("discord.api_url", "mcp.url", "web_search.url", "wiki.url", "wiki.about", "http.silence", _CONTACT)
+    *(
+        "discord.api_url",
+        "mcp.url",
+        "web_search.url",
+        "wiki.url",
+        "wiki.about",
+        "http.silence",
+        "http.address_header",
+        _CONTACT,
+    )
 }
 _PRICE_NAMES = ("prompt", "completion", "cached")
 

@@ -293,6 +293,8 @@ class ApiKey:
         origins: the web pages that may use it, e.g. `https://example.org`. A key that has some is
             publishable: it stands in those pages, and only begins a visitor's talk.
         created, revoked: seconds since the epoch; `revoked` is None while it is good.
+        signs: of a publishable key: what the tokens of its visitors are signed with, in hexadecimal. It
+            leaves the server nowhere.
     """
 
     name: str
@@ -302,6 +304,7 @@ class ApiKey:
     origins: tuple[str, ...] = ()
     created: float = 0.0
     revoked: float | None = None
+    signs: str = field(default="", repr=False)
 
     @property
     def is_publishable(self) -> bool:

@@ -172,7 +172,7 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
     sections += ("web_search", "web_pages", "gifs", "http")
     keys = {name: known_keys()[name] for name in (*sections, "http.jwt")}
     working = {f"{name}.{key}" for name in keys for key in keys[name]} | {"addons"}
-    secrets = {"model.api_key", "discord.token", "gifs.api_key"}
+    secrets = {"model.api_key", "discord.token", "gifs.api_key", "http.open_webui_secret"}
     examples = {"model.fallback", "web_search.url", "web_search.tool"}  # of these there is no default
     assert set(settings.sources) == working - secrets - examples, "they belong in .env"
     assert set(written) == {*sections, "addons"}

@@ -41,7 +41,31 @@ def test_keys_are_told_as_json(program: Program, home: Path) -> None:
     told = json.loads(out)
     assert code == 0
     assert told.pop("created") > 0
-    assert told == {"name": "shop", "scopes": ["chat", "approve"], "personas": ["pixi"], "revoked": None}
+    assert told == {
+        "name": "shop",
+        "scopes": ["chat", "approve"],
+        "personas": ["pixi"],
+        "origins": [],
+        "revoked": None,
+    }
+
+
+def test_a_publishable_key_is_for_pages_and_has_something_to_sign_with(program: Program, home: Path) -> None:
+    origins = ("--origin", "https://example.org/", "--origin", "HTTP://localhost:3000")
+    public = made(program, "site", "--publishable", *origins, "--personas", "pixi")
+    assert public.startswith("pixi_pk_")
+    told = "site  visitors of https://example.org, http://localhost:3000, with pixi, made 20"
+    assert program("keys", "list")[1].startswith(told)
+    listed = json.loads(program("keys", "list", "--json")[1])
+    assert (listed["scopes"], listed["origins"]) == ([], ["https://example.org", "http://localhost:3000"])
+    made(program, "other", "--publishable", *origins)
+    with asyncio.Runner() as runner:
+        store = runner.run(SqliteStore.open(home / "pixi.db"))
+        other, site = runner.run(store.keys())
+        runner.run(store.close())
+    assert site.digest == digest_of(public)
+    assert (len(bytes.fromhex(site.signs)), site.signs == other.signs) == (32, False)
+    assert site.signs not in str(listed)
 
 
 def test_a_revoked_key_is_listed_and_its_name_is_free(program: Program, home: Path) -> None:
@@ -91,6 +115,19 @@ def test_where_nothing_is_kept_nothing_is_made(program: Program, home: Path) -> 
         (("add", "x" * 33), 2, "must be at most 32 small letters"),
         (("add", "a", "--scopes", "chat,fly"), 2, "'fly' is none; scopes are chat, chat:on-behalf, approve"),
         (("add", "a", "--scopes", ","), 2, "it is empty; name at least one, or leave the flag out"),
+        (("add", "a", "--publishable"), 2, "say whose pages may use it: --origin https://example.org"),
+        (
+            ("add", "a", "--origin", "https://example.org"),
+            2,
+            "add --publishable; a secret key belongs into no",
+        ),
+        (("add", "a", "--origin", "*"), 2, "'*' is no origin; write it as https://example.org"),
+        (("add", "a", "--publishable", "--origin", "https://a.example/x"), 2, "'https://a.example/x' is no"),
+        (
+            ("add", "a", "--publishable", "--origin", "https://a.example", "--scopes", "chat"),
+            2,
+            "leave out --scopes; a key that everybody can read only lets visitors in.",
+        ),
         ((), 2, "the following arguments are required: ACTION"),
     ],
 )

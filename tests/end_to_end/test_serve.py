@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,10 +105,13 @@ async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_
                     async with http.post(f"{url}/api/agui", json=body) as answer:
                         assert "RUN_FINISHED" in await answer.text()
 
+            def posted(count: int) -> bool:
+                return len(here.posts()) == count
+
             async def on_discord() -> None:
                 for count, text in enumerate(("discord-first", "discord-second"), 1):
                     await here.ask(text)
-                    await here.discord.wait_for(lambda count=count: len(here.posts()) == count)
+                    await here.discord.wait_for(partial(posted, count))
 
             await asyncio.gather(by_openai(), by_ai_sdk(), by_ag_ui(), on_discord())
             program.process.send_signal(signal.SIGTERM)

@@ -20,7 +20,7 @@ OTHER = Talk("http:bb:pixi", MO, "pixi", "two", 11.0, 30.0)
 WITH_ANN = Talk("http:cc:rex", MO, "rex", "one", 12.0, 25.0)
 HERS = Talk("http:dd:pixi", ANN, "pixi", "one", 13.0, 40.0)
 KEY = ApiKey("shop", "d1", ("chat", "chat:on-behalf"), ("pixi", "rex"), created=1.0)
-WIDGET = ApiKey("widget", "d2", (), ("pixi",), ("https://example.org",), created=2.0)
+WIDGET = ApiKey("widget", "d2", (), ("pixi",), ("https://example.org",), 2.0, signs="5a")
 
 
 async def keep_all(store: SqlStore) -> None:

@@ -1,9 +1,9 @@
 """Who is it that asks: keys with scopes, tokens of the host application, and this machine.
 
 A request names its caller in `Authorization: Bearer TOKEN` and nowhere else. What the token begins with tells
-what it is: `pixi_sk_` a key; with two dots it is a JWT of the host application. One of these that is wrong is
-refused, also from this machine: nobody who sent one is taken for another. Any other text is no token: many
-programs insist on sending one.
+what it is: `pixi_sk_` a key; `pixi_vt_` the token of a visitor, see `visitors`; with two dots it is a JWT of
+the host application. One of these that is wrong is refused, also from this machine: nobody who sent one is
+taken for another. Any other text is no token: many programs insist on sending one.
 
 A caller who sent none is the person at this machine where the connection comes from it. A connection that a
 proxy made comes from this machine too, and is known by the headers that proxies add. One that adds none has
@@ -36,7 +36,17 @@ SCOPES: Mapping[str, str] = {
 SECRET = "pixi_sk_"
 """What keys begin with."""
 
+PUBLISHABLE = "pixi_pk_"
+"""What keys begin with that stand in web pages, and do nothing but let visitors in."""
+
+VISITING = "pixi_vt_"
+"""What the tokens of visitors begin with."""
+
+VISITOR = "web:visitor:"
+"""How the ids of visitors begin."""
+
 _OURS = "pixi_"
+_VISITORS = "http:visitor-"  # how the addresses of their talks begin
 
 RESERVED_NAMES = frozenset({"local", "jwt", "visitor"})
 """Names that no key can have: they stand in the ids of those who have none."""
@@ -56,12 +66,14 @@ class Principal:
     """Who a request comes from, and what they may do.
 
     Attributes:
-        id: of the author of their messages: `web:local`, `web:KEY`, `web:KEY:USER` or
-            `web:jwt:USER`.
+        id: of the author of their messages: `web:local`, `web:KEY`, `web:KEY:USER`,
+            `web:jwt:USER` or `web:visitor:KEY:RANDOM`.
         name: what the persona is told that they are called.
         key: the name of the key that let them in; "" for none.
         scopes: those of `SCOPES` that they have.
         personas: whom they may talk to; empty: everybody.
+        network: of a visitor, where the requests come from, see `limits.network_of`: what they may do is
+            limited by that too. It is kept nowhere.
     """
 
     id: str
@@ -69,6 +81,12 @@ class Principal:
     key: str = ""
     scopes: frozenset[str] = frozenset()
     personas: frozenset[str] = frozenset()
+    network: str = ""
+
+    @property
+    def is_visitor(self) -> bool:
+        """Whether nobody vouches for them."""
+        return self.id.startswith(VISITOR)
 
     def may(self, scope: str) -> bool:
         """Return True if they have a scope."""
@@ -88,9 +106,9 @@ class Principal:
             raise _no_scope(scope)
 
 
-def new_key() -> str:
+def new_key(kind: str = SECRET) -> str:
     """Return a new key of 256 random bits. It is shown once; the store keeps its digest."""
-    return SECRET + secrets.token_urlsafe(32)
+    return kind + secrets.token_urlsafe(32)
 
 
 def digest_of(secret: str) -> str:
@@ -106,13 +124,20 @@ def is_key_name(name: str) -> bool:
 def address_of(person: str, persona: str, name: str) -> str:
     """Return the address of the talk that a person has with a persona under a name.
 
-    It is a hash of the three: the name that another person's talk goes by leads somewhere else.
+    It is a hash of the three: the name that another person's talk goes by leads somewhere else. One of a
+    visitor says so, as whoever takes the talk up again knows nothing but its address.
     """
     parts = b"".join(
         len(part).to_bytes(4, "big") + part
         for part in (each.encode("utf-8", "surrogatepass") for each in (person, persona, name))
     )
-    return f"http:{hashlib.blake2b(parts, digest_size=16).hexdigest()}:{persona}"
+    kind = _VISITORS if person.startswith(VISITOR) else "http:"
+    return f"{kind}{hashlib.blake2b(parts, digest_size=16).hexdigest()}:{persona}"
+
+
+def is_of_visitor(address: str) -> bool:
+    """Return True for the address of a talk with a visitor."""
+    return address.startswith(_VISITORS)
 
 
 def checked_user_id(text: str) -> str:
@@ -157,6 +182,7 @@ class Access:
         jwt: verifies a JWT of the host application and gives its claims, or raises `Problem`; None: there are
             none.
         jwt_user: the claim that names the user.
+        visitor: verifies the token of a visitor, given the headers of its request too; None: there are none.
     """
 
     def __init__(
@@ -166,11 +192,13 @@ class Access:
         local: bool = True,
         jwt: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
         jwt_user: str = "sub",
+        visitor: Callable[[str, Mapping[str, str]], Awaitable[Principal]] | None = None,
     ) -> None:
         self._key_of = key_of
         self._local = local
         self._jwt = jwt
         self._jwt_user = jwt_user
+        self._visitor = visitor
 
     async def identify(
         self, headers: Mapping[str, str], remote: str | None, *, user_id: str = "", user_name: str = ""
@@ -200,18 +228,22 @@ class Access:
         """Those without a key of ours."""
         if token.count(".") == 2 and self._jwt is not None:
             return self._of_claims(await self._jwt(token))
+        if token.startswith(VISITING) and self._visitor is not None:
+            return await self._visitor(token, headers)
+        if token.startswith(PUBLISHABLE):
+            raise _not_let_in("A publishable key gets a visitor's token by POST /api/visitors, and no more.")
         if token.lower().startswith(_OURS):
-            raise _wrong_key()
+            raise wrong_key()
         if self._local and _is_here(headers, remote):
             return Principal("web:local", "user", scopes=_OWN)
         if token:
-            raise _wrong_key()
+            raise wrong_key()
         raise _not_let_in("Send a key: the header Authorization with Bearer, a space, and the key.")
 
     async def _secret(self, token: str) -> ApiKey:
         key = await self._key_of(digest_of(token))
         if key is None or key.is_publishable:
-            raise _wrong_key()
+            raise wrong_key()
         return key
 
     def _of_claims(self, claims: Mapping[str, Any]) -> Principal:
@@ -262,7 +294,7 @@ def _not_let_in(detail: str) -> Problem:
     return Problem(401, "Not let in", detail, headers=_CHALLENGE)
 
 
-def _wrong_key() -> Problem:
+def wrong_key() -> Problem:
     """The same for a key that is wrong, revoked or of another kind: nobody learns which."""
     return _not_let_in("This key or token is not valid here; see `pixi-persona keys list`.")
 

@@ -3,13 +3,14 @@
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
 
-from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal
+from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
     MOST_LETTERS,
@@ -29,14 +30,18 @@ from pixi.channels.http.bodies import (
     StopRequest,
     TalkMessage,
     TalkQuery,
+    VisitorAnswer,
+    VisitorRequest,
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Form, HttpChannel, Protocol
+from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import Face, read_body, write_stream
 from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
 
@@ -54,7 +59,8 @@ class Api:
         talks: what is said, and what comes of it.
         access: tells who asks.
         rules: what the operator decided.
-        count: counts a request of a caller, and raises `Problem` for one too many.
+        visitors: lets visitors in.
+        limits: counts requests.
     """
 
     def __init__(
@@ -63,13 +69,16 @@ class Api:
         talks: Talks,
         access: Access,
         rules: HttpRules,
-        count: Callable[[str], None],
+        *,
+        visitors: Visitors,
+        limits: Limits,
     ) -> None:
         self._backend = backend
         self._talks = talks
         self._access = access
+        self._visitors = visitors
         self._rules = rules
-        self._count = count
+        self._limits = limits
         self.openapi = b""  # the description of the API, set once all routes are known
 
     async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -82,8 +91,47 @@ class Api:
             request.headers, request.remote, user_id=user_id, user_name=user_name
         )
         principal.require("chat")
-        self._count(principal.id)
+        if principal.is_visitor:
+            principal = replace(principal, network=self._network(request))
+        self._limits.request(principal)
         return principal
+
+    async def who_has_a_key(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
+        """Tell who asks, as `who` does, where visitors have no business.
+
+        Raises:
+            Problem: they are not let in, or asked too often.
+        """
+        principal = await self.who(request, user_id, user_name)
+        if principal.is_visitor:
+            raise Problem(403, "Not allowed", "Visitors talk by /api/chat, and not here.")
+        return principal
+
+    async def visitor(self, request: web.Request) -> web.StreamResponse:
+        """Let a visitor of a page in, or let one stay who is known."""
+        network = self._network(request)
+        self._limits.knock(network)
+        key = await self._visitors.key(bearer_of(request.headers), request.headers)
+        body = await read_body(request)
+        asked = _decoded(body, VisitorRequest) if body else VisitorRequest()
+        admitted, is_new = await self._visitors.begin(key, request.headers, asked.token)
+        if is_new:
+            self._limits.new_visitor(network)
+        person = admitted.person
+        return _json(
+            VisitorAnswer(
+                admitted.token,
+                admitted.expires,
+                person.id,
+                not is_new,
+                self._shown(person),
+                self._default(person),
+            )
+        )
+
+    def _network(self, request: web.Request) -> str:
+        header = self._rules.address_header
+        return network_of(request.remote, request.headers.get(header, "") if header else "")
 
     # Talking.
 
@@ -259,12 +307,7 @@ class Api:
     async def personas(self, request: web.Request) -> web.StreamResponse:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
-        shown = [
-            PersonaShown(name, each.name, each.about)
-            for name, each in self._backend.personas.items()
-            if principal.knows(name)
-        ]
-        return _json(PersonasAnswer(shown, self._backend.default_persona))
+        return _json(PersonasAnswer(self._shown(principal), self._default(principal)))
 
     # The server itself.
 
@@ -276,8 +319,22 @@ class Api:
         """Describe the API as OpenAPI 3.1."""
         return web.Response(body=self.openapi, content_type="application/json")
 
+    def _shown(self, principal: Principal) -> list[PersonaShown]:
+        """The personas that somebody may talk to."""
+        return [
+            PersonaShown(name, each.name, each.about)
+            for name, each in self._backend.personas.items()
+            if principal.knows(name)
+        ]
+
+    def _default(self, principal: Principal) -> str:
+        """Who answers somebody who names nobody: of those that they may talk to, the first if need be."""
+        usual = self._backend.default_persona
+        known = (name for name in self._backend.personas if principal.knows(name))
+        return usual if principal.knows(usual) else next(known, usual)
+
     def _persona(self, principal: Principal, name: str | None) -> str:
-        wanted = name or self._backend.default_persona
+        wanted = name or self._default(principal)
         if wanted not in self._backend.personas or not principal.knows(wanted):
             known = ", ".join(each for each in self._backend.personas if principal.knows(each)) or "none"
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")

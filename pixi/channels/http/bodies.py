@@ -161,6 +161,32 @@ class MessagesAnswer(Struct):
     more: bool
 
 
+class VisitorRequest(Struct, forbid_unknown_fields=True):
+    """A page wants a visitor's token. `token`: the one that it had, to stay the same visitor."""
+
+    token: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+class VisitorAnswer(Struct):
+    """A visitor who was let in.
+
+    Attributes:
+        token: for the header Authorization, with Bearer before it.
+        expires: when it ends, in seconds since the epoch. Some time before, the page asks for another.
+        visitor: whom the operator forgets or exports by this.
+        known: it is the visitor whose token the page had.
+        personas: those that they may talk to.
+        default: who answers where nobody is named.
+    """
+
+    token: str
+    expires: int
+    visitor: str
+    known: bool
+    personas: list[PersonaShown]
+    default: str
+
+
 class Health(Struct):
     """The server answers."""
 

@@ -24,6 +24,8 @@ from pixi.channels.http.faces.chat_completions import (
     text_events,
     whole_answer,
 )
+from pixi.channels.http.jwt import ForwardedUsers
+from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import (
     Append,
     Begin,
@@ -47,6 +49,8 @@ _SYSTEM_LETTERS = 16_000
 _TASK_LETTERS = 20_000
 _NAME_LETTERS = 128
 _RUNNING = 1_000
+_OPEN_WEBUI = "X-OpenWebUI-"
+_FROM_OPEN_WEBUI = _OPEN_WEBUI.lower()
 _NO_NAMES = ("", "new", "null", "undefined")
 """What programs put into their header where a talk has no name yet."""
 
@@ -176,6 +180,7 @@ class Completions:
         identify: see `Identify`; what it raises is the server's to tell.
         stream: see `WriteStream`.
         settings: what to go by.
+        forwarded: checks whom Open WebUI speaks for; None: it is believed without proof.
     """
 
     def __init__(
@@ -185,11 +190,13 @@ class Completions:
         identify: Identify,
         stream: WriteStream,
         settings: HttpRules | None = None,
+        forwarded: ForwardedUsers | None = None,
     ) -> None:
         self._backend = backend
         self._identify = identify
         self._stream = stream
         self._settings = settings or HttpRules()
+        self._forwarded = forwarded
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
         self._under_way: dict[str, tuple[str, str]] = {}
@@ -307,10 +314,30 @@ class Completions:
     async def _who(self, request: web.Request, asked: _Asked) -> Principal:
         """Who asks; a key that may, speaks for whom the program names. Others' `user` is passed over."""
         asker = await self._identify(request, "", "")
-        user = asked.user or request.headers.get("X-OpenWebUI-User-Id", "")
-        if not user or "{{" in user or not asker.may("chat:on-behalf"):
+        if not asker.may("chat:on-behalf"):
             return asker
-        return await self._identify(request, user, unquote(request.headers.get("X-OpenWebUI-User-Name", "")))
+        user, name = self._spoken_for(request.headers, asked)
+        return await self._identify(request, user, name) if user else asker
+
+    def _spoken_for(self, headers: Mapping[str, str], asked: _Asked) -> tuple[str, str]:
+        """Id and name of whom the program speaks for, or "" and "".
+
+        What Open WebUI itself says comes before the body, to which its users can add fields. Where it signs
+        that, nothing else of it counts.
+
+        Raises:
+            Problem: 401, it does not hold.
+        """
+        token, user = (headers.get(f"{_OPEN_WEBUI}User-{name}", "") for name in ("Jwt", "Id"))
+        if self._forwarded is not None and any(name.lower().startswith(_FROM_OPEN_WEBUI) for name in headers):
+            return self._forwarded.verified(token)
+        if token:
+            raise Problem(
+                401, "Not let in", "To check X-OpenWebUI-User-Jwt, set PIXI_HTTP__OPEN_WEBUI_SECRET."
+            )
+        if user and "{{" not in user:
+            return user, unquote(headers.get(f"{_OPEN_WEBUI}User-Name", ""))
+        return ("", "") if "{{" in asked.user else (asked.user, "")
 
     async def _task(self, task: Task, asked: _Asked) -> str:
         answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any, Literal
 
 from pixi.channels.channel import Question
+from pixi.channels.http.access import is_of_visitor
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Numbering, TurnEvent, Verdict
@@ -25,7 +26,6 @@ RING = 2_000
 KEPT_SECONDS = 600.0
 """How long the events of a talk are kept in which nothing happens."""
 
-_WORDS_ALONE = Abilities()
 
 Protocol = Literal["native", "ai-sdk", "ai-sdk-6"]
 """Of a stream below `/api/chat`; `ai-sdk-6` is for AI SDK's clients of version 6 and later."""
@@ -148,14 +148,20 @@ class HttpChannel:
     Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
     that was away reads it there.
 
+    Args:
+        visitors: the talk is a visitor's, for whom nothing is changed, and whose yes counts for nothing.
+
     Attributes:
         feed: the events.
+        answers: whoever spoke last can answer questions; a program that knows talk alone cannot.
         protocol: that the client spoke last; one that follows without a word gets this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, visitors: bool = False) -> None:
         self.feed = Feed()
+        self.answers = True
         self.protocol: Protocol = "native"
+        self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
     @property
@@ -176,7 +182,11 @@ class HttpChannel:
     @property
     def abilities(self) -> Abilities:
         """Words, cards, and pictures by their links."""
-        return _WORDS_ALONE
+        return Abilities(changes=not self._visitors, asks=self._can_answer)
+
+    @property
+    def _can_answer(self) -> bool:
+        return self.answers and not self._visitors
 
     @property
     def archive(self) -> None:
@@ -189,6 +199,8 @@ class HttpChannel:
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Wait until the person answers over HTTP."""
+        if not self._can_answer:
+            return "nobody"
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._asked[question.nonce] = (question.person, answer)
         try:
@@ -278,7 +290,7 @@ class Channels:
 
     def at(self, address: str) -> HttpChannel:
         """Return the channel of a talk; it is made where there is none."""
-        channel = self._open.pop(address, None) or HttpChannel()
+        channel = self._open.pop(address, None) or HttpChannel(visitors=is_of_visitor(address))
         self._open[address] = channel
         self._drop_old()
         return channel

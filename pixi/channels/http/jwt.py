@@ -1,9 +1,12 @@
-"""Tokens of the host application: a JWT that it made for the person who is logged in there.
+"""Tokens of other programs: a JWT that the host application made for the person who is logged in there.
 
 Only signatures by a key pair are taken: whoever has the public keys can check a token and make none. The key
 is told by its `kid`, and must stand among the keys of the settings; what a token says of keys of its own
 (`jwk`, `jku`, `x5u`) is not looked at. The issuer's keys come from a file or an https address. They are read
 when the first token comes, and again when one names a key that is not known, once a minute at most.
+
+Open WebUI signs whom it speaks for with a secret that both know (HS256). Its token tells that and lets nobody
+in: it counts beside a key with the scope `chat:on-behalf`.
 """
 
 import asyncio
@@ -114,6 +117,48 @@ class HostTokens:
             detail = "The public keys of the issuer cannot be read; see [http.jwt] keys."
             raise Problem(503, "No keys", detail) from error
         return {str(key.key_id or ""): key for key in found.keys}
+
+
+class ForwardedUsers:
+    """Checks whom Open WebUI says that it speaks for.
+
+    Args:
+        secret: what it signs with, its `FORWARD_USER_INFO_HEADER_JWT_SECRET`.
+
+    Raises:
+        ConfigError: the library is missing.
+    """
+
+    def __init__(self, secret: str) -> None:
+        if find_spec("jwt") is None:
+            raise ConfigError('http.open_webui_secret needs PyJWT: pip install "pixi-persona[jwt]"')
+        self._secret = secret
+
+    def verified(self, token: str) -> tuple[str, str]:
+        """Return the id and the name of the user.
+
+        Raises:
+            Problem: 401, the token does not hold, or there is none.
+        """
+        import jwt
+
+        if not token:
+            raise _refused("Open WebUI sent none; set its FORWARD_USER_INFO_HEADER_JWT_SECRET")
+        try:
+            claims = jwt.decode(
+                token,
+                self._secret,
+                algorithms=["HS256"],
+                issuer="open-webui",
+                leeway=_LEEWAY,
+                options={"require": ["exp", "iss", "sub"]},
+            )
+        except jwt.ExpiredSignatureError:
+            raise _refused("it has expired") from None
+        except jwt.PyJWTError as error:
+            raise _refused(str(error)[:200].lower() or "it is none") from None
+        name = claims.get("name")
+        return claims["sub"], name if isinstance(name, str) else ""
 
 
 async def _fetched(url: str) -> bytes:

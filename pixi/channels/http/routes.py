@@ -19,6 +19,8 @@ from pixi.channels.http.bodies import (
     StopAnswer,
     StopRequest,
     TalkQuery,
+    VisitorAnswer,
+    VisitorRequest,
 )
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
@@ -35,7 +37,7 @@ class Route:
         path: with `{name}` where a part is free.
         handler: answers.
         summary: what it does, in a line.
-        scope: that the caller needs; "": everybody may.
+        scope: that the caller needs; "": everybody may; `visitors`: a publishable key is needed.
         request: the types that the body may have; (): there is none.
         response: the type of the JSON answer; None: there is none, or it has no type of ours.
         streams: it answers with events, too.
@@ -148,6 +150,16 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "POST",
+            "/api/visitors",
+            api.visitor,
+            "Get a visitor's token, with a publishable key",
+            "visitors",
+            (VisitorRequest,),
+            VisitorAnswer,
+            errors=(401, 403, 429, *body),
         ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),

@@ -12,8 +12,16 @@ class HttpRules:
         local: programs on this machine may talk without a key. To be false behind a proxy that does not say
             whose requests it passes on.
         allowed_hosts: names under which it may be asked, besides `host` and this machine's.
-        allowed_origins: web pages that may ask it, e.g. `https://example.org`.
+        allowed_origins: web pages that may ask it, e.g. `https://example.org`. Those of publishable keys may
+            for visitors.
+        address_header: where a proxy tells whose requests it passes on, e.g. `X-Forwarded-For`; "": requests
+            come from where the connection comes from. Visitors are limited by it.
         requests_per_minute: of one principal.
+        key_requests_per_minute: of all together who come by one key.
+        visitor_requests_per_minute: of one visitor.
+        visitor_messages_per_day: of one visitor.
+        visitors_per_address: that may begin there in an hour. All who come from there may together do so many
+            times what one may.
         turns_per_person: that may be under way at once.
         max_body_bytes: how long the body of a request may be.
         show_tools: clients are told which tools were called, and what came of it.
@@ -28,7 +36,12 @@ class HttpRules:
     local: bool = True
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    address_header: str = ""
     requests_per_minute: int = 60
+    key_requests_per_minute: int = 600
+    visitor_requests_per_minute: int = 20
+    visitor_messages_per_day: int = 100
+    visitors_per_address: int = 10
     turns_per_person: int = 4
     max_body_bytes: int = 1_000_000
     show_tools: bool = False

@@ -1,8 +1,10 @@
 """The server: aiohttp's, with what every request goes through before it is answered.
 
-In this order: headers that every answer has; the name that the server is called by (a page of another site
-can make a browser call this machine by a name of its own); the page that calls; and problems, which are
-answered in the form of the path. Nothing that breaks inside is told to a client.
+In this order: headers that every answer has; problems, which are answered in the form of the path; the name
+that the server is called by (a page of another site can make a browser call this machine by a name of its
+own); and the page that calls. The pages of publishable keys call as visitors and as nobody else: in the
+operator's own browser they would else be the person at this machine. Nothing that breaks inside is told to a
+client.
 
 A client that goes away ends nothing: aiohttp does not cancel handlers. When the server stops, open streams
 end at once, and the turns that they showed are finished or left on record by the engine.
@@ -18,12 +20,12 @@ import msgspec
 from aiohttp import web
 
 from pixi.channels.channel import Channel
-from pixi.channels.http.access import Access
+from pixi.channels.http.access import VISITING, Access
 from pixi.channels.http.api import Api
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
-from pixi.channels.http.jwt import HostTokens
-from pixi.channels.http.limits import RequestLimit
+from pixi.channels.http.jwt import ForwardedUsers, HostTokens
+from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
 from pixi.channels.http.origins import origin_of
 from pixi.channels.http.problems import PLAIN, Problem
@@ -31,6 +33,7 @@ from pixi.channels.http.routes import routes_of
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import write_stream
 from pixi.channels.http.talks import Talks
+from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
 
 _log = logging.getLogger("pixi.http")
@@ -44,7 +47,9 @@ _HEADERS = {
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
 _ALLOWED_METHODS = "GET, POST, OPTIONS"
+_TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
+_VISITORS_PATH = "/api/visitors"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -57,28 +62,46 @@ class HttpServer:
         rules: what the operator decided.
         tokens: checks tokens of a host application; None: there are none.
         user: the claim of such a token that names the person.
+        forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
     """
 
     def __init__(
-        self, backend: Backend, rules: HttpRules, *, tokens: HostTokens | None = None, user: str = "sub"
+        self,
+        backend: Backend,
+        rules: HttpRules,
+        *,
+        tokens: HostTokens | None = None,
+        user: str = "sub",
+        forwarded: ForwardedUsers | None = None,
     ) -> None:
         self._backend = backend
         self._rules = rules
-        self._talks = Talks(backend, turns_per_person=rules.turns_per_person, reactions=rules.reactions)
-        limit = RequestLimit(rules.requests_per_minute)
+        limits = Limits(rules)
+        self._talks = Talks(
+            backend, turns_per_person=rules.turns_per_person, limits=limits, reactions=rules.reactions
+        )
+        visitors = Visitors(backend.store.key_of)
         access = Access(
             backend.store.key_of,
             local=rules.local,
             jwt=None if tokens is None else tokens.verified,
             jwt_user=user,
+            visitor=visitors.verified,
         )
-        api = Api(backend, self._talks, access, rules, limit.use)
+        api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits)
         table = routes_of(api)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
-        v1 = Completions(self._talks, identify=api.who, stream=write_stream, settings=rules)
+        v1 = Completions(
+            self._talks,
+            identify=api.who_has_a_key,
+            stream=write_stream,
+            settings=rules,
+            forwarded=forwarded,
+        )
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
         self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
-        self._app = web.Application(middlewares=[self._guard, _in_form], client_max_size=rules.max_body_bytes)
+        self._visited: set[str] = set()  # origins of publishable keys, as of the last request from elsewhere
+        self._app = web.Application(middlewares=[_in_form, self._guard], client_max_size=rules.max_body_bytes)
         self._app.router.add_routes([web.route(each.method, each.path, each.handler) for each in table])
         self._app.router.add_routes([web.route(*each) for each in v1.routes()])
         self._app.on_response_prepare.append(self._sign)
@@ -122,14 +145,10 @@ class HttpServer:
         host = request.headers.get("Host", "").lower()
         name = host if host.endswith("]") else host.rsplit(":", 1)[0]
         if name not in self._hosts:
-            problem = Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
-            return _told(request, problem)
+            raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
-        if origin is not None and origin not in self._origins and not _is_own(origin, request):
-            problem = Problem(
-                403, "Wrong origin", "Pages of that origin may not call; see [http] allowed_origins."
-            )
-            return _told(request, problem)
+        if origin is not None and not _is_own(origin, request):
+            await self._let_call(request, origin)
         if request.method == "OPTIONS":
             return web.Response(
                 status=204,
@@ -141,15 +160,39 @@ class HttpServer:
             )
         return await handler(request)
 
+    async def _let_call(self, request: web.Request, origin: str) -> None:
+        """See that pages of an origin may call, and that visitors' pages call for visitors."""
+        if origin in self._origins:
+            return
+        keys = await self._backend.store.keys()
+        self._visited = {each for key in keys if key.revoked is None for each in key.origins}
+        if origin not in self._visited:
+            raise Problem(
+                403,
+                "Wrong origin",
+                "Pages of that origin may not call; see [http] allowed_origins, and `pixi-persona keys add "
+                "--publishable` for pages with visitors.",
+            )
+        if request.method == "OPTIONS" or request.path == _VISITORS_PATH:
+            return
+        scheme, _, token = request.headers.get("Authorization", "").strip().partition(" ")
+        if scheme.lower() != "bearer" or not token.strip().startswith(VISITING):
+            raise Problem(
+                403,
+                "Only visitors",
+                f"Pages of that origin call with the token of a visitor, which POST {_VISITORS_PATH} gives; "
+                "see [http] allowed_origins for other pages.",
+            )
+
     async def _sign(self, request: web.Request, response: web.StreamResponse) -> None:
         """Add the headers that every answer has."""
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         origin = request.headers.get("Origin", "")
         response.headers["Vary"] = "Origin"
-        if origin in self._origins:
+        if origin in self._origins or origin in self._visited:
             response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = "Retry-After"
+            response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
 
 
 @web.middleware

@@ -19,6 +19,7 @@ from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
+from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.reconciling import KeptTalk, KeptTurn
 from pixi.core import language
@@ -104,22 +105,47 @@ class Talks:
     Args:
         backend: answers.
         turns_per_person: replies that one person may wait for at once.
+        limits: counts what visitors say.
         reactions: what becomes of them where there is text alone.
     """
 
-    def __init__(self, backend: Backend, *, turns_per_person: int, reactions: Reactions = "drop") -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        turns_per_person: int,
+        limits: Limits,
+        reactions: Reactions = "drop",
+    ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
+        self._limits = limits
         self._reactions = reactions
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
 
-    async def begin(self, place: Place, text: str, message_id: str, quoted: Sequence[Quoted] = ()) -> Reply:
+    async def begin(
+        self,
+        place: Place,
+        text: str,
+        message_id: str,
+        quoted: Sequence[Quoted] = (),
+        *,
+        answers: bool = True,
+    ) -> Reply:
         """Say something; returns once it is on record.
 
+        Args:
+            place: the talk.
+            text: what is said.
+            message_id: the key of the request.
+            quoted: lines that stand before it.
+            answers: see `HttpChannel`.
+
         Raises:
-            Problem: 422, the request of this id had another text; 429, too many replies are waited for.
+            Problem: 422, the request of this id had another text; 429, too many replies are waited for, or a
+                visitor said too much.
             StoreError: it could not be recorded.
         """
         address, person = place.address, place.person
@@ -133,8 +159,10 @@ class Talks:
                 f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
                 headers={"Retry-After": "2"},
             )
+        self._limits.message(person)
         now = time.time()
         channel = self.channels.at(address)
+        channel.answers = answers
         reply = Reply(channel, message_id, None, known=False)
         await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
         author = Author(person.id, person.name)
@@ -294,7 +322,8 @@ class Talks:
         ]
         if turn.app_says:
             told.append(Quoted("told:app", Author("web:app", "the app"), turn.app_says[:_LONGEST_TOLD]))
-        reply = await self.begin(Place(asker, turn.persona, turn.talk), turn.text, turn.message_id, told)
+        place = Place(asker, turn.persona, turn.talk)
+        reply = await self.begin(place, turn.text, turn.message_id, told, answers=False)
         async with aclosing(reply.events()) as events:
             async for form in events:
                 yield form

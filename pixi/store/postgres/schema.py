@@ -207,6 +207,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
     ),
+    (f"ALTER TABLE keys ADD COLUMN signs {_TEXT} NOT NULL DEFAULT ''",),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 

@@ -269,6 +269,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID""",
         "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
     ),
+    (
+        # Of a publishable key: what the tokens of its visitors are signed with.
+        "ALTER TABLE keys ADD COLUMN signs TEXT NOT NULL DEFAULT ''",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

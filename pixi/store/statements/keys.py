@@ -6,13 +6,14 @@ from typing import Any
 from pixi.store.database import Database
 from pixi.store.kept import ApiKey
 
-_COLUMNS = "name, digest, scopes, personas, origins, created, revoked"
+_COLUMNS = "name, digest, scopes, personas, origins, created, revoked, signs"
 
 
 def add(db: Database, key: ApiKey) -> bool:
     """Keep a key; False if one of that name is in use."""
     added = db.execute(
-        f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING name",
+        f"INSERT INTO keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING RETURNING name",
         (
             key.name,
             key.digest,
@@ -21,6 +22,7 @@ def add(db: Database, key: ApiKey) -> bool:
             json.dumps(key.origins),
             key.created,
             key.revoked,
+            key.signs,
         ),
     ).fetchone()
     return added is not None
@@ -48,6 +50,6 @@ def revoke(db: Database, name: str, at: float) -> bool:
 
 
 def _key(row: tuple[Any, ...]) -> ApiKey:
-    name, digest, scopes, personas, origins, created, revoked = row
+    name, digest, scopes, personas, origins, created, revoked, signs = row
     scopes, personas, origins = (tuple(json.loads(each)) for each in (scopes, personas, origins))
-    return ApiKey(name, digest, scopes, personas, origins, created, revoked)
+    return ApiKey(name, digest, scopes, personas, origins, created, revoked, signs)

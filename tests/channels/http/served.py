@@ -10,6 +10,7 @@ import aiohttp
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.http.access import digest_of
+from pixi.channels.http.jwt import ForwardedUsers
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.server import HttpServer
 from pixi.core.message import Message
@@ -105,6 +106,23 @@ class Served:
         assert await self.backend.store.add_key(ApiKey(name, digest_of(secret), scopes, personas))
         return {"Authorization": f"Bearer {secret}"}
 
+    async def site(self, name: str, *origins: str, personas: tuple[str, ...] = ()) -> str:
+        """Make a publishable key; gives it."""
+        public = f"pixi_pk_{name}{'x' * 40}"
+        key = ApiKey(name, digest_of(public), (), personas, origins, signs="5a" * 32)
+        assert await self.backend.store.add_key(key)
+        return public
+
+    async def visitor(self, public: str, origin: str, **body: str) -> dict[str, str]:
+        """Let a visitor in, by a publishable key; gives the headers that their page sends."""
+        status, answer = await self.post("/api/visitors", body, **_page(public, origin))
+        assert status == 200, answer
+        return _page(answer["token"], origin)
+
+
+def _page(token: str, origin: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}", "Origin": origin}
+
 
 async def events_in(answer: aiohttp.ClientResponse) -> AsyncIterator[Event]:
     """Yield the events of a stream, each with its `sse_id`."""
@@ -127,6 +145,7 @@ async def served(
     rules: HttpRules | None = None,
     addons: Iterable[Callable[[Addon], object]] = (),
     personas: Mapping[str, Persona] | None = None,
+    forwarded: ForwardedUsers | None = None,
 ) -> AsyncGenerator[Served, None]:
     model = ScriptedModel(*replies)
     kept = store or await SqliteStore.open(MEMORY)
@@ -141,7 +160,7 @@ async def served(
     try:
         async with engine, aiohttp.ClientSession() as http:
             backend = EngineBackend(engine, kept, cast)
-            server = HttpServer(backend, rules or HttpRules())
+            server = HttpServer(backend, rules or HttpRules(), forwarded=forwarded)
             async with server.serving("127.0.0.1", 0) as url:
                 yield Served(url, http, model, backend)
     finally:

@@ -114,6 +114,7 @@ async def test_this_machine_can_be_asked_for_a_key_too() -> None:
         SECRET.swapcase(),
         f"pixi_sk_{digest_of(SECRET)}",
         SECRET.replace("_sk_", "_pk_"),
+        SECRET.replace("_sk_", "_vt_"),
         "x" * 9_000,
         "ä",
         f"{SECRET} {SECRET}",

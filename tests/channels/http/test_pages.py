@@ -24,7 +24,7 @@ def ui(*texts: str, talk: str = "a", **more: Any) -> dict[str, Any]:
 def run(*texts: str, run_id: str = "r0", **more: Any) -> dict[str, Any]:
     """The body of AG-UI's client."""
     messages = [{"id": f"u{n}", "role": "user", "content": text} for n, text in enumerate(texts)]
-    state = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    state: dict[str, Any] = {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
     return {"threadId": "a", "runId": run_id, "messages": messages, **state, **more}
 
 
@@ -121,7 +121,7 @@ async def test_ai_sdk_answers_a_question_by_its_next_request(approved: bool) -> 
         first = await chunks_of(here, "/api/chat", ui("monday please"), **newer)
         (asked,) = (chunk for chunk in first if chunk["type"] == "tool-approval-request")
         assert (done, here.model.streaming) == ([], 0)
-        part = {"type": "dynamic-tool", "state": "approval-responded"}
+        part: dict[str, Any] = {"type": "dynamic-tool", "state": "approval-responded"}
         part |= {"approval": {"id": asked["approvalId"], "approved": approved}}
         body = ui("monday please")
         body["messages"].append({"id": first[0]["messageId"], "role": "assistant", "parts": [part]})
@@ -241,3 +241,13 @@ async def test_questions_are_answered_by_whom_they_were_put_to() -> None:
         answer["status"] = "cancelled"
         assert said(await chunks_of(here, "/api/agui", body, **mine)) == "no"
         assert done == []
+
+
+async def test_a_program_that_knows_talk_alone_is_not_asked() -> None:
+    setup, personas, _ = booking()
+    async with served("[SEND: one]", "[SEND: two]", addons=[setup], personas=personas) as here:
+        body = {"model": "pixi", "messages": [{"role": "user", "content": "monday please"}]}
+        headers = {"X-Pixi-Conversation": "a"}
+        assert (await here.post("/v1/chat/completions", body, **headers))[0] == 200
+        await here.say("monday please", conversation="a")
+        assert [[tool.name for tool in asked.tools] for asked in here.model.requests] == [[], ["book"]]

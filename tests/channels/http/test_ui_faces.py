@@ -116,7 +116,7 @@ def test_notes_are_shown_where_they_may() -> None:
 
 
 def test_tools_are_shown_where_they_may() -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         START,
         {"event": "tool_call", "id": "c1", "name": "look", "arguments": {"at": "\ud800"}},
         {"event": "progress", "text": "half"},
@@ -135,7 +135,12 @@ def test_tools_are_shown_where_they_may() -> None:
 
 
 def test_what_failed_is_told_at_the_end_alone() -> None:
-    events = [START, {"event": "error", "text": "the model is gone"}, sent("7.0", "oh"), END]
+    events: list[dict[str, Any]] = [
+        START,
+        {"event": "error", "text": "the model is gone"},
+        sent("7.0", "oh"),
+        END,
+    ]
     for face in (AiSdkStream(), AgUiStream("t", "r")):
         assert "the model is gone" not in str(read(face, events))  # the turn did not fail
     failed = [*events[:-1], END | {"finish": "error"}]
@@ -162,7 +167,7 @@ def test_a_question_is_asked_as_each_version_can() -> None:
 
 @pytest.mark.parametrize(("verdict", "kind"), [("yes", "available"), ("no", "denied"), ("nobody", "denied")])
 def test_what_came_of_a_question(verdict: str, kind: str) -> None:
-    events = [START, {"event": "approved", "id": "q1", "verdict": verdict}, END]
+    events: list[dict[str, Any]] = [START, {"event": "approved", "id": "q1", "verdict": verdict}, END]
     chunks = read(AiSdkStream(newer=True), events)
     assert chunks[2]["type"] == f"tool-output-{kind}"
     assert chunks[-2]["finishReason"] == "stop"

@@ -1,0 +1,142 @@
+"""How often somebody may ask: by person, by key, and for visitors by where they are."""
+
+import pytest
+
+from pixi.channels.http.access import Principal
+from pixi.channels.http.limits import Limits, RequestLimit, network_of
+from pixi.channels.http.problems import Problem
+from pixi.channels.http.rules import HttpRules
+from tests.channels.http.served import served
+
+PAGE = "https://site.example"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def visitor(name: str, network: str = "203.0.113.1") -> Principal:
+    return Principal(f"web:visitor:site:{name}", "visitor", "site", network=network)
+
+
+def refused(limit: object, *given: object) -> Problem:
+    with pytest.raises(Problem) as caught:
+        limit(*given)  # type: ignore[operator]
+    assert caught.value.status == 429
+    return caught.value
+
+
+def test_a_bucket_empties_and_fills_again_and_says_when() -> None:
+    clock = Clock()
+    limit = RequestLimit(2, seconds=86_400, what="messages", clock=clock)
+    limit.use("mo")
+    limit.use("mo")
+    limit.use("ann")
+    problem = refused(limit.use, "mo")
+    assert problem.headers == {
+        "Retry-After": "43200",
+        "RateLimit-Policy": '"messages";q=2;w=86400',
+        "RateLimit": '"messages";r=0;t=43200',
+    }
+    assert problem.detail == "At most 2 messages a day are taken. Try again in 43200 s."
+    clock.now += 43_000
+    refused(limit.use, "mo")
+    clock.now += 201
+    limit.use("mo")
+    refused(limit.use, "mo")
+
+
+def test_all_who_come_by_one_key_share_what_it_has() -> None:
+    limits = Limits(HttpRules(requests_per_minute=2, key_requests_per_minute=3), Clock())
+    ana, bo = (Principal(f"web:app:{name}", name, "app") for name in ("ana", "bo"))
+    limits.request(ana)
+    limits.request(ana)
+    for _ in range(3):
+        refused(limits.request, ana)
+    limits.request(bo)
+    refused(limits.request, bo)
+    limits.request(Principal("web:other:ana", "ana", "other"))
+    limits.request(Principal("web:jwt:ana", "ana"))
+
+
+def test_a_visitor_has_less_and_shares_with_those_of_the_same_address() -> None:
+    rules = HttpRules(visitor_requests_per_minute=2, visitor_messages_per_day=1, visitors_per_address=2)
+    limits = Limits(rules, Clock())
+    for name in "ab":
+        limits.request(visitor(name))
+        limits.request(visitor(name))
+        refused(limits.request, visitor(name))
+        limits.message(visitor(name))
+        refused(limits.message, visitor(name))
+    refused(limits.request, visitor("c"))
+    refused(limits.message, visitor("c"))
+    refused(limits.knock, "203.0.113.1")
+    limits.request(visitor("d", "203.0.113.2"))
+    limits.message(visitor("d", "203.0.113.2"))
+    limits.new_visitor("203.0.113.1")
+    limits.new_visitor("203.0.113.1")
+    assert "2 visitors an hour" in refused(limits.new_visitor, "203.0.113.1").detail
+    limits.new_visitor("203.0.113.2")
+
+
+def test_what_others_say_is_not_counted_here() -> None:
+    limits = Limits(HttpRules(visitor_messages_per_day=1), Clock())
+    for _ in range(3):
+        limits.message(Principal("web:site:visitor", "visitor", "site"))
+
+
+@pytest.mark.parametrize(
+    ("remote", "told", "network"),
+    [
+        ("203.0.113.9", "", "203.0.113.9"),
+        ("::ffff:203.0.113.9", "", "203.0.113.9"),
+        ("2001:db8:1:2:3::4", "", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "", "fe80::/64"),
+        ("127.0.0.1", "198.51.100.7", "198.51.100.7"),
+        ("127.0.0.1", "10.0.0.1, 198.51.100.7", "198.51.100.7"),
+        ("127.0.0.1", "[2001:db8::1]", "2001:db8::/64"),
+        ("127.0.0.1", "198.51.100.7, ", "127.0.0.1"),
+        ("127.0.0.1", "unknown", "127.0.0.1"),
+        (None, "", ""),
+    ],
+)
+def test_where_a_request_comes_from(remote: str | None, told: str, network: str) -> None:
+    assert network_of(remote, told) == network
+
+
+async def test_the_server_counts_what_visitors_do() -> None:
+    rules = HttpRules(visitor_requests_per_minute=5, visitor_messages_per_day=1, visitors_per_address=2)
+    async with served("[SEND: one]", "[SEND: two]", rules=rules) as here:
+        public = await here.site("site", PAGE)
+        mine, theirs = await here.visitor(public, PAGE), await here.visitor(public, PAGE)
+        used = {"Authorization": f"Bearer {public}", "Origin": PAGE}
+        assert (await here.post("/api/visitors", {}, **used))[0] == 429, "a third one from here"
+        known = {"token": mine["Authorization"].removeprefix("Bearer ")}
+        assert (await here.post("/api/visitors", known, **used))[0] == 200, "who is known is not new"
+        body = {"message": "hi", "conversation": "a"}
+        once = {**mine, "Idempotency-Key": "1"}
+        for _ in range(2):
+            status, answer = await here.post("/api/chat", body, **once)
+            assert (status, answer["text"]) == (200, "one"), "the same again is not counted"
+        async with here.http.post(f"{here.url}/api/chat", json=body, headers=mine) as answer:
+            assert answer.status == 429
+            assert answer.headers["RateLimit-Policy"] == '"messages";q=1;w=86400'
+            assert "RateLimit" in answer.headers["Access-Control-Expose-Headers"]
+        statuses = [(await here.get("/api/personas", **mine))[0] for _ in range(3)]
+        assert statuses == [200, 200, 429], "the fourth, fifth and sixth request"
+        statuses = [(await here.get("/api/personas", **theirs))[0] for _ in range(2)]
+        assert statuses == [200, 429], "the tenth and eleventh from this address"
+
+
+async def test_behind_a_proxy_the_address_is_the_one_that_it_tells() -> None:
+    rules = HttpRules(visitors_per_address=1, address_header="X-Forwarded-For")
+    async with served(rules=rules) as here:
+        public = await here.site("site", PAGE)
+        used = {"Authorization": f"Bearer {public}", "Origin": PAGE}
+        for told, status in (("9.9.9.9, 1.1.1.1", 200), ("8.8.8.8, 1.1.1.1", 429), ("1.1.1.1, 2.2.2.2", 200)):
+            headers = {**used, "X-Forwarded-For": told}
+            assert (await here.post("/api/visitors", {}, **headers))[0] == status
