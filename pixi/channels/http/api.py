@@ -21,8 +21,10 @@ from pixi.channels.http.bodies import (
     Health,
     MessagesAnswer,
     MessagesQuery,
+    PersonaQuery,
     PersonasAnswer,
     PersonaShown,
+    ProtocolQuery,
     RichContent,
     ShownMessage,
     ShownReaction,
@@ -140,6 +142,7 @@ class Api:
         body = await read_body(request)
         if _has_messages(body):
             return await self._ui_chat(request, body)
+        _protocol(request, "native")  # there is one for such a body, but a wrong name is not passed over
         asked = _decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         streams = _STREAM in request.headers.get("Accept", "")
@@ -196,7 +199,7 @@ class Api:
         """Answer a page that talks by AG-UI."""
         asked = _decoded(await read_body(request), ag_ui.RunInput)
         principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
-        persona = request.query.get("persona") or asked.forwarded("persona")
+        persona = _queried(request, PersonaQuery).persona or asked.forwarded("persona")
         place = Place(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
@@ -243,10 +246,11 @@ class Api:
         after = (
             None if channel is None or given is None else channel.feed.place_after(*map(int, given.groups()))
         )
+        spoken = "native" if channel is None or after is not None else channel.protocol
+        protocol = _protocol(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
-        protocol = _protocol(request, channel.protocol if after is None else "native")
         face = self._face(protocol, place.person)
         if protocol == "native":
             begin = feed.begin_of_turn() if after is None else after
@@ -450,7 +454,8 @@ def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:
 
 def _protocol(request: web.Request, otherwise: Protocol) -> Protocol:
     """The protocol of a stream that a request asks for."""
-    given = request.headers.get("X-Pixi-Protocol") or request.query.get("protocol") or otherwise
+    asked = _queried(request, ProtocolQuery).protocol or otherwise
+    given = request.headers.get("X-Pixi-Protocol") or asked
     for known in get_args(Protocol):
         if given == known:
             return cast(Protocol, known)

@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from pixi.channels.http.feed import Protocol
+
 MOST_LETTERS = 32_000
 """Of a message."""
 
@@ -96,6 +98,18 @@ class ApprovalRequest(Struct, forbid_unknown_fields=True):
     approved: bool
 
 
+class ProtocolQuery(Struct):
+    """In which protocol a stream comes."""
+
+    protocol: Protocol | UnsetType = UNSET
+
+
+class PersonaQuery(Struct):
+    """Who is to answer."""
+
+    persona: Name | UnsetType = UNSET
+
+
 class TalkQuery(Struct):
     """Which talk of that name a path means.
 
@@ -106,6 +120,12 @@ class TalkQuery(Struct):
 
     userId: Name | UnsetType = UNSET
     persona: Name | UnsetType = UNSET
+
+
+class StreamQuery(TalkQuery):
+    """Which talk, and in which protocol its stream comes."""
+
+    protocol: Protocol | UnsetType = UNSET
 
 
 class MessagesQuery(TalkQuery):

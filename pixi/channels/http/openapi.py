@@ -196,9 +196,12 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     media, body = (
         ("application/json", OpenAIErrorBody) if openai else ("application/problem+json", ProblemBody)
     )
+    problem: dict[str, Any] = {media: {"schema": described[body]}}
+    if route.plain:
+        problem["text/plain"] = {"schema": {"type": "string"}}
     for status in route.errors:
         responses[str(status)] = {
             "description": HTTPStatus(status).phrase,
-            "content": {media: {"schema": described[body]}},
+            "content": problem,
         }
     return responses

@@ -15,9 +15,12 @@ from pixi.channels.http.bodies import (
     Health,
     MessagesAnswer,
     MessagesQuery,
+    PersonaQuery,
     PersonasAnswer,
+    ProtocolQuery,
     StopAnswer,
     StopRequest,
+    StreamQuery,
     TalkQuery,
     VisitorAnswer,
     VisitorRequest,
@@ -44,6 +47,7 @@ class Route:
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
         empty: it may answer with 204, that there is nothing.
+        plain: it may tell problems as plain text, for pages that show them to people.
     """
 
     method: str
@@ -57,6 +61,7 @@ class Route:
     errors: tuple[int, ...] = ()
     query: type[Any] | None = None
     empty: bool = False
+    plain: bool = False
 
 
 _NOT_IN = (401, 403, 429)
@@ -78,6 +83,8 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             ChatAnswer,
             streams=True,
             errors=(*of_talk, *body, 409),
+            query=ProtocolQuery,
+            plain=True,
         ),
         Route(
             "GET",
@@ -87,7 +94,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             streams=True,
             errors=of_talk,
-            query=TalkQuery,
+            query=StreamQuery,
             empty=True,
         ),
         Route(
@@ -141,6 +148,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             (RunInput,),
             streams=True,
             errors=(*of_talk, *body),
+            query=PersonaQuery,
         ),
         Route(
             "GET",

@@ -13,10 +13,20 @@ pytestmark = pytest.mark.nightly
 
 WORDS = "run --max-examples 40 --seed 7 --no-color"
 ONE_TALK = '[parameters]\n"path.id" = "kitchen"\n'
-SIMPLE = '[generation]\ncodec = "ascii"\n'  # which characters are printable no pattern can say
+CONFIG = """
+[generation]
+codec = "ascii"  # which characters are printable no pattern can say
+
+[checks]
+negative_data_rejection.expected-statuses = ["4xx"]
+
+[[operations]]  # that the last message must be a person's no schema can say
+include-path = ["/api/agui", "/api/chat"]
+checks.positive_data_acceptance.enabled = false
+"""
 
 
-@pytest.mark.parametrize("config", [SIMPLE, SIMPLE + ONE_TALK], ids=["any talk", "a talk that is there"])
+@pytest.mark.parametrize("config", [CONFIG, ONE_TALK + CONFIG], ids=["any talk", "a talk that is there"])
 async def test_answers_are_as_they_are_described(config: str, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(config)
     rules = HttpRules(requests_per_minute=10**6, turns_per_person=10**6)

@@ -64,6 +64,7 @@ class Served:
     streams: bool = False
     query: type[msgspec.Struct] | None = None
     empty: bool = False
+    plain: bool = False
 
 
 ROUTES = (
