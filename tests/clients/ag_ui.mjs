@@ -42,6 +42,7 @@ await follow({
     if (text !== undefined) agent(thread).agent.addMessage({ id, role: "user", content: text });
     running.set(thread, agent(thread).run(given));
   },
+  set: ({ thread, messages }) => agent(thread).agent.setMessages(messages),
   stop: ({ thread }) => agent(thread).agent.abortRun(),
   settle: async ({ thread }) => {
     await running.get(thread);

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pixi.core.errors import ModelError
 from tests.channels.http.booking import CALLED, booking
 from tests.channels.http.served import Served, served
 from tests.clients.client import Client, client, with_node
@@ -64,6 +65,24 @@ async def test_a_turn_that_fails_is_an_error_of_the_run_and_the_talk_goes_on() -
         assert last(told)["message"]
         here.model.add("[SEND: back]")
         assert said(await run(agent, "r2", id="u2", text="and now?"))[-1] == "back"
+
+
+async def test_what_was_said_before_a_failure_stays() -> None:
+    async with page(["[SEND: one]", ModelError("gone", permanent=True)]) as (_, agent):
+        told = await run(agent, "r1", id="u1", text="hi")
+        assert (said(told)[1], last(told)["type"]) == ("one", "RUN_ERROR")
+
+
+async def test_a_client_that_goes_back_is_answered_anew() -> None:
+    async with page(*(f"[SEND: answer{n}]" for n in range(4))) as (here, agent):
+        first = await run(agent, "r1", id="u1", text="hi")
+        second = await run(agent, "r2", id="u2", text="more")
+        await agent.do("set", thread="a", messages=second["messages"][:-1])
+        assert said(await run(agent, "r3")) == ["hi", "answer0", "more", "answer2"]
+        assert "answer1" not in str(here.model.requests[2].lines[1:])
+        await agent.do("set", thread="a", messages=first["messages"])
+        assert said(await run(agent, "r4", id="u3", text="other")) == ["hi", "answer0", "other", "answer3"]
+        assert "more" not in str(here.model.requests[3].lines[1:])
 
 
 async def test_what_is_refused_is_told() -> None:

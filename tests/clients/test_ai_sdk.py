@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pixi.core.card import Card
+from pixi.core.errors import ModelError
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
@@ -176,6 +177,35 @@ async def test_a_turn_that_fails_is_an_error_and_the_talk_goes_on(version: str) 
         assert told["error"]
         here.model.add("[SEND: back]")
         assert talk(await say(chat, "and now?"))[-1] == ["back"]
+
+
+async def test_what_was_said_before_a_failure_stays_and_it_can_be_asked_for_anew(version: str) -> None:
+    broken = ["[SEND: one]", ModelError("gone", permanent=True)]
+    async with page(version, broken, "[SEND: whole]") as (here, chat):
+        told = await say(chat, "hi")
+        assert (talk(told)[1][0], told["statuses"][-1]) == ("one", "error")
+        await chat.do("regenerate", chat="a")
+        told = await chat.do("settle", chat="a")
+        assert (talk(told), told["statuses"][-1]) == ([["hi"], ["whole"]], "ready")
+        assert "one" not in str(here.model.requests[1].lines[1:])
+
+
+async def test_who_leaves_a_reply_and_says_more_is_answered_that(version: str) -> None:
+    go_on = asyncio.Event()
+    async with page(version, ["[SEND: one]", go_on, "[SEND: late]"], "[SEND: two]") as (here, chat):
+        await chat.do("send", chat="a", text="hi")
+
+        async def one() -> bool:
+            return ["one"] in talk(await chat.do("peek", chat="a"))
+
+        await until(one)
+        await chat.do("stop", chat="a")
+        await chat.do("settle", chat="a")
+        await chat.do("send", chat="a", text="more")
+        go_on.set()
+        told = await chat.do("settle", chat="a")
+        assert talk(told) == [["hi"], ["one"], ["more"], ["two"]]
+        assert "late" in str(here.model.requests[1].lines[1:])  # it was said, and stands on record
 
 
 def question(told: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pixi.core.errors import ModelError
 from tests.channels.http.served import served
 from tests.clients.client import client, with_node
 
@@ -30,3 +31,11 @@ async def test_what_is_refused_is_told_in_words() -> None:
         told = await program.do("stream", model="nobody", messages=[{"role": "user", "content": "hi"}])
         assert told["error"].startswith("404 ")
         assert "nobody" in told["error"]
+
+
+async def test_a_failure_is_an_error_where_the_program_wants_it_so() -> None:
+    broken = ["[SEND: one]", ModelError("gone", permanent=True)]
+    async with served(broken) as here, client("openai.mjs", here.url) as program:
+        hi = {"role": "user", "content": "hi"}
+        told = await program.do("stream", model="pixi", messages=[hi], headers={"X-Pixi-Errors": "strict"})
+        assert (told["content"], told["finish"], bool(told["error"])) == ("one", None, True)
