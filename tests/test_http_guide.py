@@ -20,10 +20,10 @@ REPLY = "[REACT: 🥞]\n[SEND: hey]\n[SEND: you!]"
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 
 
-async def run(here: Served, line: str) -> str:
+async def run(here: Served, line: str, folder: Path | None = None) -> str:
     """What a line of the page prints, at this server."""
     process = await asyncio.create_subprocess_shell(
-        line.replace("http://127.0.0.1:8642", here.url), stdout=asyncio.subprocess.PIPE
+        line.replace("http://127.0.0.1:8642", here.url), stdout=asyncio.subprocess.PIPE, cwd=folder
     )
     out, _ = await process.communicate()
     assert process.returncode == 0
@@ -54,8 +54,24 @@ async def test_every_line_does_as_the_page_says() -> None:
         assert json.loads(await run(here, line("Idempotency-Key")))["turn"] == once["turn"]
 
 
+async def test_the_lines_about_files_do_as_the_page_says(tmp_path: Path) -> None:
+    (tmp_path / "recipe.txt").write_text("Flour, two eggs, half a litre of milk. Rest")
+    async with served(REPLY) as here:
+        told = json.loads(await run(here, line("recipe.txt"), tmp_path))
+        shown = json.loads(blocks(GUIDE, "json")[1].text)
+        assert list(told) == list(shown)
+        assert (told["mediaType"], told["name"]) == (shown["mediaType"], shown["name"])
+        await run(here, line("what is this?").replace("FILE-ID", told["id"]))
+        asked = here.model.requests[0].lines[-1].text
+        assert "Flour, two eggs" in asked
+        assert '[file "note.txt":]\n> two eggs' in asked
+        kept = await run(here, line("-s http", "files/FILE-ID").replace("FILE-ID", told["id"]))
+        assert kept.startswith("Flour")
+        assert json.loads(await run(here, line("DELETE").replace("FILE-ID", told["id"]))) == {"done": True}
+
+
 def test_every_line_is_run() -> None:
-    assert len(LINES) == 8
+    assert len(LINES) == 12
 
 
 def test_every_status_that_is_told_stands_on_the_page() -> None:

@@ -12,7 +12,7 @@ JWT = '[http.jwt]\nissuer = "https://example.org"\naudience = "pixi"\nkeys = "ke
 
 def test_without_a_word_it_listens_to_this_machine_alone(tmp_path: Path) -> None:
     settings = loaded(tmp_path).http
-    assert settings == HttpSettings()
+    assert settings == HttpSettings(files=tmp_path / "pixi-files")
     assert (settings.host, settings.port, settings.local) == ("127.0.0.1", 8642, True)
     assert settings.jwt == JwtSettings()
 
@@ -24,6 +24,7 @@ def test_both_sections_are_read(tmp_path: Path) -> None:
     settings = loaded(tmp_path, toml)
     assert settings.http == HttpSettings(
         port=0,
+        files=tmp_path / "pixi-files",
         silence="",
         reactions="line",
         allowed_hosts=("chat.example.org:80",),

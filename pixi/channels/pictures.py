@@ -2,6 +2,7 @@
 
 import warnings
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.core.errors import PixiError
@@ -22,13 +23,13 @@ class PictureError(PixiError):
     """A picture that will not be shown. The text says why in a few words, fit to stand after a name."""
 
 
-def fit_for_model(data: bytes, *, longest_side: int) -> Image:
+def fit_for_model(file: bytes | Path, *, longest_side: int) -> Image:
     """Decode a picture and write it anew: what else was in the file, such as where it was taken, is gone.
 
     Takes up to a second for a large picture: call it in a thread. Of an animation it is the first frame.
 
     Args:
-        data: the file as somebody sent it.
+        file: as somebody sent it; or where it lies.
         longest_side: in pixels; larger pictures are scaled down, smaller ones stay as they are.
 
     Raises:
@@ -40,7 +41,7 @@ def fit_for_model(data: bytes, *, longest_side: int) -> Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of large pictures; here they are refused or read
-            with Pillow.open(BytesIO(data), formats=FORMATS) as picture:
+            with Pillow.open(BytesIO(file) if isinstance(file, bytes) else file, formats=FORMATS) as picture:
                 width, height = picture.size
                 if width * height > _MOST_PIXELS:
                     raise PictureError(f"{width} × {height} pixels are too many")

@@ -10,6 +10,7 @@ from pixi.cli.exits import FAILED, FINE
 if TYPE_CHECKING:
     from pixi.settings import Settings
     from pixi.store.kept import Known
+    from pixi.store.store import Store
 
 HELP = "forget a person: words, memories, summaries, and all that was answered to them alone"
 
@@ -53,9 +54,21 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
             print("Nothing was forgotten.")
             return FAILED
         changed = await store.forget(person.id)
+        await _delete_files(settings, store)
     print(f"Forgotten. Changed: {counted(len(changed), 'conversation')}.")
     _forget_beside(settings, person.id)
     return FINE
+
+
+async def _delete_files(settings: "Settings", store: "Store") -> None:
+    """Delete the files that people sent over HTTP, and that are in the store no more."""
+    from pixi.channels.http.files import Files, files_folder
+
+    folder = files_folder(settings.http.files, settings.store.url)
+    try:
+        await Files(store, folder, settings.http).sweep()
+    except OSError as error:
+        print(f"Files of theirs could not be deleted ({error.strerror}): delete {folder}.")
 
 
 def _told(person: "Known") -> str:

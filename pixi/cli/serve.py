@@ -146,6 +146,7 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
     """Serve over HTTP until the stack is closed; messages that people see being written are finished then."""
     import asyncio
 
+    from pixi.channels.http.files import files_folder
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
 
@@ -156,7 +157,8 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
     tokens = HostTokens(jwt.issuer, jwt.audience, jwt.keys) if jwt.issuer else None
     secret = http.open_webui_secret
     forwarded = ForwardedUsers(secret.reveal()) if secret else None
-    server = HttpServer(house, http, tokens=tokens, user=jwt.user, forwarded=forwarded)
+    files = files_folder(http.files, settings.store.url)
+    server = HttpServer(house, http, files=files, tokens=tokens, user=jwt.user, forwarded=forwarded)
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(house.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

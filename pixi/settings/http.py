@@ -22,7 +22,7 @@ def http_of(server: Mapping[str, Any], jwt: Mapping[str, Any], folder: Path) -> 
     if tokens.keys and "://" not in tokens.keys:
         tokens = replace(tokens, keys=str(folder / Path(tokens.keys).expanduser()))
     plain = {key: value for key, value in server.items() if not key.startswith("jwt.")}
-    settings = HttpSettings(**plain, jwt=tokens)
+    settings = HttpSettings(**{"files": folder / HttpSettings().files, **plain}, jwt=tokens)
     return replace(settings, allowed_origins=tuple(origin_of(one) or one for one in settings.allowed_origins))
 
 

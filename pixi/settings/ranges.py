@@ -55,6 +55,9 @@ _HTTP: Mapping[str, Bounds] = {
     "visitors_per_address": (1, 1_000_000),
     "turns_per_person": (1, 10_000),
     "max_body_bytes": (1_000, 1_000_000_000),
+    "max_file_bytes": (1_000, 10_000_000_000),
+    "file_bytes_per_person": (0, 1_000_000_000_000),
+    "file_characters": (100, 1_000_000),
 }
 RANGES: Mapping[str, Bounds] = {
     f"{section}.{key}": bounds

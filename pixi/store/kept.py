@@ -282,6 +282,28 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file that a person sent over HTTP, without what is in it.
+
+    Attributes:
+        person: id of the author whose file it is.
+        name: what they call it, on one line.
+        media_type: of what is in it, e.g. `image/png`.
+        size: bytes.
+        digest: SHA-256 of the file as it was sent, in hexadecimal.
+        sent_at: seconds since the epoch.
+    """
+
+    id: str
+    person: str
+    name: str
+    media_type: str
+    size: int
+    digest: str
+    sent_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ApiKey:
     """A key that opens the HTTP server, as it is kept: without its secret.
 

@@ -27,6 +27,7 @@ from pixi.store.kept import (
     Outcome,
     Place,
     SavedConversation,
+    SentFile,
     Talk,
     Tally,
     TurnRecord,
@@ -34,6 +35,7 @@ from pixi.store.kept import (
 from pixi.store.statements import (
     auditing,
     chosen,
+    files,
     forgotten,
     inbox,
     journal,
@@ -307,6 +309,27 @@ class SqlStore:
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """See `Store.talk`."""
         return await self._writer.ask(lambda db: talks.named(db, person, name, persona), writes=False)
+
+    async def add_file(self, file: SentFile, most_bytes: int) -> bool:
+        """See `Store.add_file`."""
+        return await self._writer.ask(lambda db: files.add(db, file, most_bytes))
+
+    async def file(self, file_id: str) -> SentFile | None:
+        """See `Store.file`."""
+        return await self._writer.ask(lambda db: files.of_id(db, file_id), writes=False)
+
+    async def file_bytes(self, person: str) -> int:
+        """See `Store.file_bytes`."""
+        return await self._writer.ask(lambda db: files.bytes_of(db, person), writes=False)
+
+    async def drop_file(self, file_id: str) -> None:
+        """See `Store.drop_file`."""
+        await self._writer.ask(lambda db: files.drop(db, file_id))
+
+    async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
+        """See `Store.files_among`."""
+        wanted = tuple(ids)
+        return await self._writer.ask(lambda db: files.among(db, wanted), writes=False)
 
     async def add_key(self, key: ApiKey) -> bool:
         """See `Store.add_key`."""

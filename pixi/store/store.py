@@ -26,6 +26,7 @@ from pixi.store.kept import (
     Outcome,
     Place,
     SavedConversation,
+    SentFile,
     Talk,
     Tally,
     TurnRecord,
@@ -288,6 +289,27 @@ class Store(Protocol):
         """The latest talk of a person under this name, with this persona or, where that is "", with any."""
         ...
 
+    async def add_file(self, file: SentFile, most_bytes: int) -> bool:
+        """Keep a file of a new id; False, and nothing is kept, if all of its person's would be larger than
+        `most_bytes` together."""
+        ...
+
+    async def file(self, file_id: str) -> SentFile | None:
+        """The file of that id; None: there is none, or it was forgotten."""
+        ...
+
+    async def file_bytes(self, person: str) -> int:
+        """How large all files of a person are together."""
+        ...
+
+    async def drop_file(self, file_id: str) -> None:
+        """Keep a file no longer."""
+        ...
+
+    async def files_among(self, ids: Iterable[str]) -> frozenset[str]:
+        """Those of these ids of which there is a file."""
+        ...
+
     async def add_key(self, key: ApiKey) -> bool:
         """Keep a key; False, and nothing is kept, if one of that name is not revoked."""
         ...
@@ -357,7 +379,8 @@ class Store(Protocol):
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """Forget a person, by the id of the author: their words in the inbox, in the lines and in quotes,
-        what is remembered of them, their talks, and all that was answered to them alone, with its acts.
+        what is remembered of them, their talks and files, and all that was answered to them alone, with its
+        acts.
 
         Of a turn that answered others too, the others' words stay; the persona's stay where the person was
         only overheard or quoted and they neither name nor repeat them. A turn under way in which the person
@@ -372,7 +395,7 @@ class Store(Protocol):
 
     async def export(self, person: str) -> dict[str, Any]:
         """All that is kept of a person, as plain data: messages with the answers to them, talks,
-        memories, usage."""
+        files, memories, usage."""
         ...
 
     async def people(self, name: str) -> tuple[Known, ...]:
@@ -382,9 +405,9 @@ class Store(Protocol):
     async def forget_old(self, before: float) -> bool:
         """Forget what was said before a time (seconds since the epoch), a portion of it at once.
 
-        Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, and what
-        tools were given and for whom. That there was a message, and its id, stays; so do memories, and sums
-        of what was used. False: nothing is left of that time.
+        Words, names, pictures, acts, notes and summaries go, talks in which nothing was said since, files,
+        and what tools were given and for whom. That there was a message, and its id, stays; so do memories,
+        and sums of what was used. False: nothing is left of that time.
         """
         ...
 

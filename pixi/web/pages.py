@@ -13,7 +13,7 @@ from yarl import URL
 from pixi.core.errors import ConfigError
 from pixi.knowledge.entry import Document, Section
 from pixi.knowledge.reading import Documents, Limits, Readers, SetAside
-from pixi.knowledge.reading.formats.outline import BETWEEN_HEADINGS
+from pixi.knowledge.reading.formats.outline import as_markdown
 from pixi.knowledge.reading.labels import SUFFIX, Kind, Label, labelled
 from pixi.web.fetching import Check, Fetched, Web, WebError
 from pixi.web.guard.urls import parsed
@@ -149,7 +149,7 @@ class Pages:
 
     async def _page(self, fetched: Fetched) -> Page:
         document, note = await self._documents(fetched)
-        text = await asyncio.to_thread(_as_text, document)
+        text = await asyncio.to_thread(as_markdown, document)
         if not note and len(text) < _LITTLE and (check := check_in(fetched.body)):
             note = f"this may be nothing but a check that needs a browser ({check})"
         return Page(fetched.url, document.title, document.sections, text, note)
@@ -224,21 +224,3 @@ def _unreadable(kind: Kind, reason: str) -> str:
     if kind == "pdf" and "library" in reason:
         return "It is a PDF file. They are read where pixi-persona[docs] is installed, which it is not here."
     return f"The page was fetched, but {reason.partition(';')[0]}."
-
-
-def _as_text(document: Document) -> str:
-    """The document as Markdown: each heading once, before what stands below it."""
-    pieces: list[str] = []
-    above: list[str] = []
-    for section in document.sections:
-        path = section.heading.split(BETWEEN_HEADINGS) if section.heading else []
-        same = 0
-        while same < min(len(path), len(above)) and path[same] == above[same]:
-            same += 1
-        if len(path) == same and len(above) > same and path:
-            same -= 1  # back at a heading that was left: it is told again
-        pieces.extend(f"{'#' * min(depth + 2, 6)} {path[depth]}" for depth in range(same, len(path)))
-        above = path
-        if not path or section.text != path[-1]:
-            pieces.append(section.text.strip("\n"))
-    return "\n\n".join(pieces)

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from pixi.channels.http.files import files_folder
 from pixi.core.deltas import Usage
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
+from pixi.store.kept import SentFile
 from pixi.store.sqlite import SqliteStore
 from tests.begun import begun
 from tests.cli.conftest import Program
@@ -115,6 +117,26 @@ def test_a_file_that_was_set_aside_is_not_passed_over(program: Program, kept: Pa
     assert (
         f"{aside.name} was set aside because it is damaged, and may hold words of theirs: delete it." in err
     )
+
+
+def test_files_that_were_sent_over_http_go_at_once(program: Program, kept: Path) -> None:
+    ids = {MO.id: "a" * 32, ANN.id: "b" * 32}
+
+    async def sending() -> None:
+        store = await SqliteStore.open(kept)
+        for person, file_id in ids.items():
+            await store.add_file(SentFile(file_id, person, "x.txt", "text/plain", 6, "d", 1.0), 99)
+        await store.close()
+
+    asyncio.run(sending())
+    folder = files_folder(kept.parent / "pixi-files", f"sqlite:///{kept}")
+    folder.mkdir(parents=True)
+    for file_id in ids.values():
+        (folder / f"{file_id}.txt").write_text("canary")
+    _, out, _ = program("export", "11")
+    assert [file["name"] for file in json.loads(out)["files"]] == ["x.txt"]
+    assert program("forget", "11", "--yes")[0] == 0
+    assert [path.name for path in folder.iterdir()] == [f"{ids[ANN.id]}.txt"]
 
 
 @pytest.mark.parametrize("command", ["forget", "export"])

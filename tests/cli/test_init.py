@@ -181,8 +181,8 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
     for name in sections:
         given, usual = getattr(settings, name), getattr(default, name)
         for key in written[name]:
-            if key == "folder":
-                assert given.folder == tmp_path / usual.folder
+            if key in ("folder", "files"):
+                assert getattr(given, key) == tmp_path / getattr(usual, key)
             elif key == "jwt":
                 assert given.jwt.user == usual.jwt.user  # the rest are examples
             elif getattr(usual, key) not in (None, {}):

@@ -9,9 +9,10 @@ from pixi.core.deltas import Usage
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
 from pixi.core.message import Author, Image, Message, Quoted
-from pixi.store.kept import ApiKey, Place, Talk
+from pixi.store.kept import ApiKey, Place, SentFile, Talk
 from pixi.store.statements import (
     chosen,
+    files,
     inbox,
     journal,
     keys,
@@ -25,7 +26,7 @@ from tests.begun import Watched, begun_in
 
 TABLES = (
     *("messages", "turns", "lines", "effects", "commands", "pictures", "quotes", "watermarks"),
-    *("conversations", "leases", "talks", "keys"),
+    *("conversations", "leases", "talks", "keys", "files"),
 )
 
 
@@ -78,6 +79,11 @@ def everything(db: Watched) -> None:
     talks.latest(db, mo.id, "pixi", 9)
     talks.named(db, mo.id, "one", "")
     talks.forget_old(db, 1.0, 9)
+    files.add(db, SentFile("f1", mo.id, "cat.png", "image/png", 9, "d", 1.0), 99)
+    files.of_id(db, "f1")
+    files.among(db, ("f1", "f2"))
+    files.drop(db, "f1")
+    files.forget_old(db, 1.0, 9)
     keys.add(db, ApiKey("shop", "d1", ("chat",)))
     keys.of_digest(db, "d1")
     keys.revoke(db, "shop", 2.0)

@@ -369,6 +369,7 @@ async def test_of_a_stranger_and_of_somebody_forgotten_nothing_is_told(store: Sq
             "person": person,
             "conversations": [],
             "talks": [],
+            "files": [],
             "done_for_you": [],
             "usage": [],
             "memories": [],

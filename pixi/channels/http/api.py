@@ -3,21 +3,25 @@
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
 
+from pixi.channels.carried import words_of
 from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of
+from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
     MOST_LETTERS,
     ApprovalRequest,
+    Attachment,
     ChatAnswer,
     ChatRequest,
     Done,
+    FileAnswer,
     Health,
     MessagesAnswer,
     MessagesQuery,
@@ -38,6 +42,7 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Form, HttpChannel, Protocol
+from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
@@ -46,6 +51,7 @@ from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reac
 from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
+from pixi.store.kept import SentFile
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 T = TypeVar("T")
@@ -63,6 +69,7 @@ class Api:
         rules: what the operator decided.
         visitors: lets visitors in.
         limits: counts requests.
+        files: those that people send.
     """
 
     def __init__(
@@ -74,6 +81,7 @@ class Api:
         *,
         visitors: Visitors,
         limits: Limits,
+        files: Files,
     ) -> None:
         self._backend = backend
         self._talks = talks
@@ -81,6 +89,7 @@ class Api:
         self._visitors = visitors
         self._rules = rules
         self._limits = limits
+        self._files = files
         self.openapi = b""  # the description of the API, set once all routes are known
 
     async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -145,14 +154,19 @@ class Api:
         _protocol(request, "native")  # there is one for such a body, but a wrong name is not passed over
         asked = _decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
+        if not asked.message and not asked.attachments:
+            raise Problem(
+                422,
+                "A field is wrong",
+                "message is empty: write something, or send a file with it.",
+                errors=({"pointer": "/message", "detail": "it is empty"},),
+            )
         streams = _STREAM in request.headers.get("Accept", "")
-        key = request.headers.get("Idempotency-Key", "")
-        if len(key) > MOST_CHARACTERS:
-            raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+        key = _key(request)
         message_id = f"idem:{_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
-        reply = await self._talks.begin(place, asked.message, message_id)
+        reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
             return await write_stream(request, face, _named(reply.events(), place))
@@ -178,9 +192,11 @@ class Api:
             channel = self._talks.answer(place, verdicts)
             events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
         else:
-            message_id, text = _said(last, ai_sdk.text_of(last), f"/messages/{len(asked.messages) - 1}")
+            files = attachments_in(last.get("parts"))
+            at = f"/messages/{len(asked.messages) - 1}"
+            message_id, text = _said(last, ai_sdk.text_of(last), at, files)
             await self._set_aside(place, asked, message_id, text)
-            reply = await self._talks.begin(place, text, message_id)
+            reply = await self._talks.begin(place, text, message_id, (), files)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(request, self._face(protocol, principal), _named(events, place))
@@ -190,7 +206,8 @@ class Api:
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
             return
-        edited = asked.messageId == message_id and answered.text != text
+        before = None if answered.text is None else words_of(answered.text)
+        edited = asked.messageId == message_id and before != words_of(text)
         if edited or asked.trigger == "regenerate-message":
             seen = {str(each.get("id")) for each in asked.messages[:-1]}
             await self._talks.branch(place, answered.turn.id, seen)
@@ -210,7 +227,8 @@ class Api:
             if not people:
                 raise _wrong_field("/messages", "There is no message of a user to answer.")
             at = f"/messages/{asked.messages.index(people[-1])}"
-            client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at)
+            files = attachments_in(people[-1].get("content"))
+            client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
             # The same run again is the same turn; another run about the same message is another answer.
             message_id = f"{client_id}#{asked.runId}"
             if await self._backend.store.answer_to(place.address, message_id) is None:
@@ -218,7 +236,7 @@ class Api:
                 cut = await self._talks.branch_point(place.address, client_id, seen)
                 if cut is not None:
                     await self._talks.branch(place, cut, seen)
-            reply = await self._talks.begin(place, text, message_id)
+            reply = await self._talks.begin(place, text, message_id, (), files)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
@@ -312,6 +330,27 @@ class Api:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
         return _json(PersonasAnswer(self._shown(principal), self._default(principal)))
+
+    # Files.
+
+    async def take_file(self, request: web.Request) -> web.StreamResponse:
+        """Keep a file that somebody sends."""
+        principal = await self.who_has_a_key(request, request.query.get("userId", ""))
+        file = await self._files.take(request, principal.id, _key(request))
+        return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
+
+    async def give_file(self, request: web.Request) -> web.StreamResponse:
+        """Give a file back to whose it is."""
+        return await self._files.answer(await self._file(request))
+
+    async def drop_file(self, request: web.Request) -> web.StreamResponse:
+        """Keep a file no longer."""
+        await self._files.drop(await self._file(request))
+        return _json(Done())
+
+    async def _file(self, request: web.Request) -> SentFile:
+        principal = await self.who(request, request.query.get("userId", ""))
+        return await self._files.of(principal.id, request.match_info["id"])
 
     # The server itself.
 
@@ -430,8 +469,8 @@ def _has_messages(body: bytes) -> bool:
         return False
 
 
-def _said(message: Mapping[str, Any], text: str, at: str) -> tuple[str, str]:
-    """Return the id and the text of a message of a page.
+def _said(message: Mapping[str, Any], text: str, at: str, files: Sequence[Attachment]) -> tuple[str, str]:
+    """Return the id and the text of a message of a page; with files it needs no text.
 
     Raises:
         Problem: 422, it is no person's, or lacks one of them, or is too long.
@@ -441,7 +480,7 @@ def _said(message: Mapping[str, Any], text: str, at: str) -> tuple[str, str]:
         raise _wrong_field(at, "The last message must be a user's: there is nothing to answer.")
     if not isinstance(message_id, str) or not 1 <= len(message_id) <= MOST_CHARACTERS:
         raise _wrong_field(f"{at}/id", f"The message needs an id of at most {MOST_CHARACTERS} characters.")
-    if not text.strip() or len(text) > MOST_LETTERS:
+    if not (text.strip() or files) or len(text) > MOST_LETTERS:
         raise _wrong_field(at, f"The message needs a text of at most {MOST_LETTERS} characters.")
     return message_id, text
 
@@ -484,6 +523,14 @@ def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
     detail, _, path = str(error).partition(" - at `$")
     return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
+
+
+def _key(request: web.Request) -> str:
+    """The key by which the same request is known again; "" for none."""
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > MOST_CHARACTERS:
+        raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+    return key
 
 
 def _digest(*parts: str) -> str:

@@ -31,6 +31,10 @@ class Backend(Protocol):
         """Keeps everything that must outlive the process."""
         ...
 
+    def sees(self, conversation: str, /) -> bool:
+        """Whether the model that writes in a conversation can be shown pictures."""
+        ...
+
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
         ...

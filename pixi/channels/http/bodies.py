@@ -9,26 +9,43 @@ from pixi.channels.http.feed import Protocol
 MOST_LETTERS = 32_000
 """Of a message."""
 
-Words = Annotated[str, Meta(min_length=1, max_length=MOST_LETTERS)]
 Name = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+
+
+class Attachment(Struct, forbid_unknown_fields=True):
+    """A file that goes with a message.
+
+    Attributes:
+        id: of a file that was sent to `/api/files`.
+        url: in its place: the address of such a file, or a `data:` URL with all of it.
+        name: of one in a `data:` URL, as the persona is told it.
+        mediaType: counts for nothing: what it is, is told by what is in it.
+    """
+
+    id: Name | None = None
+    url: Annotated[str, Meta(min_length=1)] | None = None
+    name: Annotated[str, Meta(max_length=10_000)] | None = None
+    mediaType: str | None = None
 
 
 class ChatRequest(Struct, forbid_unknown_fields=True):
     """Something is said to a persona.
 
     Attributes:
-        message: what is said.
+        message: what is said; may be empty where there are attachments.
         conversation: the name of the talk, of the caller's choosing; without one, a new talk begins.
         persona: who is to answer, by the name of its file; without one, the default persona.
         userId: the user of an application for whom this is sent; needs a key with `chat:on-behalf`.
         userName: what that user is called.
+        attachments: files that go with it.
     """
 
-    message: Words
+    message: Annotated[str, Meta(max_length=MOST_LETTERS)]
     conversation: Name | None = None
     persona: Name | None = None
     userId: Name | None = None
     userName: Name | None = None
+    attachments: Annotated[list[Attachment], Meta(max_length=8)] = []
 
 
 class ShownMessage(Struct):
@@ -110,15 +127,15 @@ class PersonaQuery(Struct):
     persona: Name | UnsetType = UNSET
 
 
-class TalkQuery(Struct):
-    """Which talk of that name a path means.
-
-    Attributes:
-        userId: the user of an application for whom this is asked; needs a key with `chat:on-behalf`.
-        persona: with whom, where one name has talks with several.
-    """
+class UserQuery(Struct):
+    """For which user of an application this is asked; needs a key with `chat:on-behalf`."""
 
     userId: Name | UnsetType = UNSET
+
+
+class TalkQuery(UserQuery):
+    """Which talk of that name a path means: with whom, where one name has talks with several."""
+
     persona: Name | UnsetType = UNSET
 
 
@@ -179,6 +196,23 @@ class MessagesAnswer(Struct):
     conversation: str
     messages: list[TalkMessage]
     more: bool
+
+
+class FileAnswer(Struct):
+    """A file that was kept.
+
+    Attributes:
+        url: where it is, on this server.
+        mediaType: what it is by what is in it.
+        size: bytes; a picture was drawn anew.
+        name: as it is shown.
+    """
+
+    id: str
+    url: str
+    mediaType: str
+    size: int
+    name: str
 
 
 class VisitorRequest(Struct, forbid_unknown_fields=True):

@@ -17,6 +17,8 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pixi.channels.http.access import Principal
+from pixi.channels.http.attachments import attachments_in
+from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletionStream,
     Wishes,
@@ -68,6 +70,7 @@ class Turn:
         text: what the person said.
         app_says: quoted to the persona as what the program says, without authority; "" for nothing.
         told: lines that a program told of a talk that is not kept here, oldest first; the talk is new.
+        attachments: files that go with `text`.
     """
 
     persona: str
@@ -76,6 +79,7 @@ class Turn:
     text: str
     app_says: str = ""
     told: tuple[Said, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
 
 
 class CompletionsBackend(Protocol):
@@ -160,6 +164,7 @@ class _Asked:
 
     model: str
     last: str
+    files: tuple[Attachment, ...]
     told: tuple[Said, ...]
     system: str
     stream: bool
@@ -360,7 +365,8 @@ class Completions:
         name, complete = self._named(request, asked)
         key = request.headers.get("Idempotency-Key", "")
         said = (f"{line.role}:{line.text}" for line in asked.told)
-        mark = _digest(asker.id, asked.model, name, key, asked.last, *said)
+        files = (f"{each.id}{each.url}" for each in asked.files)
+        mark = _digest(asker.id, asked.model, name, key, asked.last, *said, *files)
         told: tuple[Said, ...] = ()
         async with self._choosing:
             if (talk := await self._same(asker, asked.model, mark, key)) is None:
@@ -384,6 +390,7 @@ class Completions:
             text=asked.last,
             app_says=asked.system if self._settings.system == "note" else "",
             told=told,
+            attachments=asked.files,
         )
         return turn, mark
 
@@ -472,7 +479,7 @@ def _read(body: Mapping[str, Any]) -> _Asked:
         raise _RefusedError(
             400, "model must be the name of a persona; GET /v1/models lists them.", param="model"
         )
-    last, told, system = _messages(body.get("messages"))
+    last, files, told, system = _messages(body.get("messages"))
     options = _object(body, "stream_options")
     wanted = _object(body, "response_format").get("type")
     metadata = _object(body, "metadata")
@@ -482,6 +489,7 @@ def _read(body: Mapping[str, Any]) -> _Asked:
     return _Asked(
         model=model,
         last=last,
+        files=files,
         told=told,
         system=system,
         stream=bool(body.get("stream")),
@@ -495,11 +503,12 @@ def _read(body: Mapping[str, Any]) -> _Asked:
     )
 
 
-def _messages(messages: Any) -> tuple[str, tuple[Said, ...], str]:
-    """What the person says last, the lines before it, and what the program says."""
+def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, ...], str]:
+    """What the person says last, the files that go with it, the lines before, and what the program says."""
     if not isinstance(messages, list) or not messages or len(messages) > _MESSAGES:
         raise _RefusedError(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
     lines: list[Said] = []
+    contents: list[Any] = []
     system: list[str] = []
     for number, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
@@ -509,12 +518,14 @@ def _messages(messages: Any) -> tuple[str, tuple[Said, ...], str]:
         text, role = visible_text(message.get("content")), message["role"]
         if role in ("user", "assistant"):
             lines.append(Said(role, text))
+            contents.append(message.get("content"))
         elif role in ("system", "developer"):
             system.append(text)
     at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].role == "user"), -1)
-    if at < 0 or not lines[at].text.strip():
+    files = attachments_in(contents[at]) if at >= 0 else ()
+    if at < 0 or not (files or lines[at].text.strip()):
         raise _RefusedError(400, "messages has no user message with text to answer.", param="messages")
-    return lines[at].text, tuple(lines[:at]), "\n\n".join(filter(None, system))[:_SYSTEM_LETTERS]
+    return lines[at].text, files, tuple(lines[:at]), "\n\n".join(filter(None, system))[:_SYSTEM_LETTERS]
 
 
 def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:

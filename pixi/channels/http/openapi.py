@@ -104,7 +104,10 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     """Describe the routes as OpenAPI 3.1. `version` is that of Pixi."""
     routes = tuple(routes)
     bodies = {
-        body for route in routes for body in (*route.request, route.response, route.query) if body is not None
+        body
+        for route in routes
+        for body in (*route.request, route.response, route.query)
+        if body is not None and body is not bytes
     }
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
@@ -164,7 +167,10 @@ def _operation(
     parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
     if parameters:
         operation["parameters"] = parameters
-    if route.request:
+    if route.request == (bytes,):
+        file = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string"}}}
+        operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": file}}}
+    elif route.request:
         kinds = [described[kind] for kind in route.request]
         operation["requestBody"] = {
             "required": True,
@@ -182,7 +188,9 @@ def _operation_id(route: "Route") -> str:
 def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     """Describe the answer and the errors of a route, by status."""
     content: dict[str, Any] = {}
-    if route.response is not None:
+    if route.response is bytes:
+        content["*/*"] = {}
+    elif route.response is not None:
         content["application/json"] = {"schema": described[route.response]}
     if route.streams:
         content[EVENT_STREAM] = {"schema": _STREAM}

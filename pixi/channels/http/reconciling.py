@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pixi.channels.carried import words_of
+
 Role = Literal["user", "assistant"]
 _SHORTEST_END = 2
 """Lines that must be the end of a talk to be taken for it: a person's and an answer."""
@@ -147,7 +149,7 @@ def _folded(lines: Sequence[Said], silence: str) -> list[Said]:
     """Lines as they are compared: from the first of a person on, neighbours of one role joined."""
     folded: list[Said] = []
     for line in lines:
-        text = _fold(line.text)
+        text = _fold(words_of(line.text))
         if line.role == "assistant":
             if not folded:
                 continue

@@ -12,6 +12,7 @@ from pixi.channels.http.bodies import (
     ChatAnswer,
     ChatRequest,
     Done,
+    FileAnswer,
     Health,
     MessagesAnswer,
     MessagesQuery,
@@ -22,6 +23,7 @@ from pixi.channels.http.bodies import (
     StopRequest,
     StreamQuery,
     TalkQuery,
+    UserQuery,
     VisitorAnswer,
     VisitorRequest,
 )
@@ -41,8 +43,9 @@ class Route:
         handler: answers.
         summary: what it does, in a line.
         scope: that the caller needs; "": everybody may; `visitors`: a publishable key is needed.
-        request: the types that the body may have; (): there is none.
-        response: the type of the JSON answer; None: there is none, or it has no type of ours.
+        request: the types that the body may have; (): there is none; `bytes`: a file, in a form.
+        response: the type of the JSON answer; None: there is none, or it has no type of ours; `bytes`: a
+            file.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
@@ -70,8 +73,8 @@ _NOT_IN = (401, 403, 429)
 def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk = (*_NOT_IN, 400, 404)
-    body = (408, 413, 415, 422)
-    talk = "/api/chat/{id}"
+    body = (400, 408, 413, 415, 422)
+    talk, file = "/api/chat/{id}", "/api/files/{id}"
     return (
         Route(
             "POST",
@@ -158,6 +161,37 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "POST",
+            "/api/files",
+            api.take_file,
+            "Send a file",
+            "chat",
+            (bytes,),
+            FileAnswer,
+            errors=(*_NOT_IN, *body, 503),
+            query=UserQuery,
+        ),
+        Route(
+            "GET",
+            file,
+            api.give_file,
+            "Get a file back",
+            "chat",
+            response=bytes,
+            errors=of_talk,
+            query=UserQuery,
+        ),
+        Route(
+            "DELETE",
+            file,
+            api.drop_file,
+            "Delete a file",
+            "chat",
+            response=Done,
+            errors=of_talk,
+            query=UserQuery,
         ),
         Route(
             "POST",

@@ -1,6 +1,7 @@
 """What an operator decides of the server: a part of the settings."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 
@@ -24,6 +25,10 @@ class HttpRules:
             times what one may.
         turns_per_person: that may be under way at once.
         max_body_bytes: how long the body of a request may be.
+        files: the folder in which files lie that people send; each store has one of its own in it.
+        max_file_bytes: how large one of them may be.
+        file_bytes_per_person: how large all of one person's may be together.
+        file_characters: how much of the text of one the persona is told.
         show_tools: clients are told which tools were called, and what came of it.
         silence: what a client gets that must get a text, where the persona said nothing.
         reactions: what becomes of them where there is text alone: nothing, or a line of their own.
@@ -44,6 +49,10 @@ class HttpRules:
     visitors_per_address: int = 10
     turns_per_person: int = 4
     max_body_bytes: int = 1_000_000
+    files: Path = Path("pixi-files")
+    max_file_bytes: int = 10_000_000
+    file_bytes_per_person: int = 100_000_000
+    file_characters: int = 20_000
     show_tools: bool = False
     silence: str = "…"
     reactions: Literal["drop", "line"] = "drop"

@@ -10,11 +10,13 @@ A client that goes away ends nothing: aiohttp does not cancel handlers. When the
 end at once, and the turns that they showed are finished or left on record by the engine.
 """
 
+import asyncio
 import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -22,8 +24,10 @@ from aiohttp import web
 from pixi.channels.channel import Channel
 from pixi.channels.http.access import VISITING, Access
 from pixi.channels.http.api import Api
+from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
+from pixi.channels.http.files import Files
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
@@ -46,7 +50,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
-_ALLOWED_METHODS = "GET, POST, OPTIONS"
+_ALLOWED_METHODS = "GET, POST, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
 _VISITORS_PATH = "/api/visitors"
@@ -60,6 +64,7 @@ class HttpServer:
     Args:
         backend: answers.
         rules: what the operator decided.
+        files: the folder for files that people send, see `files_folder`.
         tokens: checks tokens of a host application; None: there are none.
         user: the claim of such a token that names the person.
         forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
@@ -70,15 +75,23 @@ class HttpServer:
         backend: Backend,
         rules: HttpRules,
         *,
+        files: Path,
         tokens: HostTokens | None = None,
         user: str = "sub",
         forwarded: ForwardedUsers | None = None,
     ) -> None:
         self._backend = backend
         self._rules = rules
+        self._files = Files(backend.store, files, rules)
         limits = Limits(rules)
         self._talks = Talks(
-            backend, turns_per_person=rules.turns_per_person, limits=limits, reactions=rules.reactions
+            backend,
+            turns_per_person=rules.turns_per_person,
+            limits=limits,
+            reactions=rules.reactions,
+            attachments=Attachments(
+                self._files, characters=rules.file_characters, most_bytes=rules.max_file_bytes
+            ),
         )
         visitors = Visitors(backend.store.key_of)
         access = Access(
@@ -88,7 +101,7 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits)
+        api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files)
         table = routes_of(api)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(
@@ -116,6 +129,7 @@ class HttpServer:
         self._hosts.add(f"[{host}]" if ":" in host else host.lower())
         runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
         await runner.setup()
+        sweeping = asyncio.create_task(self._files.keep_swept())
         try:
             site = web.TCPSite(runner, host, port)
             try:
@@ -125,6 +139,8 @@ class HttpServer:
             bound = runner.addresses[0][1]
             yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
         finally:
+            sweeping.cancel()
+            await asyncio.wait([sweeping])
             await self._talks.close()
             await runner.cleanup()
 

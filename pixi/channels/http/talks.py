@@ -15,8 +15,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pixi.channels.carried import Carried, words_of
 from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
+from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.limits import Limits
@@ -107,6 +110,7 @@ class Talks:
         turns_per_person: replies that one person may wait for at once.
         limits: counts what visitors say.
         reactions: what becomes of them where there is text alone.
+        attachments: reads files that go with messages; closed with the talks.
     """
 
     def __init__(
@@ -116,12 +120,14 @@ class Talks:
         turns_per_person: int,
         limits: Limits,
         reactions: Reactions = "drop",
+        attachments: Attachments,
     ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
         self._limits = limits
         self._reactions = reactions
+        self._attachments = attachments
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
 
@@ -131,6 +137,7 @@ class Talks:
         text: str,
         message_id: str,
         quoted: Sequence[Quoted] = (),
+        attachments: Sequence[Attachment] = (),
         *,
         answers: bool = True,
     ) -> Reply:
@@ -141,11 +148,12 @@ class Talks:
             text: what is said.
             message_id: the key of the request.
             quoted: lines that stand before it.
+            attachments: files that go with it.
             answers: see `HttpChannel`.
 
         Raises:
-            Problem: 422, the request of this id had another text; 429, too many replies are waited for, or a
-                visitor said too much.
+            Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
+                same; 429, too many replies are waited for, or a visitor said too much.
             StoreError: it could not be recorded.
         """
         address, person = place.address, place.person
@@ -164,12 +172,19 @@ class Talks:
         channel = self.channels.at(address)
         channel.answers = answers
         reply = Reply(channel, message_id, None, known=False)
-        await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
         author = Author(person.id, person.name)
         self._waiting[person.id] += 1
         channel.feed.waiting += 1
         try:
-            message = Message(message_id, address, author, text, now, quoted=tuple(quoted))
+            carried = Carried()
+            if attachments:
+                sees = self._backend.sees(address)
+                carried = await self._attachments.read(attachments, person.id, sees=sees)
+            await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+            told = "\n".join(part for part in (text, carried.text) if part)
+            message = Message(
+                message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
+            )
             await self._backend.receive(message, channel)
         except BaseException:
             self._done(channel, person.id)
@@ -244,9 +259,10 @@ class Talks:
         for task in list(self._watching):
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
+        await self._attachments.close()
 
     async def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
-        if answered.text is not None and answered.text != text:
+        if answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
                 "Used before",
@@ -323,7 +339,7 @@ class Talks:
         if turn.app_says:
             told.append(Quoted("told:app", Author("web:app", "the app"), turn.app_says[:_LONGEST_TOLD]))
         place = Place(asker, turn.persona, turn.talk)
-        reply = await self.begin(place, turn.text, turn.message_id, told, answers=False)
+        reply = await self.begin(place, turn.text, turn.message_id, told, turn.attachments, answers=False)
         async with aclosing(reply.events()) as events:
             async for form in events:
                 yield form
@@ -338,7 +354,7 @@ class Talks:
         asked = await store.messages_of([record.id for record in records])
         turns: list[KeptTurn] = []
         for record in records:
-            said = "\n".join(message.text for message in asked.get(record.id, ()))
+            said = "\n".join(words_of(message.text) for message in asked.get(record.id, ()))
             turns.append(KeptTurn(record.id, said, await self._as_text(record)))
         return KeptTalk(name, tuple(turns), whole=len(records) < _KEPT_TURNS)
 

@@ -208,6 +208,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE UNIQUE INDEX keys_in_use ON keys (name) WHERE revoked IS NULL",
     ),
     (f"ALTER TABLE keys ADD COLUMN signs {_TEXT} NOT NULL DEFAULT ''",),
+    (
+        f"""CREATE TABLE files (
+            id {_TEXT} PRIMARY KEY,
+            person {_TEXT} NOT NULL,
+            name {_TEXT} NOT NULL,
+            media_type {_TEXT} NOT NULL,
+            size BIGINT NOT NULL,
+            digest {_TEXT} NOT NULL,
+            sent_at DOUBLE PRECISION NOT NULL
+        )""",
+        "CREATE INDEX files_of_a_person ON files (person)",
+        "CREATE INDEX files_by_time ON files (sent_at)",
+    ),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 
@@ -216,7 +229,7 @@ TABLES = frozenset(
         *("pixi_version", "writers", "conversations", "turns", "messages", "quotes", "lines", "effects"),
         *("pictures", "places", "watermarks", "memories", "audit", "windows", "summaries"),
         *("usage", "notices", "owners", "leases", "commands"),
-        *("talks", "keys"),
+        *("talks", "keys", "files"),
     }
 )
 """All tables of the present version."""

@@ -273,6 +273,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Of a publishable key: what the tokens of its visitors are signed with.
         "ALTER TABLE keys ADD COLUMN signs TEXT NOT NULL DEFAULT ''",
     ),
+    (
+        # Files that people sent over HTTP. What is in them lies beside the store, see `[http] files`.
+        """CREATE TABLE files (
+            id TEXT PRIMARY KEY,
+            person TEXT NOT NULL,
+            name TEXT NOT NULL,
+            media_type TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            digest TEXT NOT NULL,
+            sent_at REAL NOT NULL
+        ) WITHOUT ROWID""",
+        "CREATE INDEX files_of_a_person ON files (person)",
+        "CREATE INDEX files_by_time ON files (sent_at)",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

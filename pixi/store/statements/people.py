@@ -9,7 +9,7 @@ from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
 from pixi.core.message import Message
 from pixi.core.written import SILENCE
 from pixi.store.database import Database
-from pixi.store.statements import memories, pictures, talks, windows
+from pixi.store.statements import files, memories, pictures, talks, windows
 from pixi.store.statements.auditing import forget_in_audit, forget_words_in_audit
 from pixi.store.statements.forgotten import touch
 from pixi.store.statements.many import change_many, marks, portions, select_many
@@ -112,6 +112,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
     parts: defaultdict[int, _Part] = defaultdict(_Part)
     memories.forget(db, person)
     talks.forget(db, person)
+    files.forget(db, person)
     _forget_quotes(db, person, gone, parts)
     _forget_messages(db, person, gone, parts)
     forget_in_audit(db, person)

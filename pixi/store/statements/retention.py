@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from pixi.store.database import Database
-from pixi.store.statements import pictures, talks, windows
+from pixi.store.statements import files, pictures, talks, windows
 from pixi.store.statements.forgotten import touch
 from pixi.store.statements.inbox import LAST_TURN
 from pixi.store.statements.many import change_many, select_many
@@ -24,6 +24,7 @@ def forget_old(db: Database, before: float) -> bool:
         _forget_turns(db, before, gone),
         _forget_deeds(db, before),
         talks.forget_old(db, before, PORTION),
+        files.forget_old(db, before, PORTION),
     )
     for conversation, bodies in gone.items():
         pictures.drop_unused(db, conversation, bodies)

@@ -9,6 +9,7 @@ from pixi.store.database import Database
 from pixi.store.kept import Known
 from pixi.store.statements import memories, pictures, windows
 from pixi.store.statements.auditing import told_of_audit
+from pixi.store.statements.files import files_of
 from pixi.store.statements.many import select_many
 from pixi.store.statements.rows import unpack_line, unpack_message, unpack_text
 from pixi.store.statements.talks import talks_of
@@ -36,7 +37,13 @@ def known(db: Database, name: str) -> tuple[Known, ...]:
 
 
 _TABLES = (("messages", "author"), ("memories", "person"), ("audit", "person"), ("quotes", "person"))
-_ALL_TABLES = (*_TABLES, ("usage", "person"), ("audit", "approved_by"), ("talks", "person"))
+_ALL_TABLES = (
+    *_TABLES,
+    ("usage", "person"),
+    ("audit", "approved_by"),
+    ("talks", "person"),
+    ("files", "person"),
+)
 
 
 def _is_known(db: Database, person: str) -> bool:
@@ -101,6 +108,15 @@ def export(db: Database, person: str) -> dict[str, Any]:
         "person": person,
         "conversations": [{"address": address, **talk} for address, talk in sorted(talks.items())],
         "talks": _talks(db, person),
+        "files": [
+            {
+                "name": _readable(file.name),
+                "type": file.media_type,
+                "bytes": file.size,
+                "time": _time(file.sent_at),
+            }
+            for file in files_of(db, person)
+        ],
         "done_for_you": told_of_audit(db, person),
         "usage": told_of_usage(db, person),
         "memories": [told | {"time": _time(told["time"])} for told in memories.export(db, person)],

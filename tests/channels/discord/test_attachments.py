@@ -13,7 +13,8 @@ import discord
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.discord.hearing.attachments import AttachmentReader, Carried
+from pixi.channels.carried import Carried
+from pixi.channels.discord.hearing.attachments import AttachmentReader
 from pixi.channels.discord.rules import Rules
 from tests.servers.clients import Bot, connected, heard
 from tests.servers.loopback_discord import Channel as Room

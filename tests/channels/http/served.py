@@ -4,6 +4,8 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
@@ -17,6 +19,7 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.engine.context import Role
+from pixi.models.model import Traits
 from pixi.store.kept import ApiKey
 from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store
@@ -40,6 +43,9 @@ class EngineBackend:
     personas: Mapping[str, Persona] = field(default_factory=lambda: PERSONAS)
     default_persona: str = "pixi"
     helped: list[str] = field(default_factory=list)
+
+    def sees(self, conversation: str, /) -> bool:
+        return self.engine.model.traits.vision
 
     async def receive(self, message: Message, channel: Channel) -> None:
         await self.engine.receive(message, channel)
@@ -146,8 +152,10 @@ async def served(
     addons: Iterable[Callable[[Addon], object]] = (),
     personas: Mapping[str, Persona] | None = None,
     forwarded: ForwardedUsers | None = None,
+    files: Path | None = None,
+    vision: bool = False,
 ) -> AsyncGenerator[Served, None]:
-    model = ScriptedModel(*replies)
+    model = ScriptedModel(*replies, traits=Traits(vision=vision))
     kept = store or await SqliteStore.open(MEMORY)
     cast = personas or PERSONAS
     engine = Engine(
@@ -158,11 +166,13 @@ async def served(
         cast=lambda conversation: Role(cast.get(conversation.split(":", 2)[-1], cast["pixi"]), model),
     )
     try:
-        async with engine, aiohttp.ClientSession() as http:
-            backend = EngineBackend(engine, kept, cast)
-            server = HttpServer(backend, rules or HttpRules(), forwarded=forwarded)
-            async with server.serving("127.0.0.1", 0) as url:
-                yield Served(url, http, model, backend)
+        with TemporaryDirectory(prefix="pixi-files-") as own:
+            async with engine, aiohttp.ClientSession() as http:
+                backend = EngineBackend(engine, kept, cast)
+                folder = files or Path(own)
+                server = HttpServer(backend, rules or HttpRules(), files=folder, forwarded=forwarded)
+                async with server.serving("127.0.0.1", 0) as url:
+                    yield Served(url, http, model, backend)
     finally:
         if store is None:
             await kept.close()

@@ -20,8 +20,8 @@ codec = "ascii"  # which characters are printable no pattern can say
 [checks]
 negative_data_rejection.expected-statuses = ["4xx"]
 
-[[operations]]  # that the last message must be a person's no schema can say
-include-path = ["/api/agui", "/api/chat"]
+[[operations]]  # that the last message must be a person's, or a file one of those kinds, no schema can say
+include-path = ["/api/agui", "/api/chat", "/api/files"]
 checks.positive_data_acceptance.enabled = false
 """
 

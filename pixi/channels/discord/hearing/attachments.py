@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 import aiohttp
 import discord
 
+from pixi.channels.carried import Carried, clipped, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.discord.rules import Rules
 from pixi.channels.discord.wording import one_line
 from pixi.channels.pictures import PictureError, fit_for_model
@@ -32,19 +32,6 @@ _MISTAKEN = ("video/mp2t", "video/vnd.dlna.mpeg-tts")  # for these Discord takes
 _PICTURE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """What a message carries, as a persona is told of it.
-
-    Attributes:
-        text: follows the message's own words; "" where there is nothing to be told. A stranger's words.
-        images: ready for a model that sees.
-    """
-
-    text: str = ""
-    images: tuple[Image, ...] = ()
-
-
 class AttachmentReader:
     """Fetches and reads what messages carry. One for a bot: large pictures are decoded one at a time."""
 
@@ -65,7 +52,7 @@ class AttachmentReader:
         for attachment in _attachments(message):
             if _is_picture(attachment):
                 wanted = sees and len(images) < rules.pictures
-                found = await self._picture(attachment, rules) if wanted else _why_not_shown(sees)
+                found = await self._picture(attachment, rules) if wanted else why_not_shown(sees)
                 if isinstance(found, Image):
                     images.append(found)
                 blocks.append(_told_picture(attachment, "" if isinstance(found, Image) else found))
@@ -88,13 +75,6 @@ class AttachmentReader:
                 return await asyncio.to_thread(fit_for_model, data, longest_side=rules.picture_pixels)
         except PictureError as error:
             return str(error)
-
-
-def clipped(text: str, characters: int) -> str:
-    """The text within so many characters; where something is missing, how much is told at its end."""
-    if len(text) <= characters:
-        return text
-    return f"{text[:characters]}\n[… {len(text) - characters:,} more characters, not read]"
 
 
 def _attachments(message: discord.Message) -> Iterator[discord.Attachment]:
@@ -138,14 +118,9 @@ def _media_type(attachment: discord.Attachment) -> str:
     return (attachment.content_type or "").partition(";")[0].strip().lower()
 
 
-def _why_not_shown(sees: bool) -> str:
-    return "there are more than can be shown" if sees else "you cannot see pictures here"
-
-
 def _told_picture(attachment: discord.Attachment, why_not: str) -> str:
-    described = f", described as: {_shortened(attachment.description)}" if attachment.description else ""
-    reason = f"; {why_not}" if why_not else ""
-    return f"[picture {_name(attachment)}{described}{reason}]"
+    described = _shortened(attachment.description) if attachment.description else ""
+    return told_picture(_shortened(attachment.filename), described, why_not)
 
 
 async def _text_file(attachment: discord.Attachment, characters: int) -> str:
@@ -158,7 +133,7 @@ async def _text_file(attachment: discord.Attachment, characters: int) -> str:
     text = _decoded(data)
     if text is None:
         return f"[{head}, {_size(attachment)}, which holds no text]"
-    return f"[{head}:]\n{clipped(text.strip(), characters)}\n[end of {_name(attachment)}]"
+    return told_text(_shortened(attachment.filename), text, characters)
 
 
 def _decoded(data: bytes) -> str | None:
@@ -199,5 +174,4 @@ def _shortened(text: str) -> str:
 
 
 def _size(attachment: discord.Attachment) -> str:
-    size = attachment.size
-    return f"{size / 1_000_000:.1f} MB" if size >= 100_000 else f"{max(size, 100) / 1_000:.1f} kB"
+    return told_size(attachment.size)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import discord
 
+from pixi.channels.carried import Carried
 from pixi.channels.channel import Channel
 from pixi.channels.discord.access import is_blocked
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.asking import Askers, guild_of
-from pixi.channels.discord.hearing.attachments import AttachmentReader, Carried
+from pixi.channels.discord.hearing.attachments import AttachmentReader
 from pixi.channels.discord.hearing.quoting import Quoting, title_of
 from pixi.channels.discord.hearing.recent import Recent, Remark
 from pixi.channels.discord.hearing.remarks import (

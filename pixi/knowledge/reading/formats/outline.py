@@ -80,3 +80,21 @@ def _leads(headings: Sequence[Heading], at: int) -> bool:
 
 def _joined(path: Sequence[Heading]) -> str:
     return BETWEEN_HEADINGS.join(heading.text for heading in path if heading.text)
+
+
+def as_markdown(document: Document) -> str:
+    """The document as Markdown: each heading once, before what stands below it."""
+    pieces: list[str] = []
+    above: list[str] = []
+    for section in document.sections:
+        path = section.heading.split(BETWEEN_HEADINGS) if section.heading else []
+        same = 0
+        while same < min(len(path), len(above)) and path[same] == above[same]:
+            same += 1
+        if len(path) == same and len(above) > same and path:
+            same -= 1  # back at a heading that was left: it is told again
+        pieces.extend(f"{'#' * min(depth + 2, 6)} {path[depth]}" for depth in range(same, len(path)))
+        above = path
+        if not path or section.text != path[-1]:
+            pieces.append(section.text.strip("\n"))
+    return "\n\n".join(pieces)
