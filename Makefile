@@ -1,4 +1,4 @@
-# Sets itself up in .venv at the first use, and again when pyproject.toml changes or the folder moves.
+# Sets itself up in .venv at the first use, and again when what it needs changes or the folder moves.
 # Set-up speaks on standard error: standard output belongs to what is run.
 
 VENV ?= .venv
@@ -24,7 +24,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 # What an installation depends on: the requirements, and where this folder is.
-STATE := $(shell { pwd; cat pyproject.toml; } | cksum | tr -dc '[:alnum:]')
+STATE := $(shell { pwd; cat pyproject.toml tests/clients/package.json; } | cksum | tr -dc '[:alnum:]')
 READY_TO_RUN := $(VENV)/.ready-to-run-$(STATE)
 READY_TO_DEVELOP := $(VENV)/.ready-to-develop-$(STATE)
 
@@ -121,6 +121,8 @@ $(READY_TO_DEVELOP): $(READY_TO_RUN)
 	if command -v npm >/dev/null; then \
 		npm install --silent --no-audit --no-fund --prefix $(VENV)/npm $(NPM_SERVERS) || \
 		echo 'npm could not install $(NPM_SERVERS): the tests that need it are left out.'; \
+		npm install --silent --no-audit --no-fund --no-package-lock --prefix tests/clients || \
+		echo 'npm could not install the clients: the tests that need them are left out.'; \
 	fi && \
 	echo 'Compiling the tests, once for all processes that will run them ...' && \
 	{ $(PY) -m pytest --collect-only --quiet --quiet >/dev/null || true; } && touch $@; } >&2

@@ -210,14 +210,18 @@ class Guards:
     Args:
         run_config: how the tools of the turn are run.
         acts: knows who asks, and where, and asks people.
+        drained: waits until the commands that came before are performed.
         held: stops the turn's time while a person thinks.
     """
 
-    __slots__ = ("_acts", "_held", "_run_config", "_seconds_left")
+    __slots__ = ("_acts", "_drained", "_held", "_run_config", "_seconds_left")
 
-    def __init__(self, run_config: ToolRunConfig, acts: TurnActions, held: Held) -> None:
+    def __init__(
+        self, run_config: ToolRunConfig, acts: TurnActions, drained: Callable[[], Awaitable[None]], held: Held
+    ) -> None:
         self._run_config = run_config
         self._acts = acts
+        self._drained = drained
         self._held = held
         self._seconds_left = run_config.approval_seconds
 
@@ -253,6 +257,7 @@ class Guards:
         """
         acts = self._acts
         name = _named(acts.message.author)
+        await self._drained()  # the question comes behind what was said before it
         with self._held():
             verdict = await self._asked(tool, bound)
         if verdict == "no":

@@ -121,7 +121,7 @@ class ToolRounds:
         self._drained = drained
         self._answers: dict[_Question, _CallAnswer] = {}  # of this turn, since a tool last wrote
         self._round = 0
-        self._guards = Guards(run_config, acts, held)
+        self._guards = Guards(run_config, acts, drained, held)
         self._left = left
 
     async def answer(

@@ -24,14 +24,18 @@ from pixi.channels.http.bodies import (
     FileAnswer,
     Health,
     MessagesAnswer,
+    MessagesQuery,
+    PersonaQuery,
     PersonasAnswer,
     PersonaShown,
+    ProtocolQuery,
     RichContent,
     ShownMessage,
     ShownReaction,
     StopAnswer,
     StopRequest,
     TalkMessage,
+    TalkQuery,
     VisitorAnswer,
     VisitorRequest,
 )
@@ -49,7 +53,6 @@ from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
 from pixi.store.kept import SentFile
 
-_MOST_MESSAGES = 200
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 T = TypeVar("T")
 
@@ -148,6 +151,7 @@ class Api:
         body = await read_body(request)
         if _has_messages(body):
             return await self._ui_chat(request, body)
+        _protocol(request, "native")  # there is one for such a body, but a wrong name is not passed over
         asked = _decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         if not asked.message and not asked.attachments:
@@ -212,7 +216,7 @@ class Api:
         """Answer a page that talks by AG-UI."""
         asked = _decoded(await read_body(request), ag_ui.RunInput)
         principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
-        persona = request.query.get("persona") or asked.forwarded("persona")
+        persona = _queried(request, PersonaQuery).persona or asked.forwarded("persona")
         place = Place(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
@@ -260,10 +264,11 @@ class Api:
         after = (
             None if channel is None or given is None else channel.feed.place_after(*map(int, given.groups()))
         )
+        spoken = "native" if channel is None or after is not None else channel.protocol
+        protocol = _protocol(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
-        protocol = _protocol(request, channel.protocol if after is None else "native")
         face = self._face(protocol, place.person)
         if protocol == "native":
             begin = feed.begin_of_turn() if after is None else after
@@ -297,11 +302,10 @@ class Api:
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._place(request)
-        limit = _number(request, "limit", 50, most=_MOST_MESSAGES)
-        before = _number(request, "before", 0)
+        asked_for = _queried(request, MessagesQuery)
         store = self._backend.store
-        records = await store.turns(place.address, limit + 1, before or None)
-        chosen = records[-limit:]
+        records = await store.turns(place.address, asked_for.limit + 1, asked_for.before or None)
+        chosen = records[-asked_for.limit :]
         asked = await store.messages_of([each.id for each in chosen])
         told: list[TalkMessage] = []
         for record in chosen:
@@ -385,10 +389,10 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        query = request.query
-        principal = await self.who(request, query.get("userId", ""))
+        principal = await self.who(request, request.query.get("userId", ""))
+        query = _queried(request, TalkQuery)
         name = request.match_info["id"]
-        kept = await self._backend.store.talk(principal.id, name, query.get("persona", ""))
+        kept = await self._backend.store.talk(principal.id, name, query.persona or "")
         if kept is None or not principal.knows(kept.persona):
             raise Problem(404, "No such conversation", "You have no conversation of that name.")
         return Place(principal, kept.persona, name)
@@ -441,8 +445,8 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        detail, _, path = str(error).partition(" - at `$")
-        raise _wrong_field(re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`")), detail) from None
+        detail, pointer = _place_of(error)
+        raise _wrong_field(pointer, detail) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
@@ -489,26 +493,36 @@ def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:
 
 def _protocol(request: web.Request, otherwise: Protocol) -> Protocol:
     """The protocol of a stream that a request asks for."""
-    given = request.headers.get("X-Pixi-Protocol") or request.query.get("protocol") or otherwise
+    asked = _queried(request, ProtocolQuery).protocol or otherwise
+    given = request.headers.get("X-Pixi-Protocol") or asked
     for known in get_args(Protocol):
         if given == known:
             return cast(Protocol, known)
     raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
 
 
-def _number(request: web.Request, name: str, default: int, *, most: int = 2**53) -> int:
-    text = request.query.get(name, "")
-    if not text:
-        return default
-    # 16 digits hold every number up to `most`, and Python refuses to read very many.
-    if len(text) > 16 or not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= most:
+def _queried(request: web.Request, kind: type[T]) -> T:
+    """Read what stands behind `?`.
+
+    Raises:
+        Problem: 400, a parameter is wrong.
+    """
+    try:
+        return msgspec.convert(dict(request.query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        detail, pointer = _place_of(error)
         raise Problem(
             400,
             "A parameter is wrong",
-            f"{name} must be a whole number from 1 to {most}.",
-            errors=({"pointer": f"/{name}", "detail": f"1 to {most}"},),
-        )
-    return int(text)
+            f"{pointer.removeprefix('/')}: {detail}.",
+            errors=({"pointer": pointer, "detail": detail},),
+        ) from None
+
+
+def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
+    detail, _, path = str(error).partition(" - at `$")
+    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
 
 
 def _key(request: web.Request) -> str:

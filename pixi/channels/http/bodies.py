@@ -1,8 +1,10 @@
-"""The bodies of requests and answers below `/api`."""
+"""The bodies of requests and answers below `/api`, and what may stand behind `?`."""
 
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+
+from pixi.channels.http.feed import Protocol
 
 MOST_LETTERS = 32_000
 """Of a message."""
@@ -111,6 +113,48 @@ class ApprovalRequest(Struct, forbid_unknown_fields=True):
     """The answer to a question whether a tool may do something."""
 
     approved: bool
+
+
+class ProtocolQuery(Struct):
+    """In which protocol a stream comes."""
+
+    protocol: Protocol | UnsetType = UNSET
+
+
+class PersonaQuery(Struct):
+    """Who is to answer."""
+
+    persona: Name | UnsetType = UNSET
+
+
+class UserQuery(Struct):
+    """For which user of an application this is asked; needs a key with `chat:on-behalf`."""
+
+    userId: Name | UnsetType = UNSET
+
+
+class TalkQuery(UserQuery):
+    """Which talk of that name a path means: with whom, where one name has talks with several."""
+
+    persona: Name | UnsetType = UNSET
+
+
+class StreamQuery(TalkQuery):
+    """Which talk, and in which protocol its stream comes."""
+
+    protocol: Protocol | UnsetType = UNSET
+
+
+class MessagesQuery(TalkQuery):
+    """Which messages of it.
+
+    Attributes:
+        limit: turns that are told of.
+        before: only those before this turn.
+    """
+
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    before: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
 
 
 class Done(Struct):

@@ -106,7 +106,7 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     bodies = {
         body
         for route in routes
-        for body in (*route.request, route.response)
+        for body in (*route.request, route.response, route.query)
         if body is not None and body is not bytes
     }
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
@@ -116,7 +116,8 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = _PARAMETER.sub(r"{\1}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, described)
+        query = schemas[route.query.__name__]["properties"] if route.query else {}
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, described, query)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -144,7 +145,9 @@ def _any_event(described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+def _operation(
+    route: "Route", described: Mapping[Any, dict[str, Any]], query: Mapping[str, Any]
+) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),
         "summary": route.summary,
@@ -152,16 +155,18 @@ def _operation(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
         # On the server's own machine a key is only needed for what `chat` does not cover.
         "security": [{"key": [route.scope]}, *([{}] if route.scope == "chat" else [])] if route.scope else [],
     }
-    if names := _PARAMETER.findall(route.path):
-        operation["parameters"] = [
-            {
-                "name": name,
-                "in": "path",
-                "required": True,
-                "schema": {"type": "string", "minLength": 1, "maxLength": 128},
-            }
-            for name in names
-        ]
+    parameters: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "minLength": 1, "maxLength": 128},
+        }
+        for name in _PARAMETER.findall(route.path)
+    ]
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
+    if parameters:
+        operation["parameters"] = parameters
     if route.request == (bytes,):
         file = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string"}}}
         operation["requestBody"] = {"required": True, "content": {"multipart/form-data": {"schema": file}}}
@@ -193,13 +198,18 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     if content:
         answer["content"] = content
     responses = {"200": answer}
+    if route.empty:
+        responses["204"] = {"description": "There is nothing."}
     openai = route.path.startswith("/v1/") or route.path.startswith("/chat/")
     media, body = (
         ("application/json", OpenAIErrorBody) if openai else ("application/problem+json", ProblemBody)
     )
+    problem: dict[str, Any] = {media: {"schema": described[body]}}
+    if route.plain:
+        problem["text/plain"] = {"schema": {"type": "string"}}
     for status in route.errors:
         responses[str(status)] = {
             "description": HTTPStatus(status).phrase,
-            "content": {media: {"schema": described[body]}},
+            "content": problem,
         }
     return responses

@@ -15,9 +15,15 @@ from pixi.channels.http.bodies import (
     FileAnswer,
     Health,
     MessagesAnswer,
+    MessagesQuery,
+    PersonaQuery,
     PersonasAnswer,
+    ProtocolQuery,
     StopAnswer,
     StopRequest,
+    StreamQuery,
+    TalkQuery,
+    UserQuery,
     VisitorAnswer,
     VisitorRequest,
 )
@@ -42,6 +48,9 @@ class Route:
             file.
         streams: it answers with events, too.
         errors: statuses of the problems that it may answer.
+        query: the type of what may stand behind `?`; None: nothing.
+        empty: it may answer with 204, that there is nothing.
+        plain: it may tell problems as plain text, for pages that show them to people.
     """
 
     method: str
@@ -53,6 +62,9 @@ class Route:
     response: type[Any] | None = None
     streams: bool = False
     errors: tuple[int, ...] = ()
+    query: type[Any] | None = None
+    empty: bool = False
+    plain: bool = False
 
 
 _NOT_IN = (401, 403, 429)
@@ -60,7 +72,7 @@ _NOT_IN = (401, 403, 429)
 
 def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    of_talk = (*_NOT_IN, 404)
+    of_talk = (*_NOT_IN, 400, 404)
     body = (400, 408, 413, 415, 422)
     talk, file = "/api/chat/{id}", "/api/files/{id}"
     return (
@@ -74,8 +86,20 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             ChatAnswer,
             streams=True,
             errors=(*of_talk, *body, 409),
+            query=ProtocolQuery,
+            plain=True,
         ),
-        Route("GET", f"{talk}/stream", api.stream, "Follow a turn", "chat", streams=True, errors=of_talk),
+        Route(
+            "GET",
+            f"{talk}/stream",
+            api.stream,
+            "Follow a turn",
+            "chat",
+            streams=True,
+            errors=of_talk,
+            query=StreamQuery,
+            empty=True,
+        ),
         Route(
             "POST",
             f"{talk}/stop",
@@ -85,6 +109,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             (StopRequest,),
             StopAnswer,
             errors=(*of_talk, *body),
+            query=TalkQuery,
         ),
         Route(
             "POST",
@@ -95,6 +120,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             (ApprovalRequest,),
             Done,
             errors=(*of_talk, *body),
+            query=TalkQuery,
         ),
         Route(
             "GET",
@@ -103,10 +129,18 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "Read what was said",
             "chat",
             response=MessagesAnswer,
-            errors=(*of_talk, 400),
+            errors=of_talk,
+            query=MessagesQuery,
         ),
         Route(
-            "POST", f"{talk}/reset", api.reset, "Forget what was said", "chat", response=Done, errors=of_talk
+            "POST",
+            f"{talk}/reset",
+            api.reset,
+            "Forget what was said",
+            "chat",
+            response=Done,
+            errors=of_talk,
+            query=TalkQuery,
         ),
         Route(
             "POST",
@@ -117,6 +151,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             (RunInput,),
             streams=True,
             errors=(*of_talk, *body),
+            query=PersonaQuery,
         ),
         Route(
             "GET",
@@ -136,9 +171,28 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             (bytes,),
             FileAnswer,
             errors=(*_NOT_IN, *body, 503),
+            query=UserQuery,
         ),
-        Route("GET", file, api.give_file, "Get a file back", "chat", response=bytes, errors=of_talk),
-        Route("DELETE", file, api.drop_file, "Delete a file", "chat", response=Done, errors=of_talk),
+        Route(
+            "GET",
+            file,
+            api.give_file,
+            "Get a file back",
+            "chat",
+            response=bytes,
+            errors=of_talk,
+            query=UserQuery,
+        ),
+        Route(
+            "DELETE",
+            file,
+            api.drop_file,
+            "Delete a file",
+            "chat",
+            response=Done,
+            errors=of_talk,
+            query=UserQuery,
+        ),
         Route(
             "POST",
             "/api/visitors",

@@ -1,8 +1,11 @@
 """Bytes in and out: bodies that are capped while they are read, and streams that outlive a silence."""
 
 import asyncio
+import socket
+import struct
+import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -69,7 +72,7 @@ async def write_stream(
     async with aclosing(events):
         first = await anext(events, None)  # what is refused is refused with a status of its own
         response = web.StreamResponse(headers=face.headers)
-        with suppress(ConnectionError, TimeoutError):
+        try:
             await response.prepare(request)
             problem = ""
             try:
@@ -81,7 +84,19 @@ async def write_stream(
                 problem = str(error)
             await _write(response, face.close(problem))
             await response.write_eof()
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            _reset(request)
         return response
+
+
+def _reset(request: web.Request) -> None:
+    """Drop a connection with what was not taken. Closed, it would be kept until the client takes that."""
+    if (transport := request.transport) is not None:
+        at_once = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        transport.abort()
 
 
 def _piece(face: Face, event: Mapping[str, Any]) -> bytes:

@@ -73,7 +73,7 @@ async def _told(
         pytest.param(404, "GET", "/api/chat/a%00b/messages", {}, b"", id="NUL"),
         pytest.param(404, "GET", "/api/chat/a%ffb/messages", {}, b"", id="a path that is not UTF-8"),
         pytest.param(404, "GET", "/api/chat/a%ed%a0%80/messages", {}, b"", id="a surrogate in a path"),
-        pytest.param(404, "GET", f"{TALK}/messages?persona=%00%ff", {}, b"", id="odd persona"),
+        pytest.param(400, "GET", f"{TALK}/messages?persona=%00%ff", {}, b"", id="odd persona"),
         pytest.param(401, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=-1", {}, b"", id="negative number"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=%D9%A3", {}, b"", id="Arabic digit"),

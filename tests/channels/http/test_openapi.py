@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 import pytest
@@ -42,6 +42,10 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
     message: str
 
 
+class Page(msgspec.Struct):
+    limit: Annotated[int, msgspec.Meta(ge=1)] = 50
+
+
 class Reply(msgspec.Struct):
     text: str
 
@@ -58,12 +62,23 @@ class Served:
     scope: str = ""
     summary: str = "It is done."
     streams: bool = False
+    query: type[msgspec.Struct] | None = None
+    empty: bool = False
+    plain: bool = False
 
 
 ROUTES = (
     Served("GET", "/healthz"),
     Served("POST", "/api/chat", (Question,), Reply, (400, 401, 422), "chat", streams=True),
-    Served("GET", r"/api/chat/{id:[^/]+}/stream", errors=(404,), scope="chat", streams=True),
+    Served(
+        "GET",
+        r"/api/chat/{id:[^/]+}/stream",
+        errors=(404,),
+        scope="chat",
+        streams=True,
+        query=Page,
+        empty=True,
+    ),
     Served("POST", "/api/chat/{id}/approvals/{aid}", (Question,), None, (404,), "approve"),
     Served("POST", "/v1/chat/completions", (Question,), Reply, (400, 429), "chat", streams=True),
 )
@@ -164,6 +179,14 @@ def test_scopes_are_told() -> None:
 def test_what_stands_in_a_path_is_described() -> None:
     operation = described()["paths"]["/api/chat/{id}/approvals/{aid}"]["post"]
     assert [parameter["name"] for parameter in operation["parameters"]] == ["id", "aid"]
+
+
+def test_what_stands_behind_a_path_is_described_and_that_there_may_be_nothing() -> None:
+    stream = described()["paths"]["/api/chat/{id}/stream"]["get"]
+    assert stream["parameters"][1:] == [
+        {"name": "limit", "in": "query", "schema": {"type": "integer", "minimum": 1, "default": 50}}
+    ]
+    assert stream["responses"]["204"] == {"description": "There is nothing."}
 
 
 def test_the_examples_hold_every_kind_of_event() -> None:

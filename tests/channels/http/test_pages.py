@@ -7,11 +7,8 @@ from typing import Any
 import pytest
 
 from pixi.channels.http.rules import HttpRules
-from pixi.core.lines import ToolCall
-from pixi.core.persona import Persona
-from pixi.toolbox.addon import Addon
-from pixi.toolbox.context import Context
-from tests.channels.http.served import PERSONAS, Served, served
+from tests.channels.http.booking import CALLED, booking
+from tests.channels.http.served import Served, served
 from tests.waiting import until
 
 
@@ -115,31 +112,13 @@ async def test_a_page_that_was_reloaded_goes_on_in_its_protocol() -> None:
         # Pieces of messages that are whole come as one.
         assert (followed[0], said(followed), followed[-1]) == (whole[0], said(whole), whole[-1])
         assert (await here.get("/api/chat/a/stream"))[0] == 204
-        assert (await here.get("/api/chat/a/stream?protocol=soap"))[0] in (204, 400)
-
-
-def booking() -> tuple[Any, Any, list[str]]:
-    done: list[str] = []
-
-    def setup(addon: Addon) -> None:
-        @addon.tool(writes=True, approval=True)
-        async def book(context: Context, day: str) -> str:
-            """Book a table.
-
-            Args:
-                day: which one.
-            """
-            done.append(day)
-            return "booked"
-
-    return setup, PERSONAS | {"pixi": Persona("Pixi", "You are Pixi.", tools=("book",))}, done
+        assert (await here.get("/api/chat/a/stream?protocol=soap"))[0] == 400
 
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_ai_sdk_answers_a_question_by_its_next_request(approved: bool) -> None:
     setup, personas, done = booking()
-    called = [ToolCall("1", "book", '{"day": "monday"}')]
-    async with served(called, "[SEND: so be it]", addons=[setup], personas=personas) as here:
+    async with served(CALLED, "[SEND: so be it]", addons=[setup], personas=personas) as here:
         newer = {"X-Pixi-Protocol": "ai-sdk-6"}
         first = await chunks_of(here, "/api/chat", ui("monday please"), **newer)
         (asked,) = (chunk for chunk in first if chunk["type"] == "tool-approval-request")
@@ -185,9 +164,10 @@ async def test_ag_ui_branches_where_the_client_did() -> None:
 
 async def test_ag_ui_answers_a_question_by_its_next_run() -> None:
     setup, personas, done = booking()
-    called = [ToolCall("1", "book", '{"day": "monday"}')]
-    async with served(called, "[SEND: booked]", addons=[setup], personas=personas) as here:
+    first_said = ["[SEND: one moment]", *CALLED]
+    async with served(first_said, "[SEND: booked]", addons=[setup], personas=personas) as here:
         first = await chunks_of(here, "/api/agui", run("monday please"))
+        assert said(first) == "one moment"  # and it is not told again behind the question
         (interrupt,) = first[-1]["outcome"]["interrupts"]
         answer = {"interruptId": interrupt["id"], "status": "resolved", "payload": {"approved": True}}
         rest = await chunks_of(here, "/api/agui", run("monday please", run_id="r1", resume=[answer]))
@@ -251,8 +231,7 @@ async def test_what_is_wrong_is_told_with_its_place(path: str, body: dict[str, A
 
 async def test_questions_are_answered_by_whom_they_were_put_to() -> None:
     setup, personas, done = booking()
-    called = [ToolCall("1", "book", '{"day": "monday"}')]
-    async with served(called, "[SEND: no]", addons=[setup], personas=personas) as here:
+    async with served(CALLED, "[SEND: no]", addons=[setup], personas=personas) as here:
         mine, theirs = await here.key("mine", "chat", "approve"), await here.key("theirs", "chat", "approve")
         weak = await here.key("weak", "chat")
         first = await chunks_of(here, "/api/agui", run("monday please"), **mine)

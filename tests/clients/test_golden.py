@@ -1,0 +1,57 @@
+"""What clients are sent stays as it is, to the byte; and the clients read it as they did."""
+
+import json
+
+import pytest
+
+from tests.clients.client import with_node
+from tests.clients.golden import KEPT, name_of, parsed, stream, stream_path, told_path
+from tests.clients.scenes import SCENES
+
+BOTH = [(face, scene) for face in KEPT for scene in SCENES]
+READ = [(face, script) for face, kept in KEPT.items() for script in kept.clients]
+FAILED = {"broken"}
+
+
+@pytest.mark.parametrize(("face", "scene"), BOTH)
+def test_a_stream_is_as_it_was(face: str, scene: str) -> None:
+    kept = stream_path(face, scene).read_bytes()
+    assert stream(face, scene) == kept, "if that is meant: python -m tests.clients.golden"
+
+
+@pytest.mark.parametrize(("face", "scene"), BOTH)
+def test_wherever_it_is_cut_what_came_is_whole_frames_and_no_end(face: str, scene: str) -> None:
+    kept, end = stream_path(face, scene).read_bytes(), KEPT[face].end
+    assert b"\r" not in kept
+    assert kept.endswith(b"\n\n")
+    whole = kept.find(end) if end in kept else len(kept)
+    frames = 0
+    for cut in range(len(kept) + 1):
+        *came, rest = kept[:cut].split(b"\n\n")
+        assert b"\n\n" not in rest
+        if len(came) > frames:
+            frames = len(came)
+            (data,) = [line for line in came[-1].split(b"\n") if line.startswith(b"data: ")]
+            text = data.removeprefix(b"data: ").decode()
+            assert text == "[DONE]" or isinstance(json.loads(text), dict)
+        assert (end in kept[:cut]) == (cut >= whole + len(end))
+    assert frames
+
+
+@pytest.mark.nightly
+@with_node
+@pytest.mark.parametrize(
+    ("face", "script"), READ, ids=lambda each: each if isinstance(each, str) else name_of(each)
+)
+async def test_the_real_clients_read_it_as_they_did_and_take_no_part_for_the_whole(
+    face: str, script: tuple[str, ...]
+) -> None:
+    kept_told = json.loads(told_path(face, script).read_text("utf-8"))
+    for scene, told in (await parsed(script, face)).items():
+        assert told["told"] == kept_told[scene], scene
+        if scene in FAILED:
+            assert told["whole"] > told["size"], f"{scene}: what failed is taken for whole"
+        else:
+            kept = stream_path(face, scene).read_bytes()
+            ended = kept.index(b"\n", kept.index(KEPT[face].end))
+            assert ended <= told["whole"] <= told["size"], f"{scene}: a part is taken for the whole"
