@@ -274,15 +274,11 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
         for way in WAYS:
             with relay(way, server.paced(streams, chunks, RATE)) as theirs:
                 measured[way].append(_streamed(clients, theirs, streams, TEXT_STAMP))
-    p50, p99, held = (
-        {name: statistics.median(value(one) for one in all_of) for name, all_of in measured.items()}
-        for value in (
-            lambda one: one.percentile(50),
-            lambda one: one.percentile(99),
-            lambda one: one.kilobytes,
-        )
-    )
-    share, theirs = measured["pixi"][-1].share, measured["pixi"][-1].clients
+    runs = measured.items()
+    p50 = {name: statistics.median(one.percentile(50) for one in all_of) for name, all_of in runs}
+    p99 = {name: statistics.median(one.percentile(99) for one in all_of) for name, all_of in runs}
+    held = {name: statistics.median(one.kilobytes for one in all_of) for name, all_of in runs}
+    share, load = measured["pixi"][-1].share, measured["pixi"][-1].clients
     return [
         Figure(
             name=f"`serve`: from the written `]` to the event at the client, p50 / p99, {streams} streams",
@@ -297,7 +293,7 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
             },
             met=p99["pixi"] <= GOAL_EVENT_MS,
             note=f"medians of three runs, in turn, with {len(measured['pixi'][-1].delays):,} messages each; "
-            f"Pixi took {share:.0%} of a core, the clients {theirs:.0%} of one; "
+            f"Pixi took {share:.0%} of a core, the clients {load:.0%} of one; "
             "the others hand on a piece, Pixi has the message on record before",
         ),
         Figure(

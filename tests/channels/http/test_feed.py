@@ -8,7 +8,7 @@ import pytest
 
 from pixi.channels.http import feed as feed_module
 from pixi.channels.http.feed import SILENCE, Feed, Form
-from pixi.core.events import Grew, Noted, Opened, Reacted, Sent, TurnEnded, TurnEvent, TurnStarted
+from pixi.core.events import Grew, Noted, Numbering, Opened, Reacted, Sent, TurnEnded, TurnEvent, TurnStarted
 from tests.channels.http.served import served
 from tests.waiting import within
 
@@ -62,7 +62,7 @@ async def test_pieces_of_a_message_that_never_came_whole_are_kept() -> None:
 
 
 async def test_whoever_goes_on_after_any_event_has_all_the_rest_and_nothing_twice() -> None:
-    everything = [feed_module.Numbering().form(event) for event in TURN]
+    everything = [Numbering().form(event) for event in TURN]
     for seq, form in enumerate(everything):
         form["turn"], form["seq"] = 1, seq
     feed = pushed(TURN)

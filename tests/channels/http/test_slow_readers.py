@@ -58,7 +58,7 @@ async def test_who_stops_reading_is_let_go_and_the_reply_is_written_all_the_same
 
 
 async def test_who_falls_behind_is_told_so_and_reads_the_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feed, "RING", 100)
+    monkeypatch.setattr(feed, "RING", 20)  # less than the events of one piece of the model's
     async with served([*LONG[:11], LONG[-1]]) as here:
         here.backend.engine.settings.limits = LONG_LIMITS
         async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
