@@ -36,8 +36,8 @@ BROAD_EXCEPTS = {
     "engine.command_executor": 1,
     "channels.http.server": 1,
 }
-"""Round a function that somebody else wrote, round a conversation's task, round a channel that shows a piece of a
-message, and round the answer to a request: a client must not be told what broke. Nowhere else."""
+"""Round a function that somebody else wrote, round a conversation's task, round a channel that shows a piece,
+and round the answer to a request: a client must not be told what broke. Nowhere else."""
 
 CORE_MAY_IMPORT = {
     "bisect",
