@@ -70,14 +70,17 @@ async def test_a_document_is_told_with_the_words(tmp_path: Path, data: bytes, na
         assert len(lying(tmp_path)) == 1, "what stood in the request is not kept"
 
 
-async def test_a_picture_is_shown_to_a_model_that_sees_and_stays_in_the_history(tmp_path: Path) -> None:
+async def test_a_picture_is_shown_to_a_model_that_sees_and_stays_in_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attachments, "_SIDE", 256)
     db = tmp_path / "pixi.db"
     store = await SqliteStore.open(db)
     async with served("[SEND: a cat]", store=store, files=tmp_path / "files", vision=True) as here:
-        _, sent = await send(here, picture("PNG", 1_500), "cat.png")
+        _, sent = await send(here, picture("PNG", 400), "cat.png")
         assert (await say(here, "", {"id": sent["id"]}, conversation="k"))[0] == 200
         (image,) = asked(here).images
-        assert Pillow.open(io.BytesIO(image.data)).size == (1_024, 1_024)
+        assert Pillow.open(io.BytesIO(image.data)).size == (256, 256)
         assert asked(here).text.endswith('[picture "cat.png"]')
         async with here.http.delete(here.url + sent["url"]) as answer:
             assert answer.status == 200

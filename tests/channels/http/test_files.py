@@ -124,16 +124,17 @@ async def test_a_deleted_file_is_gone(tmp_path: Path) -> None:
         assert lying(tmp_path) == []
 
 
-async def test_a_picture_is_drawn_anew(tmp_path: Path) -> None:
+async def test_a_picture_is_drawn_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PICTURE_SIDE", 256)
     exif = Pillow.Exif()
     exif[0x010E] = "canary"
     async with served(files=tmp_path) as here:
-        _, told = await send(here, picture("JPEG", 3_000, exif=exif), "x.jpg", "image/jpeg")
+        _, told = await send(here, picture("JPEG", 400, exif=exif), "x.jpg", "image/jpeg")
         assert told["mediaType"] == "image/jpeg"
         answer, data = await fetched(here, told["url"])
     assert b"canary" not in data
     assert len(data) == told["size"]
-    assert Pillow.open(io.BytesIO(data)).size == (2_048, 2_048)
+    assert Pillow.open(io.BytesIO(data)).size == (256, 256)
     assert answer.headers["Content-Disposition"].startswith("inline;")
     assert answer.content_type == "image/jpeg"
 

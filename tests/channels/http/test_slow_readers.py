@@ -17,7 +17,7 @@ from tests.channels.http.served import served
 from tests.waiting import until
 
 PIECE = "x" * 50_000
-PIECES = 200  # much more than what the two sockets hold between them
+PIECES = 110  # more than the two sockets hold between them: 4 MB, as a rule
 LONG = [Text("[SEND: "), *[Text(PIECE)] * PIECES, Text("]")]
 DROPPED = "Events were dropped: read the messages, and follow anew."
 LONG_LIMITS = Limits(argument_characters=10**8, reply_characters=10**8)
