@@ -487,9 +487,10 @@ class TurnActions:
         Raises:
             StoreError: it could not be recorded.
         """
-        recording, self._recording = self._recording, []
+        recording = tuple(self._recording)
         if recording:
-            await asyncio.wait(recording)
+            await asyncio.wait(recording)  # whoever is cancelled here leaves them to `close`
+        self._recording = [task for task in self._recording if task not in recording]
         for error in [task.exception() for task in recording]:
             if error is not None:
                 raise error
