@@ -32,7 +32,8 @@ async def serving(home: Path, *words: str, **environ: str) -> AsyncGenerator[tup
         async with within("the server's address"):
             told = ""
             while not (found := re.search(r"serving at (\S+) until", told)):
-                assert (line := await program.process.stderr.readline()), f"it ended: {told}"
+                line = await program.process.stderr.readline()
+                assert line, f"it ended: {told}"
                 told += line.decode()
         yield program, found[1]
 
