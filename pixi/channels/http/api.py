@@ -3,8 +3,9 @@
 import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
@@ -195,8 +196,8 @@ class Api:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
             message_id, text = _said(last, ai_sdk.text_of(last), at, files)
-            await self._set_aside(place, asked, message_id, text)
-            reply = await self._talks.begin(place, text, message_id, (), files)
+            first = partial(self._set_aside, place, asked, message_id, text)
+            reply = await self._talks.begin(place, text, message_id, (), files, first=first)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(request, self._face(protocol, principal), _named(events, place))
@@ -231,16 +232,20 @@ class Api:
             client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
             # The same run again is the same turn; another run about the same message is another answer.
             message_id = f"{client_id}#{asked.runId}"
-            if await self._backend.store.answer_to(place.address, message_id) is None:
-                seen = {str(each.get("id")) for each in people[:-1]}
-                cut = await self._talks.branch_point(place.address, client_id, seen)
-                if cut is not None:
-                    await self._talks.branch(place, cut, seen)
-            reply = await self._talks.begin(place, text, message_id, (), files)
+            seen = {str(each.get("id")) for each in people[:-1]}
+            first = partial(self._cut, place, client_id, message_id, seen)
+            reply = await self._talks.begin(place, text, message_id, (), files, first=first)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
         return await write_stream(request, face, events)
+
+    async def _cut(self, place: Place, client_id: str, message_id: str, seen: Collection[str]) -> None:
+        """Cut the talk off where the client did, unless it is the same run again."""
+        if await self._backend.store.answer_to(place.address, message_id) is None:
+            cut = await self._talks.branch_point(place.address, client_id, seen)
+            if cut is not None:
+                await self._talks.branch(place, cut, seen)
 
     def _face(self, protocol: Protocol, principal: Principal) -> Face:
         tools = self._rules.show_tools
@@ -399,7 +404,11 @@ class Api:
 
 
 async def _whole(reply: Reply, place: Place) -> ChatAnswer:
-    """Wait for all of a reply."""
+    """Wait for all of a reply.
+
+    Raises:
+        Problem: 503, the server stops before its end.
+    """
     messages: list[ShownMessage] = []
     cards: list[dict[str, Any]] = []
     reactions: list[ShownReaction] = []
@@ -421,6 +430,14 @@ async def _whole(reply: Reply, place: Place) -> ChatAnswer:
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass
+    if reply.cut_off:
+        raise Problem(
+            503,
+            "Not now",
+            "The server stops. What was said is on record: with its Idempotency-Key, send the same again "
+            "later; or read the messages of the conversation.",
+            headers={"Retry-After": "5"},
+        )
     text = "\n\n".join(each.text for each in messages)
     rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
     answer = ChatAnswer(text, text, rich, messages, cards, reactions, place.name, turn, finish, usage)

@@ -21,7 +21,6 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from pixi.channels.channel import Channel
 from pixi.channels.http.access import VISITING, Access
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
@@ -146,12 +145,8 @@ class HttpServer:
 
     async def resume(self) -> None:
         """Finish what an earlier process left half-done; returns when that is done."""
-
-        async def open_channel(address: str) -> Channel:
-            return self._talks.channels.at(address)
-
         try:
-            await self._backend.resume(_TALKS_PREFIX, open_channel)
+            await self._backend.resume(_TALKS_PREFIX, self._talks.open_channel)
         except PixiError as error:
             _log.warning("what an earlier process left could not be finished: %s", error)
 

@@ -10,12 +10,13 @@ was there, but for the pieces of its messages, its notes and its tools.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pixi.channels.carried import Carried, words_of
+from pixi.channels.channel import Channel
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -60,19 +61,31 @@ class Reply:
 
     Attributes:
         known: the message had come before, by the same request.
-        over: its turn has ended, and the events come from the record.
+        over: its turn has ended; where it had before, the events come from the record.
     """
 
     def __init__(
-        self, channel: HttpChannel, message_id: str, recorded: Sequence[Form] | None, *, known: bool
+        self,
+        channel: HttpChannel,
+        message_id: str,
+        recorded: Sequence[Form] | None = None,
+        *,
+        known: bool = False,
+        turn: int = 0,
     ) -> None:
         self.known = known
         self.over = recorded is not None
         self._channel = channel
         self._message_id = message_id
         self._recorded = recorded
+        self._turn = turn  # that answers it, where it is under way already
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the server stopped before the end: what is missing is answered by the next one."""
+        return self._channel.feed.closed and not self.over
 
     async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
@@ -86,15 +99,20 @@ class Reply:
             for form in self._recorded:
                 yield form
             return
-        ours = False
-        async with aclosing(self._channel.feed.follow(self._place, lambda: self._settled)) as forms:
+        ours = self._turn > 0  # its beginning may be kept no more
+        async with aclosing(self._channel.feed.follow(self._place, self._is_settled)) as forms:
             async for form in forms:
                 if form["event"] == "turn_start":
                     ours = self._message_id in form["answers"]
                 if ours or form["turn"] == 0:
                     yield form
+                    if form["event"] == "turn_end":
+                        self.over = True
                     if self._channel.ends(form, pauses=pauses):
                         return
+
+    def _is_settled(self) -> bool:
+        return self._settled or (self.known and self._channel.feed.idle)
 
     def settle(self) -> None:
         """Let the events end with those that are there: nothing is left to be answered."""
@@ -140,8 +158,11 @@ class Talks:
         attachments: Sequence[Attachment] = (),
         *,
         answers: bool = True,
+        first: Callable[[], Awaitable[None]] | None = None,
     ) -> Reply:
         """Say something; returns once it is on record.
+
+        In one talk one thing is said at a time, so that the same request finds what came of the first one.
 
         Args:
             place: the talk.
@@ -150,16 +171,33 @@ class Talks:
             quoted: lines that stand before it.
             attachments: files that go with it.
             answers: see `HttpChannel`.
+            first: takes out of the talk what this is said in place of.
 
         Raises:
             Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
-                same; 429, too many replies are waited for, or a visitor said too much.
+                same; 409, it came long ago and was never answered; 429, too many replies are waited for, or a
+                visitor said too much.
             StoreError: it could not be recorded.
         """
+        async with self.channels.at(place.address).saying:
+            if first is not None:
+                await first()
+            return await self._begin(place, text, message_id, quoted, attachments, answers=answers)
+
+    async def _begin(
+        self,
+        place: Place,
+        text: str,
+        message_id: str,
+        quoted: Sequence[Quoted],
+        attachments: Sequence[Attachment],
+        *,
+        answers: bool,
+    ) -> Reply:
         address, person = place.address, place.person
         store = self._backend.store
         if (answered := await store.answer_to(address, message_id)) is not None:
-            return await self._again(answered, self.channels.at(address), text, message_id)
+            return await self._again(address, answered, text, message_id)
         if self._waiting[person.id] >= self._turns_per_person:
             raise Problem(
                 429,
@@ -171,7 +209,7 @@ class Talks:
         now = time.time()
         channel = self.channels.at(address)
         channel.answers = answers
-        reply = Reply(channel, message_id, None, known=False)
+        reply = Reply(channel, message_id)
         author = Author(person.id, person.name)
         self._waiting[person.id] += 1
         channel.feed.waiting += 1
@@ -261,17 +299,35 @@ class Talks:
         await asyncio.gather(*self._watching, return_exceptions=True)
         await self._attachments.close()
 
-    async def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
+    async def _again(self, address: str, answered: Answered, text: str, message_id: str) -> Reply:
         if answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
                 "Used before",
                 "This idempotency key came before with another message. Send a key of its own with each.",
             )
-        turn, recorded = answered.turn, None
+        channel, store, turn = self.channels.at(address), self._backend.store, answered.turn
+        at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
+        if not at_work and (turn is None or not turn.finish):
+            # An earlier process left it, or a reply that broke; or it has ended just now.
+            await self._backend.resume(address, self.open_channel)
+            now = await store.answer_to(address, message_id)
+            turn = None if now is None else now.turn
+            if turn is None or not turn.finish:
+                raise Problem(
+                    409,
+                    "Not answered",
+                    "This message came before, and was not answered then. Send it anew, with another key or "
+                    "id.",
+                )
         if turn and turn.finish:
-            recorded = await recorded_events(self._backend.store, turn, message_id)
-        return Reply(channel, message_id, recorded, known=True)
+            recorded = await recorded_events(store, turn, message_id)
+            return Reply(channel, message_id, recorded, known=True)
+        return Reply(channel, message_id, known=True, turn=turn.id if turn else 0)
+
+    async def open_channel(self, address: str) -> Channel:
+        """Return the channel of a talk that an earlier process left."""
+        return self.channels.at(address)
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
         try:

@@ -1,0 +1,91 @@
+"""The same request more than once: at the same time, after a restart, and after what was left unanswered."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixi.channels.http import feed
+from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.talks import Reply
+from pixi.core.events import Reacted, TurnEnded, TurnStarted
+from pixi.store.sqlite import SqliteStore
+from tests.channels.http.served import Served, served
+from tests.channels.http.test_pages import chunks_of, run, said, ui
+from tests.waiting import until, within
+
+KEY = {"Idempotency-Key": "k"}
+BODY = {"message": "hi", "conversation": "a"}
+
+
+async def _streamed(here: Served) -> list[dict[str, Any]]:
+    async with within("the stream's end"), here.stream("/api/chat", BODY, **KEY) as events:
+        return [event async for event in events]
+
+
+async def test_two_messages_of_one_key_at_the_same_time_are_not_taken_for_one() -> None:
+    async with served("[SEND: one]") as here:
+        asked = [here.post("/api/chat", {"message": text}, **KEY) for text in ("hi", "ho")]
+        told = await asyncio.gather(*asked)
+        assert sorted(status for status, _ in told) == [200, 422]
+        assert len(here.model.requests) == 1
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/chat", ui("hi")), ("/api/agui", run("hi"))])
+async def test_the_same_at_the_same_time_is_one_reply(path: str, body: dict[str, Any]) -> None:
+    async with served("[SEND: one]", rules=HttpRules(turns_per_person=1)) as here:
+        told = await asyncio.gather(*(chunks_of(here, path, body) for _ in range(4)))
+        assert [said(each) for each in told] == ["one"] * 4
+        assert len(here.model.requests) == 1
+
+
+async def test_what_an_earlier_process_left_is_answered_where_it_is_asked_for(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with served([never], store=store) as here:
+        asking = asyncio.create_task(here.http.post(here.url + "/api/chat", json=BODY, headers=KEY))
+        await until(lambda: here.model.streaming)
+    async with await asking as answer:  # the server stopped: that is no answer
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    async with served("[SEND: one]", store=store) as here:
+        events = await _streamed(here)
+        assert [event["text"] for event in events if event["event"] == "send"] == ["one"]
+        assert (await here.post("/api/chat", BODY, **KEY))[1]["text"] == "one"
+        assert len(here.model.requests) == 1
+    await store.close()
+
+
+async def test_what_will_not_be_answered_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = asyncio.Event()
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with served([never], store=store) as here:
+        asking = asyncio.create_task(here.post("/api/chat", BODY, **KEY))
+        await until(lambda: here.model.streaming)
+    await asking
+    async with served("[SEND: one]", store=store) as here:
+
+        async def too_old(prefix: str, open_channel: object) -> None:
+            pass
+
+        monkeypatch.setattr(here.backend, "resume", too_old)
+        for accepted in ("application/json", "text/event-stream"):
+            status, problem = await here.post("/api/chat", BODY, **KEY, Accept=accepted)
+            assert (status, problem["title"]) == (409, "Not answered")
+    await store.close()
+
+
+async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "RING", 3)
+    channel = feed.HttpChannel()
+    channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
+    for n in range(5):
+        channel.show(Reacted("🥞", f"1.{n}", "m"))
+    events = Reply(channel, "m", known=True, turn=1).events()
+    async with within("the end"):
+        told = [(await anext(events))["id"] for _ in range(3)]
+        channel.show(TurnEnded("stop", 1))
+        assert [form["event"] async for form in events] == ["turn_end"]
+    assert told == ["1.2", "1.3", "1.4"]
