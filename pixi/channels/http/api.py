@@ -37,6 +37,7 @@ from pixi.channels.http.bodies import (
     StopRequest,
     TalkMessage,
     TalkQuery,
+    UserQuery,
     VisitorAnswer,
     VisitorRequest,
 )
@@ -216,8 +217,9 @@ class Api:
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
         asked = _decoded(await read_body(request), ag_ui.RunInput)
-        principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
-        persona = _queried(request, PersonaQuery).persona or asked.forwarded("persona")
+        props = asked.forwardedProps or ag_ui.Forwarded()
+        principal = await self.who(request, props.userId or "", props.userName or "")
+        persona = _queried(request, PersonaQuery).persona or props.persona
         place = Place(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
@@ -340,7 +342,7 @@ class Api:
 
     async def take_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file that somebody sends."""
-        principal = await self.who_has_a_key(request, request.query.get("userId", ""))
+        principal = await self.who_has_a_key(request, _queried(request, UserQuery).userId or "")
         file = await self._files.take(request, principal.id, _key(request))
         return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
 
@@ -354,7 +356,7 @@ class Api:
         return _json(Done())
 
     async def _file(self, request: web.Request) -> SentFile:
-        principal = await self.who(request, request.query.get("userId", ""))
+        principal = await self.who(request, _queried(request, UserQuery).userId or "")
         return await self._files.of(principal.id, request.match_info["id"])
 
     # The server itself.
@@ -394,8 +396,8 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        principal = await self.who(request, request.query.get("userId", ""))
         query = _queried(request, TalkQuery)
+        principal = await self.who(request, query.userId or "")
         name = request.match_info["id"]
         kept = await self._backend.store.talk(principal.id, name, query.persona or "")
         if kept is None or not principal.knows(kept.persona):
@@ -539,7 +541,8 @@ def _queried(request: web.Request, kind: type[T]) -> T:
 def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
     detail, _, path = str(error).partition(" - at `$")
-    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
+    known = path.rstrip("`").partition("[...]")[0]  # which one of a list or an object is not told further on
+    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", known)
 
 
 def _key(request: web.Request) -> str:

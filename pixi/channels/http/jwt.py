@@ -3,8 +3,8 @@
 Only signatures by a key pair are taken: whoever has the public keys can check a token and make none. The key
 is told by its `kid`, and must stand among the keys of the settings; what a token says of keys of its own
 (`jwk`, `jku`, `x5u`) is not looked at. The issuer's keys come from a file or an https address. They are read
-when the first token comes, and again when one names a key that is not known, once a minute at most. Tokens whose
-key is known do not wait for that: anybody can make up another.
+when the first token comes, and again when one names a key that is not known, once a minute at most. Anybody
+can make up such a token, so those of known keys do not wait for that.
 
 Open WebUI signs whom it speaks for with a secret that both know (HS256). Its token tells that and lets nobody
 in: it counts beside a key with the scope `chat:on-behalf`.

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from pixi.channels.http.access import VISITING, Access
 from pixi.channels.http.api import Api
@@ -39,7 +40,11 @@ from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
 
+_MALFORMED = (HttpProcessingError, web.RequestPayloadError)
+
 _log = logging.getLogger("pixi.http")
+_wire_log = logging.getLogger("pixi.http.wire")  # of aiohttp, but for what is wrong with what strangers send
+_wire_log.addFilter(lambda record: not isinstance((record.exc_info or (0, 0))[1], _MALFORMED))
 
 _SHUTDOWN_SECONDS = 3.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -126,7 +131,9 @@ class HttpServer:
             ConfigError: it cannot be listened there.
         """
         self._hosts.add(f"[{host}]" if ":" in host else host.lower())
-        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        runner = web.AppRunner(
+            self._app, access_log=None, logger=_wire_log, shutdown_timeout=_SHUTDOWN_SECONDS
+        )
         await runner.setup()
         sweeping = asyncio.create_task(self._files.keep_swept())
         try:
@@ -223,6 +230,11 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
             413: "The body is too long; [http] max_body_bytes sets the limit.",
         }.get(error.status, "The request cannot be understood.")
         return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed))
+    except web.RequestPayloadError:
+        detail = "The body is cut, or not packed as its Content-Encoding says: send it as it is."
+        answer = _told(request, Problem(400, "Bad body", detail))
+        answer.force_close()  # where the next request would begin is not known
+        return answer
     except PixiError as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
         return _told(

@@ -388,14 +388,15 @@ class Talks:
             Quoted(
                 f"told:{n}",
                 Author(asker.id, asker.name) if each.role == "user" else None,
-                each.text[:_LONGEST_TOLD],
+                _whole_text(each.text[:_LONGEST_TOLD]),
             )
             for n, each in enumerate(turn.told)
         ]
         if turn.app_says:
-            told.append(Quoted("told:app", Author("web:app", "the app"), turn.app_says[:_LONGEST_TOLD]))
-        place = Place(asker, turn.persona, turn.talk)
-        reply = await self.begin(place, turn.text, turn.message_id, told, turn.attachments, answers=False)
+            app_says = _whole_text(turn.app_says[:_LONGEST_TOLD])
+            told.append(Quoted("told:app", Author("web:app", "the app"), app_says))
+        place, text = Place(asker, turn.persona, turn.talk), _whole_text(turn.text)
+        reply = await self.begin(place, text, turn.message_id, told, turn.attachments, answers=False)
         async with aclosing(reply.events()) as events:
             async for form in events:
                 yield form
@@ -421,6 +422,11 @@ class Talks:
         answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
         text: str = answer["choices"][0]["message"]["content"]
         return text
+
+
+def _whole_text(text: str) -> str:
+    """Text that every answer can hold: half a surrogate pair, which some JSON has, is none."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _client_id(message_id: str) -> str:

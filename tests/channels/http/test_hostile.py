@@ -1,6 +1,7 @@
 """What strangers send: each is refused in the form of the path, and nothing is lost or told by it."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -58,6 +59,17 @@ async def _told(
             id="deep nesting in an unknown field",
         ),
         pytest.param(413, "POST", "/api/chat", JSON, b"[" * 1_000_001, id="too long"),
+        pytest.param(400, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}, SAID, id="no gzip"),
+        pytest.param(
+            *(400, "POST", "/v1/chat/completions", {**JSON, "Content-Encoding": "gzip"}),
+            SAID,
+            id="no gzip at /v1",
+        ),
+        pytest.param(
+            *(413, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}),
+            gzip.compress(b'{"message": "' + b"a" * 20_000_000 + b'"}', 1),
+            id="a body that unpacks to too much",
+        ),
         pytest.param(415, "POST", "/api/chat", {"Content-Type": "text/plain"}, SAID, id="plain text"),
         pytest.param(400, "POST", "/api/chat", {**JSON, "Idempotency-Key": "k" * 2_000}, SAID, id="long key"),
         pytest.param(
@@ -74,7 +86,8 @@ async def _told(
         pytest.param(404, "GET", "/api/chat/a%ffb/messages", {}, b"", id="a path that is not UTF-8"),
         pytest.param(404, "GET", "/api/chat/a%ed%a0%80/messages", {}, b"", id="a surrogate in a path"),
         pytest.param(400, "GET", f"{TALK}/messages?persona=%00%ff", {}, b"", id="odd persona"),
-        pytest.param(401, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
+        pytest.param(400, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
+        pytest.param(400, "GET", f"/api/files/{'a' * 32}?userId=", {}, b"", id="empty user"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=-1", {}, b"", id="negative number"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=%D9%A3", {}, b"", id="Arabic digit"),
         pytest.param(
@@ -193,7 +206,7 @@ async def test_a_page_that_is_allowed_asks_without_a_key_before_it_calls() -> No
     ],
     ids=["no header", "long header", "negative length", "two lengths", "TLS"],
 )
-async def test_what_is_no_http_is_refused(sent: bytes) -> None:
+async def test_what_is_no_http_is_refused(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -207,3 +220,11 @@ async def test_what_is_no_http_is_refused(sent: bytes) -> None:
         assert told.split()[1] == b"400"
         assert not any(leak in told for leak in (b"Traceback", b".py", b"<html"))
         assert (await here.say("hi"))["text"] == "hello"
+        assert caplog.text == ""  # else strangers could fill the log
+
+
+async def test_a_body_that_cannot_be_unpacked_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as here:
+        headers = {**JSON, "Content-Encoding": "gzip"}
+        status, _, text = await _told(here, "POST", "/api/chat", headers, SAID)
+        assert (status, "Content-Encoding" in text, caplog.text) == (400, True, "")

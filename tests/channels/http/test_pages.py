@@ -220,6 +220,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"threadId": "a", "runId": "r", "messages": [{"role": "user", "id": "x", "content": {}}]},
         "text",
     ),
+    # A user whom nobody knows is not taken for the application itself: all of them would have one talk.
+    ("/api/agui", {"threadId": "a", "runId": "r", "forwardedProps": {"userId": 5}}, "/forwardedProps/userId"),
+    (
+        "/api/agui",
+        {"threadId": "a", "runId": "r", "forwardedProps": {"userId": ""}},
+        "/forwardedProps/userId",
+    ),
+    ("/api/agui", {"threadId": "a", "runId": "r", "messages": [{"x": [{"y": 3}]}, 5]}, "/messages"),
 ]
 
 
@@ -227,6 +235,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 async def test_what_is_wrong_is_told_with_its_place(path: str, body: dict[str, Any], told: str) -> None:
     async with served() as here, here.http.post(here.url + path, json=body) as answer:
         assert (answer.status, told in await answer.text()) == (422, True), await answer.text()
+
+
+async def test_a_field_deep_in_a_message_is_told_as_far_as_it_is_known() -> None:
+    body = b'{"id": "a", "messages": [{"id": "x", "parts": [{"n": 1e999}]}]}'
+    headers = {"Content-Type": "application/json"}
+    async with served() as here, here.http.post(here.url + "/api/chat", data=body, headers=headers) as answer:
+        assert await answer.text() == "Number out of range (at /messages/0)."
 
 
 async def test_questions_are_answered_by_whom_they_were_put_to() -> None:

@@ -310,6 +310,16 @@ async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() 
         assert len(await here.backend.store.talks("web:local", "pixi", 10)) == 1
 
 
+async def test_what_a_program_says_in_broken_letters_can_be_read() -> None:
+    async with served("[SEND: one]") as here:
+        body = b'{"model": "pixi", "messages": [{"role": "user", "content": "\\ud800 hi"}]}'
+        headers = {"Content-Type": "application/json", "X-Pixi-Conversation": "a"}
+        async with here.http.post(f"{here.url}/v1/chat/completions", data=body, headers=headers) as answer:
+            assert answer.status == 200
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["? hi", "one"]
+
+
 async def test_old_talks_are_dropped_from_memory_but_not_those_that_are_alive() -> None:
     now = 0.0
     channels = Channels(clock=lambda: now)
