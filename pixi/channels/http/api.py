@@ -49,7 +49,7 @@ from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import Face, read_body, write_stream
-from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.talks import Place, Reply, Talks, acts_of, id_with_run, messages_reacted_to
 from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
@@ -232,8 +232,7 @@ class Api:
             at = f"/messages/{asked.messages.index(people[-1])}"
             files = attachments_in(people[-1].get("content"))
             client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
-            # The same run again is the same turn; another run about the same message is another answer.
-            message_id = f"{client_id}#{asked.runId}"
+            message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
             first = partial(self._cut, place, client_id, message_id, seen)
             reply = await self._talks.begin(place, text, message_id, (), files, first=first)
@@ -304,6 +303,8 @@ class Api:
         """Forget what was said in a talk."""
         place = await self._place(request)
         await self._backend.reset(place.address)
+        if (channel := self._talks.channels.known(place.address)) is not None:
+            channel.feed.forget()
         return _json(Done())
 
     async def messages(self, request: web.Request) -> web.StreamResponse:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from pixi.channels.carried import Carried, words_of
 from pixi.channels.channel import Channel
@@ -247,7 +248,7 @@ class Talks:
         answered = await store.messages_of([record.id for record in records])
         known = False
         for record in records:
-            ids = {_client_id(message.id) for message in answered.get(record.id, ())}
+            ids = {each for message in answered.get(record.id, ()) for each in _client_ids(message.id)}
             if message_id in ids or (known and ids and ids.isdisjoint(seen)):
                 return record.id
             known = known or not ids.isdisjoint(seen)
@@ -268,7 +269,7 @@ class Talks:
         messages = await self._backend.store.messages_of([turn])
         await self._backend.rewind(place.address, turn)
         for message in messages.get(turn, ()):
-            if _client_id(message.id) in seen:
+            if not _client_ids(message.id).isdisjoint(seen):
                 await self._backend.receive(message, channel)
 
     def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
@@ -429,9 +430,14 @@ def _whole_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _client_id(message_id: str) -> str:
-    """Return the id that a client gave a message. Of AG-UI's the run that it came with is left out."""
-    return message_id.partition("#")[0]
+def id_with_run(client_id: str, run: str) -> str:
+    """Return the id of a message of AG-UI: another run about the same message is another answer."""
+    return f"{client_id}#{quote(run, safe='')}"
+
+
+def _client_ids(message_id: str) -> set[str]:
+    """Return the ids that the client may have given a message, see `id_with_run`."""
+    return {message_id, message_id.rpartition("#")[0] or message_id}
 
 
 def shown_of(record: TurnRecord) -> list[Effect]:

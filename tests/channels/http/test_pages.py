@@ -162,6 +162,16 @@ async def test_ag_ui_branches_where_the_client_did() -> None:
         assert "answer3" in heard(here, 4)
 
 
+async def test_ag_ui_branches_whatever_signs_are_in_its_ids() -> None:
+    async with served(*(f"[SEND: answer{n}]" for n in range(3))) as here:
+        for n, texts in enumerate((["hi"], ["hi", "more"], ["hi", "more"])):
+            body = run(*texts, run_id=f"run#{n}/é")
+            for message in body["messages"]:
+                message["id"] = f"#{message['id']}#x"
+            assert said(await chunks_of(here, "/api/agui", body)) == f"answer{n}"
+        assert ("answer0" in heard(here, 2), "answer1" in heard(here, 2)) == (True, False)
+
+
 async def test_ag_ui_answers_a_question_by_its_next_run() -> None:
     setup, personas, done = booking()
     first_said = ["[SEND: one moment]", *CALLED]

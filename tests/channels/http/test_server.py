@@ -179,6 +179,19 @@ async def test_what_was_said_can_be_read() -> None:
         assert (await here.get("/api/chat/a/messages"))[1]["messages"] == []
 
 
+async def test_what_was_forgotten_is_followed_no_more() -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never]) as here:
+        async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
+            last = (await _up_to(events, "send"))[-1]["sse_id"]
+            assert await here.post("/api/chat/a/reset") == (200, {"done": True})
+            assert [event["event"] async for event in events] == ["turn_end"]
+        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": "1.0"}) as events:
+            assert [event["event"] async for event in events] == ["turn_end"]
+        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": last}) as events:
+            assert [event["event"] async for event in events] == ["turn_end"]
+
+
 async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
     def setup(addon: Addon) -> None:
         @addon.command
