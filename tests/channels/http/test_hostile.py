@@ -4,16 +4,17 @@ import asyncio
 import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 import pytest
 from yarl import URL
 
-from pixi.channels.http import streams
+from pixi.channels.http import server, streams
 from pixi.channels.http.rules import HttpRules
 from tests.channels.http.served import Served, served
-from tests.waiting import within
+from tests.waiting import until, within
 
 JSON = {"Content-Type": "application/json"}
 SAID = b'{"message": "hi"}'
@@ -174,6 +175,17 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
         assert (await here.say("hi"))["text"] == "hello"
 
 
+async def test_a_stream_is_not_written_where_an_answer_has_no_body() -> None:
+    go_on = asyncio.Event()
+    async with served([go_on, "[SEND: hello]"]) as here:
+        asking = asyncio.create_task(here.say("hi", conversation="kitchen"))
+        await until(lambda: here.model.streaming)
+        status, answer, text = await _told(here, "HEAD", f"{TALK}/stream", {}, b"")
+        assert (status, answer.headers["Allow"], text) == (405, "GET", "")
+        go_on.set()
+        await asking
+
+
 async def test_a_wrong_method_is_told_the_right_one() -> None:
     async with served() as here:
         _, answer, _ = await _told(here, "PUT", "/api/chat", {}, b"")
@@ -228,3 +240,30 @@ async def test_a_body_that_cannot_be_unpacked_fills_no_log(caplog: pytest.LogCap
         headers = {**JSON, "Content-Encoding": "gzip"}
         status, _, text = await _told(here, "POST", "/api/chat", headers, SAID)
         assert (status, "Content-Encoding" in text, caplog.text) == (400, True, "")
+
+
+async def test_a_connection_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SILENT_SECONDS", 0.01)
+    ready = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    async with served() as here:
+        url = URL(here.url)
+
+        async def answered() -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(ready)
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await reader.readuntil(b'{"ok":true}')
+                return reader, writer
+            return None  # on a busy machine even this was too slow
+
+        reader, kept = await until(answered)
+        for sent in (b"", ready[:30]):
+            silent, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(sent)
+            async with within("its end"):
+                with suppress(ConnectionError):
+                    assert await silent.read() == b""
+            writer.close()
+        kept.write(ready)
+        assert (await reader.readuntil(b'{"ok":true}')).startswith(b"HTTP/1.1 200")
+        kept.close()
