@@ -267,9 +267,12 @@ class Api:
         place = await self._place(request)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
-        after = (
-            None if channel is None or given is None else channel.feed.place_after(*map(int, given.groups()))
-        )
+        after = None
+        if channel is not None and given is not None:
+            turn, seq = map(int, given.groups())
+            # What was forgotten, or taken out of the talk, is not told from memory.
+            if turn == channel.feed.turn or await self._talks.has_turn(place.address, turn):
+                after = channel.feed.place_after(turn, seq)
         spoken = "native" if channel is None or after is not None else channel.protocol
         protocol = _protocol(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
@@ -303,8 +306,6 @@ class Api:
         """Forget what was said in a talk."""
         place = await self._place(request)
         await self._backend.reset(place.address)
-        if (channel := self._talks.channels.known(place.address)) is not None:
-            channel.feed.forget()
         return _json(Done())
 
     async def messages(self, request: web.Request) -> web.StreamResponse:

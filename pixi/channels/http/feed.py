@@ -105,13 +105,6 @@ class Feed:
                 self._ring[place - first] = None
         self._grows, self._pieces = "", []
 
-    def forget(self) -> None:
-        """Keep no words: of what was until now, who follows has only where turns begin and end."""
-        for place, form in enumerate(self._ring):
-            if form is not None and form["event"] not in ("turn_start", "turn_end"):
-                self._ring[place] = None
-        self._grows, self._pieces = "", []
-
     def close(self) -> None:
         """End all who follow, once they have had what is there: the server stops."""
         self.closed = True

@@ -291,6 +291,12 @@ class Talks:
             )
         return channel
 
+    async def has_turn(self, address: str, turn: int) -> bool:
+        """Return True if a turn that has ended is in the talk still, and was not forgotten."""
+        store = self._backend.store
+        records = await store.turns(address, 1, turn + 1)
+        return any(record.id == turn for record in records) and turn in await store.messages_of([turn])
+
     async def close(self) -> None:
         """End all streams, once they had what is there."""
         for channel in self.channels:

@@ -256,7 +256,9 @@ async def test_a_connection_that_says_nothing_is_dropped(monkeypatch: pytest.Mon
                 return reader, writer
             return None  # on a busy machine even this was too slow
 
-        reader, kept = await until(answered)
+        found = await until(answered)
+        assert found is not None
+        reader, kept = found
         for sent in (b"", ready[:30]):
             silent, writer = await asyncio.open_connection(url.host, url.port)
             writer.write(sent)

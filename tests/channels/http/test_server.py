@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from pixi.channels.http.feed import Channels
 from pixi.channels.http.rules import HttpRules
 from pixi.core.card import Card, Field
@@ -179,17 +181,23 @@ async def test_what_was_said_can_be_read() -> None:
         assert (await here.get("/api/chat/a/messages"))[1]["messages"] == []
 
 
-async def test_what_was_forgotten_is_followed_no_more() -> None:
-    never = asyncio.Event()
-    async with served(["[SEND: one]", never]) as here:
-        async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
-            last = (await _up_to(events, "send"))[-1]["sse_id"]
-            assert await here.post("/api/chat/a/reset") == (200, {"done": True})
-            assert [event["event"] async for event in events] == ["turn_end"]
-        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": "1.0"}) as events:
-            assert [event["event"] async for event in events] == ["turn_end"]
-        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": last}) as events:
-            assert [event["event"] async for event in events] == ["turn_end"]
+@pytest.mark.parametrize("how", ["reset", "forget", "branch"])
+async def test_what_is_out_of_a_talk_is_not_told_from_memory(how: str) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        await here.say("hi", conversation="a")
+        place = {"Last-Event-ID": "1.0"}
+        async with here.stream("/api/chat/a/stream", **place) as events:
+            assert [event["event"] async for event in events] == ["started", "send", "turn_end"]
+        if how == "reset":
+            await here.post("/api/chat/a/reset")
+        elif how == "forget":
+            await here.backend.engine.forget("web:local")
+        else:
+            await here.backend.engine.rewind(here_address(here), 1)
+        await here.say("again", conversation="a")
+        assert await here.get("/api/chat/a/stream", **place) == (204, None)
+        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": "2.0"}) as events:
+            assert [event["event"] async for event in events] == ["started", "send", "turn_end"]
 
 
 async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
