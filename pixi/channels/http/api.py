@@ -197,22 +197,23 @@ class Api:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
             message_id, text = _said(last, ai_sdk.text_of(last), at, files)
-            first = partial(self._set_aside, place, asked, message_id, text)
-            reply = await self._talks.begin(place, text, message_id, (), files, first=first)
+            replaces = partial(self._replaced, place, asked, message_id, text)
+            seen = {str(each.get("id")) for each in asked.messages[:-1]}
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(request, self._face(protocol, principal), _named(events, place))
 
-    async def _set_aside(self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str) -> None:
-        """Set the turn aside that answered a message, where it is to be answered anew, or was edited."""
+    async def _replaced(
+        self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str
+    ) -> int | None:
+        """The turn that answered a message, where it is to be answered anew, or was edited."""
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
-            return
+            return None
         before = None if answered.text is None else words_of(answered.text)
         edited = asked.messageId == message_id and before != words_of(text)
-        if edited or asked.trigger == "regenerate-message":
-            seen = {str(each.get("id")) for each in asked.messages[:-1]}
-            await self._talks.branch(place, answered.turn.id, seen)
+        return answered.turn.id if edited or asked.trigger == "regenerate-message" else None
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
@@ -234,19 +235,20 @@ class Api:
             client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
-            first = partial(self._cut, place, client_id, message_id, seen)
-            reply = await self._talks.begin(place, text, message_id, (), files, first=first)
+            replaces = partial(self._branched, place, client_id, message_id, seen)
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
         return await write_stream(request, face, events)
 
-    async def _cut(self, place: Place, client_id: str, message_id: str, seen: Collection[str]) -> None:
-        """Cut the talk off where the client did, unless it is the same run again."""
-        if await self._backend.store.answer_to(place.address, message_id) is None:
-            cut = await self._talks.branch_point(place.address, client_id, seen)
-            if cut is not None:
-                await self._talks.branch(place, cut, seen)
+    async def _branched(
+        self, place: Place, client_id: str, message_id: str, seen: Collection[str]
+    ) -> int | None:
+        """The turn from which on a client's talk is another, unless it is the same run again."""
+        if await self._backend.store.answer_to(place.address, message_id) is not None:
+            return None
+        return await self._talks.branch_point(place.address, client_id, seen)
 
     def _face(self, protocol: Protocol, principal: Principal) -> Face:
         tools = self._rules.show_tools

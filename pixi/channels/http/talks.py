@@ -159,11 +159,13 @@ class Talks:
         attachments: Sequence[Attachment] = (),
         *,
         answers: bool = True,
-        first: Callable[[], Awaitable[None]] | None = None,
+        replaces: Callable[[], Awaitable[int | None]] | None = None,
+        seen: Collection[str] = (),
     ) -> Reply:
         """Say something; returns once it is on record.
 
         In one talk one thing is said at a time, so that the same request finds what came of the first one.
+        What is refused changes nothing.
 
         Args:
             place: the talk.
@@ -172,7 +174,8 @@ class Talks:
             quoted: lines that stand before it.
             attachments: files that go with it.
             answers: see `HttpChannel`.
-            first: takes out of the talk what this is said in place of.
+            replaces: finds the first of the turns in place of which this is said; None: of none.
+            seen: as in `branch_point`.
 
         Raises:
             Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
@@ -180,54 +183,43 @@ class Talks:
                 visitor said too much.
             StoreError: it could not be recorded.
         """
-        async with self.channels.at(place.address).saying:
-            if first is not None:
-                await first()
-            return await self._begin(place, text, message_id, quoted, attachments, answers=answers)
-
-    async def _begin(
-        self,
-        place: Place,
-        text: str,
-        message_id: str,
-        quoted: Sequence[Quoted],
-        attachments: Sequence[Attachment],
-        *,
-        answers: bool,
-    ) -> Reply:
-        address, person = place.address, place.person
-        store = self._backend.store
-        if (answered := await store.answer_to(address, message_id)) is not None:
-            return await self._again(address, answered, text, message_id)
-        if self._waiting[person.id] >= self._turns_per_person:
-            raise Problem(
-                429,
-                "Too many replies",
-                f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
-                headers={"Retry-After": "2"},
-            )
-        self._limits.message(person)
-        now = time.time()
+        address, person, store = place.address, place.person, self._backend.store
         channel = self.channels.at(address)
-        channel.answers = answers
-        reply = Reply(channel, message_id)
-        author = Author(person.id, person.name)
-        self._waiting[person.id] += 1
-        channel.feed.waiting += 1
-        try:
-            carried = Carried()
-            if attachments:
-                sees = self._backend.sees(address)
-                carried = await self._attachments.read(attachments, person.id, sees=sees)
-            await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
-            told = "\n".join(part for part in (text, carried.text) if part)
-            message = Message(
-                message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
-            )
-            await self._backend.receive(message, channel)
-        except BaseException:
-            self._done(channel, person.id)
-            raise
+        async with channel.saying:
+            cut = None if replaces is None else await replaces()
+            if cut is None and (answered := await store.answer_to(address, message_id)) is not None:
+                return await self._again(address, answered, text, message_id)
+            ended = 0 if cut is None else channel.feed.waiting  # what is under way here ends by this
+            if self._waiting[person.id] - ended >= self._turns_per_person:
+                raise Problem(
+                    429,
+                    "Too many replies",
+                    f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
+                    headers={"Retry-After": "2"},
+                )
+            self._limits.message(person)
+            now = time.time()
+            channel.answers = answers
+            reply = Reply(channel, message_id)
+            author = Author(person.id, person.name)
+            self._waiting[person.id] += 1
+            channel.feed.waiting += 1
+            try:
+                carried = Carried()
+                if attachments:
+                    sees = self._backend.sees(address)
+                    carried = await self._attachments.read(attachments, person.id, sees=sees)
+                if cut is not None:
+                    await self._branch(address, channel, cut, seen)
+                await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+                told = "\n".join(part for part in (text, carried.text) if part)
+                message = Message(
+                    message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
+                )
+                await self._backend.receive(message, channel)
+            except BaseException:
+                self._done(channel, person.id)
+                raise
         watching = asyncio.create_task(self._watch(address, channel, person.id, reply))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
@@ -254,20 +246,14 @@ class Talks:
             known = known or not ids.isdisjoint(seen)
         return None
 
-    async def branch(self, place: Place, turn: int, seen: Collection[str]) -> None:
+    async def _branch(self, address: str, channel: HttpChannel, turn: int, seen: Collection[str]) -> None:
         """Set a turn and all after it aside; a reply that is being written is stopped.
 
         What the client has of the messages that the turn answered is said again: it stands before what is
         to be answered anew.
-
-        Args:
-            place: the talk.
-            turn: the number of the turn.
-            seen: as in `branch_point`.
         """
-        channel = self.channels.at(place.address)
         messages = await self._backend.store.messages_of([turn])
-        await self._backend.rewind(place.address, turn)
+        await self._backend.rewind(address, turn)
         for message in messages.get(turn, ()):
             if not _client_ids(message.id).isdisjoint(seen):
                 await self._backend.receive(message, channel)

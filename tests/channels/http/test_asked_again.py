@@ -89,3 +89,34 @@ async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: py
         channel.show(TurnEnded("stop", 1))
         assert [form["event"] async for form in events] == ["turn_end"]
     assert told == ["1.2", "1.3", "1.4"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/agui"])
+async def test_what_is_refused_takes_nothing_out_of_the_talk(path: str) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        ask = ui if path == "/api/chat" else run
+        await chunks_of(here, path, ask("hi"))
+        again = ui("hi", trigger="regenerate-message") if path == "/api/chat" else run("hi", run_id="r1")
+        file = {"type": "file", "url": f"/api/files/{'a' * 32}", "mediaType": "text/plain"}
+        parts = [{"type": "text", "text": "hi"}, file]
+        again["messages"][0] |= {"parts": parts, "content": parts}
+        status, _ = await _status(here, path, again)
+        assert status == 404  # there is no such file
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["hi", "one"]
+
+
+async def test_a_reply_that_is_replaced_does_not_count() -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never], "[SEND: two]", rules=HttpRules(turns_per_person=1)) as here:
+        first = asyncio.create_task(chunks_of(here, "/api/chat", ui("hi")))
+        await until(lambda: here.model.streaming)
+        assert (await _status(here, "/api/chat", ui("hi", "more")))[0] == 429
+        anew = await chunks_of(here, "/api/chat", ui("hi", trigger="regenerate-message"))
+        assert said(anew) == "two"
+        await first
+
+
+async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, str]:
+    async with here.http.post(here.url + path, json=body) as answer:
+        return answer.status, await answer.text()
