@@ -26,6 +26,7 @@ from pixi.store.kept import (
     Mark,
     Outcome,
     Place,
+    Quota,
     SavedConversation,
     SentFile,
     Talk,
@@ -293,10 +294,14 @@ class SqlStore:
         """See `Store.tally`."""
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
 
-    async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+    async def audit_begin(
+        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+    ) -> int:
         """See `Store.audit_begin`."""
 
         def begin(db: Connection) -> int:
+            if quota is not None:
+                auditing.check_quota(db, deed.person, quota)
             books.spend(db, spent)
             return auditing.begin(db, deed)
 
