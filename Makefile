@@ -44,11 +44,11 @@ discord: $(READY_TO_RUN) ## bring the personas to Discord; the token is read fro
 
 .PHONY: test
 test: $(READY_TO_DEVELOP) ## run the tests: every behaviour once, in a few minutes
-	@exec $(PY) -m pytest -n auto --dist loadfile --durations=10 $(ARGS)
+	@exec $(PY) -m pytest -n auto --durations=10 $(ARGS)
 
 .PHONY: nightly
 nightly: $(READY_TO_DEVELOP) ## run what takes longer: properties at length, kills, soak, faults, PostgreSQL
-	@exec $(PY) -m pytest -n auto --dist loadfile --durations=10 -m 'nightly or hypothesis' --hypothesis-profile=nightly $(ARGS)
+	@exec $(PY) -m pytest -n auto --durations=10 -m 'nightly or hypothesis' --hypothesis-profile=nightly $(ARGS)
 
 .PHONY: check
 check: $(READY_TO_DEVELOP) ## formatting, lint, types, the floors of the house, no clock in an assertion

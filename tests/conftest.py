@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.held_clock import clock
 
@@ -99,10 +101,27 @@ def pytest_runtest_logfinish() -> None:
         gc.collect()
 
 
+_LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
+_LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers", "tests/mcp/test_rogues")
+_WITH_SDKS = ("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest, which all others run beside, and the largest, whose memory others use again."""
-    first = ("tests/soak/", "tests/kill/", "tests/test_architecture", "tests/end_to_end/test_bundled_model")
+    first = (*_LONGEST, *_LARGEST, *_WITH_SDKS)
     items.sort(key=lambda item: not item.nodeid.startswith(first))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    """Give one process the tests of all SDKs, which take 90 MB once imported; else a file at a time."""
+
+    class Units(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "SDKs" if nodeid.startswith(_WITH_SDKS) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # in the order above, not the file of most tests first
+    return Units(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

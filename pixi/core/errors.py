@@ -68,5 +68,17 @@ class StoreOutdated(StoreError):
     """What somebody holds in memory is no longer so: another process changed it. It is to be read again."""
 
 
+class OverQuota(StoreError):
+    """A person had as much changed for them as they may within a stretch of time.
+
+    Attributes:
+        wait: seconds until they may have something changed again.
+    """
+
+    def __init__(self, wait: float) -> None:
+        super().__init__(f"No more may be changed for this person within {wait:.0f} seconds.")
+        self.wait = wait
+
+
 class LeaseHeld(StoreError):
     """Another living process has a turn under way in the conversation."""

@@ -31,6 +31,8 @@ class Persona:
         likes: things it loves, told to the model.
         databases, tools: names it may use; none unless named.
         commands: names it may use; None means all that are registered.
+        confirm: names of tools that it uses only once the person who asks said yes.
+        tool_steps: rounds in one turn in which it may use tools; None: as many as the limits allow.
         pace: how fast its messages follow each other in a chat with people.
         silence: whether saying nothing is a legal answer.
         when_broken: what it says, in character, when its model fails.
@@ -51,6 +53,8 @@ class Persona:
     databases: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] | None = None
+    confirm: tuple[str, ...] = ()
+    tool_steps: int | None = None
     pace: Pace = "brisk"
     silence: bool = True
     when_broken: tuple[str, ...] = ()

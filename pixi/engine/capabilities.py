@@ -7,7 +7,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import PurePath
@@ -110,6 +110,9 @@ def capabilities_of(
     found = {name: tool for name, tool in its_tools.items() if tool.source == WEB_SEARCH}
     if searches:
         its_tools = {name: tool for name, tool in its_tools.items() if name not in found}
+    for name in persona.confirm:
+        if name in its_tools:
+            its_tools[name] = replace(its_tools[name], approval=True)
     its_tools = {
         name: tool
         for name, tool in its_tools.items()
@@ -150,7 +153,7 @@ class Missing:
     """A command, a tool or a database that a persona names and that is not there.
 
     Attributes:
-        key: of the persona's file that names it: `commands`, `tools` or `databases`.
+        key: of the persona's file that names it: `commands`, `tools`, `confirm` or `databases`.
         text: the name and the mend.
     """
 
@@ -165,15 +168,20 @@ def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox)
     # A database that was there and is gone, as a folder may while it is used, is no mistake of the persona's.
     databases = [name for kind, _, name in (s.partition(":") for s in toolbox.sources) if kind == _DATABASE]
     wanted = [
-        *(("command", name, known) for name in persona.commands or () if not _is_unset(name, known)),
         *(
-            ("tool", name, tools)
+            ("commands", "command", name, known)
+            for name in persona.commands or ()
+            if not _is_unset(name, known)
+        ),
+        *(
+            ("tools", "tool", name, tools)
             for name in persona.tools
             if name not in toolbox.sources and not _may_come(name, toolbox)
         ),
-        *(("database", name, databases) for name in persona.databases),
+        *(("confirm", "tool", name, tools) for name in persona.confirm if not _may_come(name, toolbox)),
+        *(("databases", "database", name, databases) for name in persona.databases),
     ]
-    return [Missing(f"{kind}s", _told(kind, name, here)) for kind, name, here in wanted if name not in here]
+    return [Missing(key, _told(kind, name, here)) for key, kind, name, here in wanted if name not in here]
 
 
 def _may_come(name: str, toolbox: Toolbox) -> bool:

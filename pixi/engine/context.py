@@ -7,7 +7,7 @@
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
@@ -200,6 +200,12 @@ class PersonaSession:
     @property
     def _room(self) -> Room:
         return Room(self.shared.settings.limits.tools, self.role.model.traits.context_tokens)
+
+    @property
+    def limits(self) -> Limits:
+        """How much one turn may do: of rounds with tools no more than the persona's file says."""
+        limits, own = self.shared.settings.limits, self.role.persona.tool_steps
+        return limits if own is None else replace(limits, tool_steps=min(own, limits.tool_steps))
 
     @property
     def summary_tokens(self) -> int:

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, PixiError, StoreError, ToolError
+from pixi.core.errors import ChannelError, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
@@ -29,9 +29,10 @@ from pixi.core.spending import Spent
 from pixi.engine.timeouts import within
 from pixi.engine.tool_guards import Denied, Guards, Held, ToolContext, ToolRunConfig
 from pixi.engine.turn_actions import NotDone, TurnActions
-from pixi.store.kept import AuditOutcome, Deed
+from pixi.store.kept import AuditOutcome, Deed, Quota
 from pixi.toolbox.arguments import arguments_in
 from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.rates import as_words
 from pixi.toolbox.results import Part, as_json, clipped, parts_of, with_pictures_checked
 from pixi.toolbox.tools import LEAST_BYTES, Bound, Tool
 
@@ -309,7 +310,7 @@ class _ToolRun:
             return await self.guards.approved(self.tool, self.bound, self.context)
         except Denied:
             if self.tool.writes:
-                await self._end(await self._begin(""), "denied", 0.0)
+                await self._end(await self._begin("", denied=True), "denied", 0.0)
             raise
 
     async def _recorded(self, approved_by: str) -> object:
@@ -353,7 +354,7 @@ class _ToolRun:
         except PixiError as error:
             raise ToolError(f"{tool.name} could not be carried out.") from error
 
-    async def _begin(self, approved_by: str, spent: Sequence[Spent] = ()) -> int:
+    async def _begin(self, approved_by: str, spent: Sequence[Spent] = (), *, denied: bool = False) -> int:
         acts = self.acts
         deed = Deed(
             acts.message.conversation,
@@ -365,9 +366,15 @@ class _ToolRun:
             self.config.mask.hide(as_json(dict(self.bound.arguments))),
             approved_by,
         )
-        beginning = asyncio.ensure_future(self.config.store.audit_begin(deed, spent=spent))
+        quota = None if denied else self._quota()
+        beginning = asyncio.ensure_future(self.config.store.audit_begin(deed, spent=spent, quota=quota))
         try:
             return await asyncio.shield(beginning)
+        except OverQuota as error:
+            raise ToolError(
+                f"As much was done for {self.acts.message.author.name} as may be: {self.tool.name} can be "
+                f"used again in {as_words(error.wait)}. Tell them so, and go on without it."
+            ) from error
         except StoreError as error:
             raise ToolError(
                 f"{self.tool.name} could not be put on record, so it was not carried out."
@@ -376,6 +383,13 @@ class _ToolRun:
             with suppress(StoreError):
                 await self._end(await beginning, "failed", 0.0)  # it is on record and was never begun
             raise
+
+    def _quota(self) -> Quota | None:
+        rate, source = self.tool.writes_per_person, self.tool.source
+        if rate is None:
+            return None
+        together = (tool.name for tool in self.config.tools.values() if tool.source == source and tool.writes)
+        return Quota(rate.times, rate.seconds, tuple(together))
 
     async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:
         try:

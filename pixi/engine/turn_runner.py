@@ -458,7 +458,7 @@ class TurnRunner:
         """Make ready to write the turn of this number; or to tell a refusal."""
         session, inbox = self._session, self.inbox
         answered = inbox.answered
-        limits, role = session.shared.settings.limits, session.role
+        limits, role = session.limits, session.role
         usage = TurnUsage(
             session.shared.ledger,
             turn=number,
@@ -599,7 +599,7 @@ def _turn(
         people=[message.author.name for message in heard.messages],
         tools=session.offered(heard.messages, window.lines),
         search=session.capabilities.searches,
-        limits=settings.limits,
+        limits=session.limits,
         prose=settings.prose,
         grammar=grammar,
         repeats=repeats,

@@ -128,6 +128,8 @@ def _parse(text: str, path: Path, faults: list[Fault]) -> Loaded:
         databases=keys.databases,
         tools=keys.tools,
         commands=keys.commands,
+        confirm=keys.confirm,
+        tool_steps=keys.tool_steps,
         pace=keys.pace,
         silence=keys.silence,
         when_broken=keys.when_broken,

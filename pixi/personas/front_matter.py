@@ -21,6 +21,8 @@ KEYS = (
     "databases",
     "tools",
     "commands",
+    "confirm",
+    "tool_steps",
     "pace",
     "silence",
     "when_broken",
@@ -34,6 +36,7 @@ _PACES: tuple[Pace, ...] = get_args(Pace)
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _LANGUAGE_TAG = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 _COMMA = re.compile("[,，、،]")
+_DIGITS = re.compile("[0-9]{1,6}")
 _COMMAND = re.compile(r"[^\W\d_]\w*")
 _T = TypeVar("_T")
 
@@ -54,6 +57,8 @@ class FrontMatter:
     databases: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] | None = None
+    confirm: tuple[str, ...] = ()
+    tool_steps: int | None = None
     pace: Pace = "brisk"
     silence: bool = True
     when_broken: tuple[str, ...] = ()
@@ -88,6 +93,8 @@ def read_front_matter(text: str, first_line: int = 1) -> tuple[FrontMatter, list
         databases=values.words("databases") or (),
         tools=values.words("tools") or (),
         commands=values.commands("commands"),
+        confirm=values.words("confirm") or (),
+        tool_steps=values.number("tool_steps", 0, 100),
         pace=values.pace("pace", "brisk"),
         silence=values.switch("silence", True),
         when_broken=values.texts("when_broken"),
@@ -187,6 +194,13 @@ class _Values:
         if written.lower() in _SWITCH:
             return _SWITCH[written.lower()]
         return self._otherwise(key, written, default, "`yes` or `no`")
+
+    def number(self, key: str, least: int, most: int) -> int | None:
+        """A whole number; None where nothing is written."""
+        written = self.text(key)
+        if _DIGITS.fullmatch(written) and least <= int(written) <= most:
+            return int(written)
+        return self._otherwise(key, written, None, f"a number from {least} to {most}")
 
     def pace(self, key: str, default: Pace) -> Pace:
         """One of the paces."""

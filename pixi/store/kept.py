@@ -223,6 +223,21 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Quota:
+    """How much some tools may change for one person.
+
+    Attributes:
+        writes: calls that were carried out, or may have been.
+        seconds: within any stretch of this length.
+        tools: that are counted together.
+    """
+
+    writes: int
+    seconds: float
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Deed:
     """What a tool is about to change in the world.
 

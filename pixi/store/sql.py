@@ -1,7 +1,7 @@
 """The store, whatever the database: each method is one function of statements, carried out by the thread."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
@@ -26,6 +26,7 @@ from pixi.store.kept import (
     Mark,
     Outcome,
     Place,
+    Quota,
     SavedConversation,
     SentFile,
     Talk,
@@ -52,14 +53,19 @@ from pixi.store.statements import (
 )
 from pixi.store.statements import usage as books
 from pixi.store.statements.journal import CommandEnd, Intent, Plan, Settlement, record
+from pixi.store.tables import Schema, Tables
 from pixi.store.writer import Row, Writer
 
 
 class SqlStore:
     """`Store` over a database. Several processes may use one at once."""
 
+    WORDS: ClassVar[dict[str, str]]
+    """What the `id` and the `text` of a `Schema` are in this database."""
+
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._schemas: list[Schema] = []
 
     @property
     def name(self) -> str:
@@ -228,7 +234,13 @@ class SqlStore:
 
     async def forget(self, person: str) -> tuple[str, ...]:
         """See `Store.forget`."""
-        changed = await self._writer.ask(lambda db: people.forget(db, person))
+
+        def forget(db: Connection) -> tuple[str, ...]:
+            for schema in self._schemas:
+                schema.forget(db, person)
+            return people.forget(db, person)
+
+        changed = await self._writer.ask(forget)
         await self._sweep()
         return changed
 
@@ -249,7 +261,12 @@ class SqlStore:
 
     async def export(self, person: str) -> dict[str, Any]:
         """See `Store.export`."""
-        return await self._writer.ask(lambda db: told.export(db, person), writes=False)
+
+        def export(db: Connection) -> dict[str, Any]:
+            kept = {schema.name: schema.told(db, person) for schema in self._schemas}
+            return told.export(db, person) | {name: each for name, each in kept.items() if each}
+
+        return await self._writer.ask(export, writes=False)
 
     async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         """See `Store.turn_behind`."""
@@ -277,10 +294,14 @@ class SqlStore:
         """See `Store.tally`."""
         return await self._writer.ask(lambda db: records.tally(db, prefix, since), writes=False)
 
-    async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+    async def audit_begin(
+        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+    ) -> int:
         """See `Store.audit_begin`."""
 
         def begin(db: Connection) -> int:
+            if quota is not None:
+                auditing.check_quota(db, deed.person, quota)
             books.spend(db, spent)
             return auditing.begin(db, deed)
 
@@ -408,6 +429,19 @@ class SqlStore:
         """See `Store.memories_shown`."""
         persons = tuple(people)
         await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
+
+    async def tables(self, schema: Schema) -> Tables:
+        """Open the tables of an addon, made or brought to their present version.
+
+        From then on this store forgets and exports what they hold of people, too.
+
+        Raises:
+            StoreError: a later version of the addon made them, its statements are wrong, or nothing can be
+                written.
+        """
+        await self._writer.ask(lambda db: schema.update(db, self.WORDS))
+        self._schemas.append(schema)
+        return Tables(self._writer)
 
     async def check(self) -> None:
         """Read through all of it, which takes a while for a large file.

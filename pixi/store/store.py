@@ -25,6 +25,7 @@ from pixi.store.kept import (
     Mark,
     Outcome,
     Place,
+    Quota,
     SavedConversation,
     SentFile,
     Talk,
@@ -266,9 +267,12 @@ class Store(Protocol):
         """What the turns came to that began at `since` or later, in conversations under `prefix`."""
         ...
 
-    async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+    async def audit_begin(
+        self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+    ) -> int:
         """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
 
+        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says.
         `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
         conversation by now.
         """

@@ -38,6 +38,8 @@ class Terms(TypedDict, total=False):
         when: says whether it can be used just now; may be async. It may raise `ToolError` with its reason.
         per_person: how often for the same person.
         per_guild: how often in the same guild; where there is none, it does not count.
+        writes_per_person: how often the tools of this source may change something for the same person, all
+            together. It is counted from the record, so that it holds over restarts and in several processes.
         approval: the person who asks must say yes, each time; or a function that says so of the place and
             the arguments.
         source: where it comes from, e.g. `database:pancakes`: by this it is taken away again.
@@ -54,6 +56,7 @@ class Terms(TypedDict, total=False):
     when: Predicate | None
     per_person: Rate | None
     per_guild: Rate | None
+    writes_per_person: Rate | None
     approval: bool | Asks
     source: str
     personas: tuple[str, ...]
@@ -90,6 +93,7 @@ class Tool:
     when: Predicate | None = None
     per_person: Rate | None = None
     per_guild: Rate | None = None
+    writes_per_person: Rate | None = None
     approval: bool | Asks = False
     source: str = ""
     personas: tuple[str, ...] = ()
@@ -104,6 +108,11 @@ class Tool:
         if self.result_bytes is not None and self.result_bytes < LEAST_BYTES:
             raise ConfigError(
                 f"{where}: its result_bytes are {self.result_bytes}; give it {LEAST_BYTES} or more."
+            )
+        if self.writes_per_person is not None and not (self.writes and self.source):
+            raise ConfigError(
+                f"{where}: writes_per_person counts what the tools of a source change; set writes=True and a "
+                "source."
             )
         if self.allow not in get_args(Allowed):
             raise ConfigError(

@@ -13,7 +13,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from openai import AsyncOpenAI
 
 from tests.end_to_end.bot import scene
 from tests.end_to_end.program import Piped, piped
@@ -31,11 +30,12 @@ async def serving(home: Path, *words: str, **environ: str) -> AsyncGenerator[tup
     async with piped(home, "serve", "--port", "0", *words, environ=environ) as program:
         assert program.process.stderr
         async with within("the server's address"):
-            while not (
-                found := re.search(rb"serving at (\S+) until", await program.process.stderr.readline())
-            ):
-                assert program.process.returncode is None
-        yield program, found[1].decode()
+            told = ""
+            while not (found := re.search(r"serving at (\S+) until", told)):
+                line = await program.process.stderr.readline()
+                assert line, f"it ended: {told}"
+                told += line.decode()
+        yield program, found[1]
 
 
 async def test_it_talks_until_it_is_told_to_end(tmp_path: Path) -> None:
@@ -71,6 +71,8 @@ async def test_discord_is_beside_it_and_each_has_a_talk_of_its_own(tmp_path: Pat
 
 
 async def test_three_programs_at_once_beside_discord_have_each_its_own_talk(tmp_path: Path) -> None:
+    from openai import AsyncOpenAI  # large, and of this test alone
+
     replies = [f"[SEND: crumpet {n}]" for n in range(8)]
     async with scene(tmp_path, *replies) as here:
         settings = f'[discord]\napi_url = "{here.discord.api_url}"\n[store]\nurl = "sqlite:///pixi.db"\n'

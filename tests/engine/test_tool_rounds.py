@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -198,6 +199,19 @@ async def test_an_endless_loop_ends_in_an_answer() -> None:
         assert len(here.model.requests) == 5
         assert here.channel.sent == ["enough"]
         assert here.channel.ended[0].steps == 5
+
+
+@pytest.mark.parametrize(("own", "rounds"), [(2, 2), (0, 0), (9, 4)])
+async def test_a_persona_may_have_fewer_rounds_than_the_limits_allow(own: int, rounds: int) -> None:
+    def more(request: Any) -> list[Step]:
+        return [call("add", f'{{"a": {len(request.lines)}}}')] if request.tools else ["[SEND: enough]"]
+
+    persona = replace(HANDY, tool_steps=own)
+    model = ScriptedModel(*([more] * 9))
+    async with scene(model, persona=persona, addons=[handy], limits=Limits(tool_steps=4)) as here:
+        await here.talk("go")
+        assert len(here.model.requests) == rounds + 1
+        assert here.channel.sent == ["enough"]
 
 
 async def test_a_flood_of_calls_is_answered_but_not_carried_out() -> None:

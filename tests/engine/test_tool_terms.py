@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -213,6 +214,26 @@ async def test_a_bot_is_not_waited_for() -> None:
         await here.engine.settled()
         assert channel.questions == []
         assert channel.sent == ["ok"]
+
+
+async def test_a_persona_asks_before_it_uses_a_tool_that_its_file_says_so_of() -> None:
+    done: list[str] = []
+
+    def setup(addon: Addon) -> None:
+        @addon.tool(writes=True)
+        async def ban(context: Context, who: str) -> str:
+            """ban"""
+            done.append(who)
+            return "banned"
+
+    for confirm, asked in (((), 0), (("ban",), 1)):
+        channel = RecordingChannel()
+        model = ScriptedModel([ToolCall("1", "ban", '{"who": "mo"}')], "[SEND: ok]")
+        persona = replace(BANNER, confirm=confirm)
+        async with scene(model, persona=persona, addons=[setup], channel=channel) as here:
+            await here.talk("go")
+            assert len(channel.questions) == asked
+    assert done == ["mo"]
 
 
 @pytest.mark.parametrize(("reason", "asked"), [("small", 0), ("large", 1), ("broken", 1)])

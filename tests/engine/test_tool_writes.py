@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from random import Random
@@ -17,12 +18,13 @@ from pixi.core.message import Author
 from pixi.core.persona import Persona
 from pixi.core.spending import Spent
 from pixi.core.venue import Venue
-from pixi.store.kept import Deed
+from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.testing.scripted_model import Step
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
+from pixi.toolbox.rates import Rate
 from tests.engine.scene import Scene, scene
 from tests.waiting import until
 
@@ -241,7 +243,9 @@ async def test_a_newer_message_lets_the_write_under_way_finish_and_begins_no_oth
 
 async def test_what_cannot_be_put_on_record_is_not_done() -> None:
     class Full(SqliteStore):
-        async def audit_begin(self, deed: Deed, *, spent: Sequence[Spent] = ()) -> int:
+        async def audit_begin(
+            self, deed: Deed, *, spent: Sequence[Spent] = (), quota: Quota | None = None
+        ) -> int:
             raise StoreError("The disk is full.")
 
     bench = Bench()
@@ -252,6 +256,45 @@ async def test_what_cannot_be_put_on_record_is_not_done() -> None:
         assert told(here) == ["write could not be put on record, so it was not carried out."]
         assert bench.log == []
         assert here.channel.sent == ["ok"]
+    await store.close()
+
+
+async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source_and_restarts() -> None:
+    done: list[str] = []
+
+    def setup(addon: Addon) -> None:
+        @addon.tool(writes=True, source="shop", writes_per_person=Rate(2, 3_600))
+        async def order(context: Context, what: str) -> str:
+            """order"""
+            if what == "nothing":
+                raise ToolError("Order something.")
+            done.append(what)
+            return "ordered"
+
+        @addon.tool(writes=True, source="shop", writes_per_person=Rate(2, 3_600))
+        async def wish(context: Context, what: str) -> str:
+            """wish"""
+            done.append(what)
+            return "wished"
+
+    shopper, channel = Persona("Pixi", "x", tools=("shop",)), RecordingChannel()
+    store = await SqliteStore.open(":memory:")
+    orders: list[Step] = [call("order", "1", what="nothing"), call("order", "2", what="tea")]
+    model = ScriptedModel(orders, "[SEND: ok]")
+    async with scene(model, persona=shopper, addons=[setup], store=store, channel=channel) as here:
+        await here.talk("go")
+    model = ScriptedModel([call("wish", "3", what="milk"), call("order", "4", what="jam")], "[SEND: ok]")
+    async with scene(model, persona=shopper, addons=[setup], store=store, channel=channel) as here:
+        await here.talk("more")
+        assert told(here)[-2] == "wished"
+        assert re.fullmatch(
+            r"As much was done for mo as may be: order can be used again in (60 minutes|1 hour)\. "
+            r"Tell them so, and go on without it\.",
+            told(here)[-1],
+        )
+        assert here.channel.sent[-1] == "ok"
+    assert done == ["tea", "milk"], "what failed does not count"
+    assert await outcomes(store) == [("order", "failed"), ("order", "done"), ("wish", "done")]
     await store.close()
 
 

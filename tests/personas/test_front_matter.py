@@ -28,6 +28,8 @@ likes:
 databases: [pancakes]
 tools: [search]
 commands: [send, react]
+confirm: search
+tool_steps: 3
 pace: human
 silence: no
 when_broken:
@@ -49,6 +51,8 @@ in_short: >
         databases=("pancakes",),
         tools=("search",),
         commands=("send", "react"),
+        confirm=("search",),
+        tool_steps=3,
         pace="human",
         silence=False,
         when_broken=("hang on: ink", "gone"),
@@ -65,12 +69,14 @@ in_short: >
             "databases": 10,
             "tools": 11,
             "commands": 12,
-            "pace": 13,
-            "silence": 14,
-            "when_broken": 15,
-            "when_tired": 18,
-            "when_foreign": 19,
-            "in_short": 20,
+            "confirm": 13,
+            "tool_steps": 14,
+            "pace": 15,
+            "silence": 16,
+            "when_broken": 17,
+            "when_tired": 20,
+            "when_foreign": 21,
+            "in_short": 22,
         },
     )
 
@@ -129,6 +135,8 @@ FAULTS = [
     ("zzzzqqq: a", 1, "the keys are name, about, avatar, summon"),
     ("name: a\nabout: b\nname: c", 3, "`name` stands on line 1 already: keep one of them."),
     ("pace: quick", 1, "`pace` is `off` or `brisk` or `human`, not `quick`."),
+    ("tool_steps: three", 1, "`tool_steps` is a number from 0 to 100, not `three`."),
+    ("tool_steps: 101", 1, "`tool_steps` is a number from 0 to 100, not `101`."),
     ("silence: maybe", 1, "`silence` is `yes` or `no`, not `maybe`."),
     ("language: English, please", 1, "a language tag such as `en`"),
     ("commands: [send, '[REACT: x]']", 1, "`commands` holds names such as `send`, not `[REACT: x]`."),

@@ -1,5 +1,6 @@
 """What tools changed in the world stays on record; a forgotten person does not."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -9,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from pixi.core.deltas import Usage
-from pixi.core.errors import StoreOutdated
+from pixi.core.errors import OverQuota, StoreOutdated
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Author, Image, Message
 from pixi.core.stamps import stamp
-from pixi.store.kept import Deed
+from pixi.store.kept import AuditOutcome, Deed, Quota
+from pixi.store.opening import open_store
 from pixi.store.sql import SqlStore
 from tests.begun import begun
-from tests.store.kinds import in_a_file
+from tests.store.kinds import everywhere, in_a_file
 
 ROOM = "discord:1:7:pixi"
 DEED = Deed(ROOM, "discord:1", 1, "Pixi", "11", "ban", '{"who": "canary"}', "11")
@@ -40,6 +42,40 @@ async def test_nothing_is_done_in_a_turn_that_another_process_took_over(store: S
     with pytest.raises(StoreOutdated, match=f"Turn {turn} was ended by another process"):
         await store.audit_begin(replace(DEED, turn=turn))
     assert len(await store.audit(9)) == 1
+
+
+QUOTA = Quota(3, 3_600, ("ban", "mute"))
+
+
+async def test_so_much_is_done_for_a_person_within_a_stretch_of_time(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr("pixi.store.statements.auditing.time.time", lambda: now)
+    outcomes: tuple[AuditOutcome, ...] = ("failed", "done", "denied", "unknown")
+    for outcome in outcomes:
+        await store.audit_end(await store.audit_begin(DEED, quota=QUOTA), outcome, 0.1)
+    await store.audit_begin(replace(DEED, tool="look"), quota=QUOTA)
+    now += 600
+    await store.audit_begin(replace(DEED, tool="mute"), quota=QUOTA)
+    with pytest.raises(OverQuota) as over:
+        await store.audit_begin(DEED, quota=QUOTA)
+    assert over.value.wait == 3_000
+    await store.audit_begin(replace(DEED, person="12"), quota=QUOTA)
+    now += 3_000
+    await store.audit_begin(DEED, quota=QUOTA)
+
+
+@everywhere
+async def test_two_processes_count_together(store: SqlStore, url: str) -> None:
+    others = [store] if url == ":memory:" else [store, await open_store(url)]
+    begun = await asyncio.gather(
+        *(others[n % len(others)].audit_begin(DEED, quota=QUOTA) for n in range(8)), return_exceptions=True
+    )
+    assert sum(isinstance(each, int) for each in begun) == 3
+    assert sum(isinstance(each, OverQuota) for each in begun) == 5
+    for other in others[1:]:
+        await other.close()
 
 
 async def test_the_latest_come_last_and_those_of_a_prefix_alone(store: SqlStore) -> None:

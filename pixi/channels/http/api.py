@@ -436,14 +436,7 @@ async def _whole(reply: Reply, place: Place) -> ChatAnswer:
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass
-    if reply.cut_off:
-        raise Problem(
-            503,
-            "Not now",
-            "The server stops. What was said is on record: with its Idempotency-Key, send the same again "
-            "later; or read the messages of the conversation.",
-            headers={"Retry-After": "5"},
-        )
+    reply.require_end()
     text = "\n\n".join(each.text for each in messages)
     rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
     answer = ChatAnswer(text, text, rich, messages, cards, reactions, place.name, turn, finish, usage)

@@ -1,8 +1,4 @@
-"""Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions.
-
-Read and ignored, as they mean nothing to a persona: `n`, `tools`, `tool_choice`, `parallel_tool_calls`,
-`temperature`, `top_p`, `seed`, `logit_bias`, penalties, and fields that are not known.
-"""
+"""Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions."""
 
 import asyncio
 import hashlib
@@ -10,15 +6,23 @@ import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
-from pixi.channels.http.access import Principal
-from pixi.channels.http.attachments import attachments_in
+from pixi.channels.carried import words_of
+from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
+from pixi.channels.http.completion_requests import (
+    ChatCompletionRequest,
+    Refused,
+    body_of,
+    read_request,
+)
 from pixi.channels.http.faces.chat_completions import (
     ChatCompletionStream,
     Wishes,
@@ -33,21 +37,25 @@ from pixi.channels.http.reconciling import (
     Begin,
     Branch,
     KeptTalk,
+    KeptTurn,
     Said,
     Transient,
     reconcile,
     reconcile_named,
-    visible_text,
 )
 from pixi.channels.http.rules import HttpRules
-from pixi.channels.http.streams import BODY_SECONDS
+from pixi.channels.http.streams import write_stream
+from pixi.channels.http.talks import KEPT_TURNS, Place, Talks, recorded_events
 from pixi.channels.http.tasks import Task, answer_by_rule, task_of
+from pixi.core.message import Author, Quoted
+from pixi.store.kept import Talk
 
 _TALKS = 20
 """Talks that a history without a name is compared with, latest first."""
-_MESSAGES = 2_000
-_STOPS = 16
-_SYSTEM_LETTERS = 16_000
+_TALKS_OF_A_KEY = 100
+"""Talks in which the message of a request's key is looked for, latest first."""
+_LONGEST_TOLD = 4_000
+"""Letters of a line that a program tells."""
 _TASK_LETTERS = 20_000
 _NAME_LETTERS = 128
 _RUNNING = 1_000
@@ -58,153 +66,56 @@ _NO_NAMES = ("", "new", "null", "undefined")
 
 Event = Mapping[str, Any]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """What a persona is to answer.
-
-    Attributes:
-        persona: file stem of it.
-        talk: name of the talk within the person and the persona.
-        message_id: of `text`; the same again is the same turn.
-        text: what the person said.
-        app_says: quoted to the persona as what the program says, without authority; "" for nothing.
-        told: lines that a program told of a talk that is not kept here, oldest first; the talk is new.
-        attachments: files that go with `text`.
-    """
-
-    persona: str
-    talk: str
-    message_id: str
-    text: str
-    app_says: str = ""
-    told: tuple[Said, ...] = ()
-    attachments: tuple[Attachment, ...] = ()
-
-
-class CompletionsBackend(Protocol):
-    """What `/v1` asks of the app."""
-
-    def personas(self) -> Sequence[tuple[str, str]]:
-        """File stem and name of each persona."""
-        ...
-
-    async def kept_talks(self, person: str, persona: str, limit: int) -> Sequence[KeptTalk]:
-        """The latest talks of a person with a persona over HTTP, latest first."""
-        ...
-
-    async def kept_talk(self, person: str, persona: str, name: str) -> KeptTalk | None:
-        """The talk of that name; None: there is none yet."""
-        ...
-
-    def running(self, person: str, persona: str, name: str) -> bool:
-        """Whether a turn of the talk is under way, or a message waits for one."""
-        ...
-
-    async def talk_with(self, person: str, persona: str, message_id: str) -> str | None:
-        """The name of the person's talk that a message of this id came to; None: there is none."""
-        ...
-
-    async def branch_talk(self, person: str, persona: str, name: str, turn: int) -> None:
-        """Cut the talk off before this turn."""
-        ...
-
-    async def stop_talk(self, person: str, persona: str, name: str, turn: int) -> None:
-        """Stop this turn of the talk, if it runs."""
-        ...
-
-    def say(self, asker: Principal, turn: Turn) -> AsyncGenerator[Event, None]:
-        """Begin the turn, or attach to it by its message id; the events of it up to `turn_end`.
-
-        Raises, before the first event, `Problem`: e.g. 422 where the message of this id was another.
-        """
-        ...
-
-    async def helper_answer(self, prompt: str) -> str | None:
-        """An answer of the helper model, in the books as `task`; None: there is no such model."""
-        ...
-
+_Choice = tuple[str, str, int | None]
+"""Name of the talk, id of the message, and the turn in place of which it is said."""
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
 
-WriteStream = Callable[
-    [web.Request, ChatCompletionStream, AsyncGenerator[Event, None]], Awaitable[web.StreamResponse]
-]
-"""Writes events through a face as server-sent events, with comments while nothing comes.
-
-Must ask for the first event before it begins to answer: what is raised there still becomes an HTTP error.
-"""
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class _RefusedError(Exception):
-    """A request that is answered with an error in OpenAI's form."""
-
-    def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status, self.message, self.param, self.code = status, message, param, code
-
-    def response(self) -> web.Response:
-        body = {
-            "message": self.message,
-            "type": "invalid_request_error",
-            "param": self.param,
-            "code": self.code,
-        }
-        return web.json_response({"error": body}, status=self.status)
-
-
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The fields of a request that count, checked."""
+class _Turn:
+    """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
 
-    model: str
-    last: str
-    files: tuple[Attachment, ...]
-    told: tuple[Said, ...]
-    system: str
-    stream: bool
-    usage: bool
-    stop: tuple[str, ...]
-    max_tokens: int | None
-    json: bool
-    talk: str
-    user: str
-    body: Mapping[str, Any]
+    place: Place
+    message_id: str
+    cut: int | None
+    text: str
+    quoted: Sequence[Quoted]
+    attachments: Sequence[Attachment]
 
 
 class Completions:
     """The handlers of `/v1`.
 
     Args:
+        talks: all over HTTP.
         backend: answers.
         identify: see `Identify`; what it raises is the server's to tell.
-        stream: see `WriteStream`.
         settings: what to go by.
         forwarded: checks whom Open WebUI speaks for; None: it is believed without proof.
     """
 
     def __init__(
         self,
-        backend: CompletionsBackend,
+        talks: Talks,
+        backend: Backend,
         *,
         identify: Identify,
-        stream: WriteStream,
-        settings: HttpRules | None = None,
+        settings: HttpRules,
         forwarded: ForwardedUsers | None = None,
     ) -> None:
+        self._talks = talks
         self._backend = backend
+        self._store = backend.store
         self._identify = identify
-        self._stream = stream
-        self._settings = settings or HttpRules()
+        self._settings = settings
         self._forwarded = forwarded
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
-        self._under_way: dict[str, tuple[str, str]] = {}
+        self._under_way: dict[str, _Choice] = {}
         self._answering: set[str] = set()
         # Two same requests at once must find the same talk.
         self._choosing = asyncio.Lock()
@@ -235,7 +146,7 @@ class Completions:
 
     async def unknown(self, request: web.Request) -> web.Response:
         """Answer for a path or a method that is not there."""
-        return _RefusedError(
+        return Refused(
             404,
             f"There is no {request.method} {request.path} here. There are GET /v1/models and POST "
             "/v1/chat/completions.",
@@ -245,7 +156,7 @@ class Completions:
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer a chat, streamed or whole; or a background task of the program."""
         try:
-            asked = _read(await _body(request))
+            asked = read_request(await body_of(request))
             asker = await self._who(request, asked)
             if asked.model not in {each["id"] for each in self._models(asker)}:
                 raise self._no_model(asked.model, asker)
@@ -253,14 +164,14 @@ class Completions:
                 events = _each(text_events(await self._task(task, asked)))
                 return await self._answer(request, asked, events, Wishes())
             if asked.json:
-                raise _RefusedError(
+                raise Refused(
                     400,
                     "A persona answers in its own words: leave response_format out.",
                     param="response_format",
                     code="unsupported_value",
                 )
             turn, mark = await self._turn(request, asker, asked)
-        except _RefusedError as refused:
+        except Refused as refused:
             return refused.response()
         wishes = Wishes(
             silence=self._settings.silence,
@@ -270,10 +181,9 @@ class Completions:
             max_tokens=asked.max_tokens,
             strict=request.headers.get("X-Pixi-Errors", "").strip().lower() == "strict",
         )
-        events = self._backend.say(asker, turn)
         try:
             return await self._answer(
-                request, asked, events, wishes, lambda number: self._stop(asker, turn, number)
+                request, asked, self._say(turn), wishes, lambda number: self._stop(turn.place.address, number)
             )
         finally:
             self._answering.discard(mark)
@@ -281,7 +191,7 @@ class Completions:
     async def _answer(
         self,
         request: web.Request,
-        asked: _Asked,
+        asked: ChatCompletionRequest,
         events: AsyncGenerator[Event, None],
         wishes: Wishes,
         stop: Callable[[int], Awaitable[None]] | None = None,
@@ -291,7 +201,7 @@ class Completions:
             answer_id=answer_id, model=asked.model, created=created, wishes=wishes, usage=asked.usage
         )
         if asked.stream:
-            return await self._stream(request, face, _until_cut(events, face, stop))
+            return await write_stream(request, face, _until_cut(events, face, stop))
         gathered = [event async for event in _until_cut(events, face, stop, feed=True)]
         answer, problem = whole_answer(
             gathered, answer_id=answer_id, model=asked.model, created=created, wishes=wishes
@@ -302,21 +212,21 @@ class Completions:
 
     def _models(self, asker: Principal) -> list[dict[str, Any]]:
         return [
-            {"id": stem, "object": "model", "created": 0, "owned_by": "pixi", "name": name}
-            for stem, name in self._backend.personas()
+            {"id": stem, "object": "model", "created": 0, "owned_by": "pixi", "name": persona.name}
+            for stem, persona in self._backend.personas.items()
             if asker.knows(stem)
         ]
 
-    def _no_model(self, name: str, asker: Principal) -> _RefusedError:
+    def _no_model(self, name: str, asker: Principal) -> Refused:
         known = ", ".join(each["id"] for each in self._models(asker)) or "none"
-        return _RefusedError(
+        return Refused(
             404,
             f"There is no persona {name[:80]!r} here. There is: {known}.",
             param="model",
             code="model_not_found",
         )
 
-    async def _who(self, request: web.Request, asked: _Asked) -> Principal:
+    async def _who(self, request: web.Request, asked: ChatCompletionRequest) -> Principal:
         """Who asks; a key that may, speaks for whom the program names. Others' `user` is passed over."""
         asker = await self._identify(request, "", "")
         if not asker.may("chat:on-behalf"):
@@ -324,7 +234,7 @@ class Completions:
         user, name = self._spoken_for(request.headers, asked)
         return await self._identify(request, user, name) if user else asker
 
-    def _spoken_for(self, headers: Mapping[str, str], asked: _Asked) -> tuple[str, str]:
+    def _spoken_for(self, headers: Mapping[str, str], asked: ChatCompletionRequest) -> tuple[str, str]:
         """Id and name of whom the program speaks for, or "" and "".
 
         What Open WebUI itself says comes before the body, to which its users can add fields. Where it signs
@@ -344,90 +254,139 @@ class Completions:
             return user, unquote(headers.get(f"{_OPEN_WEBUI}User-Name", ""))
         return ("", "") if "{{" in asked.user else (asked.user, "")
 
-    async def _task(self, task: Task, asked: _Asked) -> str:
+    async def _task(self, task: Task, asked: ChatCompletionRequest) -> str:
         answer = await self._backend.helper_answer(asked.last[:_TASK_LETTERS])
         return answer or answer_by_rule(task, asked.last, as_json=asked.json)
 
-    def _named(self, request: web.Request, asked: _Asked) -> tuple[str, bool]:
+    def _named(self, request: web.Request, asked: ChatCompletionRequest) -> tuple[str, bool]:
         """The name of the talk, "" for none, and whether the program sends all that it has of it."""
         own = request.headers.get("X-Pixi-Conversation", "") or asked.talk
         programs = (request.headers.get(name, "") for name in self._settings.conversation_headers)
         theirs = next((name for name in programs if "{{" not in name and name not in _NO_NAMES), "")
         name = own or theirs
         if len(name) > _NAME_LETTERS or not name.isprintable():
-            raise _RefusedError(
+            raise Refused(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
             )
         return name, not own
 
-    async def _turn(self, request: web.Request, asker: Principal, asked: _Asked) -> tuple[Turn, str]:
+    async def _turn(
+        self, request: web.Request, asker: Principal, asked: ChatCompletionRequest
+    ) -> tuple[_Turn, str]:
         """The turn that the request asks for, and the digest that a retry of it has too."""
         name, complete = self._named(request, asked)
         key = request.headers.get("Idempotency-Key", "")
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
-        mark = _digest(asker.id, asked.model, name, key, asked.last, *said, *files)
+        person, persona = asker.id, asked.model
+        mark = _digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[Said, ...] = ()
         async with self._choosing:
-            if (talk := await self._same(asker, asked.model, mark, key)) is None:
-                message_id = f"idem:{_digest(asker.id, asked.model, key or uuid.uuid4().hex)}"
-                talk = (name or uuid.uuid4().hex, message_id)
+            if (talk := await self._same(person, persona, mark, key)) is None:
+                message_id = f"idem:{_digest(person, persona, key or uuid.uuid4().hex)}"
+                talk = (name or uuid.uuid4().hex, message_id, None)
                 match await self._find(asker, asked, name, complete):
                     case Append(kept):
-                        talk = (kept, message_id)
+                        talk = (kept, message_id, None)
                     case Branch(kept, cut):
-                        talk = (kept, message_id)
-                        await self._backend.branch_talk(asker.id, asked.model, kept, cut)
+                        talk = (kept, message_id, cut)
                     case Transient(lines):
                         told = lines
                     case Begin():
                         pass
             self._note(mark, talk)
-        turn = Turn(
-            persona=asked.model,
-            talk=talk[0],
-            message_id=talk[1],
-            text=asked.last,
-            app_says=asked.system if self._settings.system == "note" else "",
-            told=told,
-            attachments=asked.files,
-        )
-        return turn, mark
+        quoted = [
+            Quoted(f"told:{n}", _author(each, asker), each.text[:_LONGEST_TOLD])
+            for n, each in enumerate(told)
+        ]
+        if asked.system and self._settings.system == "note":
+            quoted.append(Quoted("told:app", Author("web:app", "the app"), asked.system[:_LONGEST_TOLD]))
+        name, message_id, instead = talk
+        return _Turn(Place(asker, persona, name), message_id, instead, asked.last, quoted, asked.files), mark
 
-    async def _same(self, asker: Principal, persona: str, mark: str, key: str) -> tuple[str, str] | None:
-        """The talk and the message of which this request is a retry; None: it is none."""
+    async def _say(self, turn: _Turn) -> AsyncGenerator[Event, None]:
+        """Say what is asked; yield the events of the turn, up to its end."""
+
+        async def replaces() -> int | None:
+            answered = await self._store.answer_to(turn.place.address, turn.message_id)
+            return turn.cut if answered is None else None  # a retry cuts nothing more
+
+        reply = await self._talks.begin(
+            turn.place,
+            turn.text,
+            turn.message_id,
+            turn.quoted,
+            turn.attachments,
+            answers=False,
+            replaces=replaces,
+        )
+        async with aclosing(reply.events()) as events:
+            async for event in events:
+                yield event
+        reply.require_end()
+
+    async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
+        """What was chosen for the request of which this is a retry; None: it is none."""
         talk = self._under_way.get(mark)
-        if talk and (mark in self._answering or self._backend.running(asker.id, persona, talk[0])):
+        if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0]))):
             return talk
         if not key:
             return None
-        message_id = f"idem:{_digest(asker.id, persona, key)}"
-        name = await self._backend.talk_with(asker.id, persona, message_id)
-        return None if name is None else (name, message_id)
+        message_id = f"idem:{_digest(person, persona, key)}"
+        for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
+            if await self._store.answer_to(kept.address, message_id) is not None:
+                return kept.name, message_id, None
+        return None
 
     async def _find(
-        self, asker: Principal, asked: _Asked, name: str, complete: bool
+        self, asker: Principal, asked: ChatCompletionRequest, name: str, complete: bool
     ) -> Append | Branch | Begin | Transient:
         silence = self._settings.silence
         if name:
-            kept = await self._backend.kept_talk(asker.id, asked.model, name)
+            kept = await self._store.talk(asker.id, name, asked.model)
             if kept is None:
                 return Transient(asked.told) if asked.told else Begin()
-            return reconcile_named(asked.told, kept, complete=complete, silence=silence)
+            return reconcile_named(asked.told, await self._kept(kept), complete=complete, silence=silence)
         if not asked.told:
             return Begin()
-        talks = await self._backend.kept_talks(asker.id, asked.model, _TALKS)
-        return reconcile(asked.told, talks, silence=silence)
+        talks = await self._store.talks(asker.id, asked.model, _TALKS)
+        return reconcile(asked.told, [await self._kept(talk) for talk in talks], silence=silence)
 
-    def _note(self, mark: str, talk: tuple[str, str]) -> None:
+    async def _kept(self, talk: Talk) -> KeptTalk:
+        """A talk as a program has it that takes text alone."""
+        records = await self._store.turns(talk.address, KEPT_TURNS)
+        asked = await self._store.messages_of([record.id for record in records])
+        wishes = Wishes(silence="", reactions=self._settings.reactions)
+        turns: list[KeptTurn] = []
+        for record in records:
+            events = await recorded_events(self._store, record, "")
+            answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
+            said = "\n".join(words_of(message.text) for message in asked.get(record.id, ()))
+            turns.append(KeptTurn(record.id, said, answer["choices"][0]["message"]["content"]))
+        return KeptTalk(talk.name, tuple(turns), whole=len(records) < KEPT_TURNS)
+
+    def _is_running(self, address: str) -> bool:
+        """Return True if a turn is under way there, or a message waits for one."""
+        channel = self._talks.channels.known(address)
+        return channel is not None and not channel.feed.idle
+
+    def _note(self, mark: str, talk: _Choice) -> None:
         self._under_way.pop(mark, None)
         self._under_way[mark] = talk
         self._answering.add(mark)
         while len(self._under_way) > _RUNNING:
             self._under_way.pop(next(iter(self._under_way)))
 
-    async def _stop(self, asker: Principal, turn: Turn, number: int) -> None:
-        await self._backend.stop_talk(asker.id, turn.persona, turn.talk, number)
+    async def _stop(self, address: str, turn: int) -> None:
+        """Stop this turn, if it is under way."""
+        channel = self._talks.channels.known(address)
+        if channel is not None and channel.feed.turn == turn:
+            await self._backend.stop(address)
+
+
+def _author(said: Said, asker: Principal) -> Author | None:
+    """Who said a line that a program tells; None: the persona."""
+    return Author(asker.id, asker.name) if said.role == "user" else None
 
 
 async def _each(events: Sequence[Event]) -> AsyncGenerator[Event, None]:
@@ -451,107 +410,6 @@ async def _until_cut(
         if stop is not None and face.cut:
             await stop(int(event.get("turn", 0)))
             stop = None
-
-
-async def _body(request: web.Request) -> Mapping[str, Any]:
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            body = json.loads(await request.read())
-    except TimeoutError:
-        raise _RefusedError(408, f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise _RefusedError(413, "The body is too large.") from None
-    except (ValueError, RecursionError):
-        raise _RefusedError(400, "The body is not JSON.") from None
-    if not isinstance(body, dict):
-        raise _RefusedError(400, "The body must be a JSON object.")
-    return body
-
-
-def _read(body: Mapping[str, Any]) -> _Asked:
-    """Check the fields of a request.
-
-    Raises:
-        _RefusedError: one is of a wrong type, or there is nothing to answer.
-    """
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
-        raise _RefusedError(
-            400, "model must be the name of a persona; GET /v1/models lists them.", param="model"
-        )
-    last, files, told, system = _messages(body.get("messages"))
-    options = _object(body, "stream_options")
-    wanted = _object(body, "response_format").get("type")
-    metadata = _object(body, "metadata")
-    talk, user = metadata.get("conversation") or "", body.get("user") or ""
-    if not isinstance(talk, str) or not isinstance(user, str):
-        raise _RefusedError(400, "user and metadata.conversation must be text.", param="user")
-    return _Asked(
-        model=model,
-        last=last,
-        files=files,
-        told=told,
-        system=system,
-        stream=bool(body.get("stream")),
-        usage=bool(options.get("include_usage")),
-        stop=_stops(body.get("stop")),
-        max_tokens=_bound(body),
-        json=isinstance(wanted, str) and wanted.startswith("json"),
-        talk=talk,
-        user=user,
-        body=body,
-    )
-
-
-def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, ...], str]:
-    """What the person says last, the files that go with it, the lines before, and what the program says."""
-    if not isinstance(messages, list) or not messages or len(messages) > _MESSAGES:
-        raise _RefusedError(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
-    lines: list[Said] = []
-    contents: list[Any] = []
-    system: list[str] = []
-    for number, message in enumerate(messages):
-        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise _RefusedError(
-                400, f"messages[{number}] must be an object with a role.", param=f"messages[{number}]"
-            )
-        text, role = visible_text(message.get("content")), message["role"]
-        if role in ("user", "assistant"):
-            lines.append(Said(role, text))
-            contents.append(message.get("content"))
-        elif role in ("system", "developer"):
-            system.append(text)
-    at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].role == "user"), -1)
-    files = attachments_in(contents[at]) if at >= 0 else ()
-    if at < 0 or not (files or lines[at].text.strip()):
-        raise _RefusedError(400, "messages has no user message with text to answer.", param="messages")
-    return lines[at].text, files, tuple(lines[:at]), "\n\n".join(filter(None, system))[:_SYSTEM_LETTERS]
-
-
-def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = body.get(name)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise _RefusedError(400, f"{name} must be an object.", param=name)
-    return value
-
-
-def _stops(stop: Any) -> tuple[str, ...]:
-    stops = [stop] if isinstance(stop, str) else stop or []
-    if not isinstance(stops, list) or len(stops) > _STOPS or not all(isinstance(each, str) for each in stops):
-        raise _RefusedError(400, f"stop must be a text, or a list of at most {_STOPS}.", param="stop")
-    return tuple(each for each in stops if each)
-
-
-def _bound(body: Mapping[str, Any]) -> int | None:
-    name = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
-    bound = body.get(name)
-    if bound is None:
-        return None
-    if not isinstance(bound, int) or isinstance(bound, bool) or bound < 1:
-        raise _RefusedError(400, f"{name} must be a whole number above 0.", param=name)
-    return bound
 
 
 def _digest(*parts: str) -> str:

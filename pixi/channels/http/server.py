@@ -35,7 +35,6 @@ from pixi.channels.http.origins import origin_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of
 from pixi.channels.http.rules import HttpRules
-from pixi.channels.http.streams import write_stream
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
@@ -96,7 +95,6 @@ class HttpServer:
             backend,
             turns_per_person=rules.turns_per_person,
             limits=limits,
-            reactions=rules.reactions,
             attachments=Attachments(
                 self._files, characters=rules.file_characters, most_bytes=rules.max_file_bytes
             ),
@@ -114,8 +112,8 @@ class HttpServer:
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(
             self._talks,
+            backend,
             identify=api.who_has_a_key,
-            stream=write_stream,
             settings=rules,
             forwarded=forwarded,
         )

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from pixi.channels.carried import Carried, words_of
@@ -22,11 +21,9 @@ from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
-from pixi.channels.http.faces.chat_completions import Reactions, Wishes, whole_answer
 from pixi.channels.http.feed import Channels, Form, HttpChannel
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
-from pixi.channels.http.reconciling import KeptTalk, KeptTurn
 from pixi.core import language
 from pixi.core.card import card_from_record
 from pixi.core.events import Numbering, Pictured, Reacted, Sent, Shown, TurnEnded, TurnEvent, TurnStarted
@@ -36,11 +33,8 @@ from pixi.core.picture import Picture, from_record
 from pixi.store.kept import Answered, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
 
-if TYPE_CHECKING:
-    from pixi.channels.http.completions import Turn
-
-_KEPT_TURNS = 200  # of a talk, that the history of a program is compared with
-_LONGEST_TOLD = 4_000  # characters of a line that a program tells
+KEPT_TURNS = 200
+"""Turns of a talk that the history of a program is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,20 @@ class Reply:
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    @property
-    def cut_off(self) -> bool:
-        """Whether the server stopped before the end: what is missing is answered by the next one."""
-        return self._channel.feed.closed and not self.over
+    def require_end(self) -> None:
+        """See, once there are no more events, that nothing is missing.
+
+        Raises:
+            Problem: 503, the server stops: the rest is said by the next one.
+        """
+        if self._channel.feed.closed and not self.over:
+            raise Problem(
+                503,
+                "Not now",
+                "The server stops. What was said is on record: with its Idempotency-Key, send the same again "
+                "later; or read the messages of the conversation.",
+                headers={"Retry-After": "5"},
+            )
 
     async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
@@ -128,7 +132,6 @@ class Talks:
         backend: answers.
         turns_per_person: replies that one person may wait for at once.
         limits: counts what visitors say.
-        reactions: what becomes of them where there is text alone.
         attachments: reads files that go with messages; closed with the talks.
     """
 
@@ -138,14 +141,12 @@ class Talks:
         *,
         turns_per_person: int,
         limits: Limits,
-        reactions: Reactions = "drop",
         attachments: Attachments,
     ) -> None:
         self.channels = Channels()
         self._backend = backend
         self._turns_per_person = turns_per_person
         self._limits = limits
-        self._reactions = reactions
         self._attachments = attachments
         self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
@@ -236,7 +237,7 @@ class Talks:
             seen: ids of the messages of people that the client has before it.
         """
         store = self._backend.store
-        records = await store.turns(address, _KEPT_TURNS)
+        records = await store.turns(address, KEPT_TURNS)
         answered = await store.messages_of([record.id for record in records])
         known = False
         for record in records:
@@ -334,92 +335,6 @@ class Talks:
         self._waiting[person] -= 1
         if not self._waiting[person]:
             del self._waiting[person]
-
-    # What `/v1` asks, see `completions.CompletionsBackend`.
-
-    def personas(self) -> list[tuple[str, str]]:
-        """Return the name of the file and the name of each persona."""
-        return [(stem, persona.name) for stem, persona in self._backend.personas.items()]
-
-    async def kept_talks(self, person: str, persona: str, limit: int) -> list[KeptTalk]:
-        """Return the latest talks of a person with a persona, latest first."""
-        talks = await self._backend.store.talks(person, persona, limit)
-        return [await self._kept(talk.address, talk.name) for talk in talks]
-
-    async def kept_talk(self, person: str, persona: str, name: str) -> KeptTalk | None:
-        """Return the talk of that name; None: there is none yet."""
-        talk = await self._backend.store.talk(person, name, persona)
-        return None if talk is None else await self._kept(talk.address, name)
-
-    def running(self, person: str, persona: str, name: str) -> bool:
-        """Return True if a turn of the talk is under way, or a message waits for one."""
-        channel = self.channels.known(address_of(person, persona, name))
-        return channel is not None and not channel.feed.idle
-
-    async def talk_with(self, person: str, persona: str, message_id: str) -> str | None:
-        """Return the name of the person's talk that a message of this id came to; None: there is none."""
-        store = self._backend.store
-        for talk in await store.talks(person, persona, 100):
-            if await store.answer_to(talk.address, message_id) is not None:
-                return talk.name
-        return None
-
-    async def branch_talk(self, person: str, persona: str, name: str, turn: int) -> None:
-        """Cut the talk off before this turn."""
-        await self._backend.rewind(address_of(person, persona, name), turn)
-
-    async def stop_talk(self, person: str, persona: str, name: str, turn: int) -> None:
-        """Stop this turn of the talk, if it is under way."""
-        address = address_of(person, persona, name)
-        channel = self.channels.known(address)
-        if channel is not None and channel.feed.turn == turn:
-            await self._backend.stop(address)
-
-    async def say(self, asker: Principal, turn: "Turn") -> AsyncGenerator[Form, None]:
-        """Say something as `/v1` has it; yield the events of the turn, up to its end."""
-        told = [
-            Quoted(
-                f"told:{n}",
-                Author(asker.id, asker.name) if each.role == "user" else None,
-                _whole_text(each.text[:_LONGEST_TOLD]),
-            )
-            for n, each in enumerate(turn.told)
-        ]
-        if turn.app_says:
-            app_says = _whole_text(turn.app_says[:_LONGEST_TOLD])
-            told.append(Quoted("told:app", Author("web:app", "the app"), app_says))
-        place, text = Place(asker, turn.persona, turn.talk), _whole_text(turn.text)
-        reply = await self.begin(place, text, turn.message_id, told, turn.attachments, answers=False)
-        async with aclosing(reply.events()) as events:
-            async for form in events:
-                yield form
-
-    async def helper_answer(self, prompt: str) -> str | None:
-        """Answer a task of a program by the helper model; None: there is none."""
-        return await self._backend.helper_answer(prompt)
-
-    async def _kept(self, address: str, name: str) -> KeptTalk:
-        store = self._backend.store
-        records = await store.turns(address, _KEPT_TURNS)
-        asked = await store.messages_of([record.id for record in records])
-        turns: list[KeptTurn] = []
-        for record in records:
-            said = "\n".join(words_of(message.text) for message in asked.get(record.id, ()))
-            turns.append(KeptTurn(record.id, said, await self._as_text(record)))
-        return KeptTalk(name, tuple(turns), whole=len(records) < _KEPT_TURNS)
-
-    async def _as_text(self, record: TurnRecord) -> str:
-        """Return a turn as a program was shown it that takes text alone; "" where it said nothing."""
-        wishes = Wishes(silence="", reactions=self._reactions)
-        events = await recorded_events(self._backend.store, record, "")
-        answer, _ = whole_answer(events, answer_id="", model="", created=0, wishes=wishes)
-        text: str = answer["choices"][0]["message"]["content"]
-        return text
-
-
-def _whole_text(text: str) -> str:
-    """Text that every answer can hold: half a surrogate pair, which some JSON has, is none."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def id_with_run(client_id: str, run: str) -> str:

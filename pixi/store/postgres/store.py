@@ -2,16 +2,19 @@
 
 import asyncio
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 from pixi.store.postgres.address import read_address
 from pixi.store.postgres.connection import PostgresConnection, has_tables
+from pixi.store.postgres.schema import ID, TEXT
 from pixi.store.sql import SqlStore
 from pixi.store.writer import Writer
 
 
 class PostgresStore(SqlStore):
     """`Store` over one schema of a database. Several processes may use one at once."""
+
+    WORDS: ClassVar = {"id": ID, "text": TEXT}
 
     @classmethod
     async def open(cls, url: str) -> Self:

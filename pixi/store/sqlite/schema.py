@@ -287,6 +287,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX files_of_a_person ON files (person)",
         "CREATE INDEX files_by_time ON files (sent_at)",
     ),
+    (
+        # Of each addon that keeps tables of its own here: the version that they have.
+        "CREATE TABLE addon_tables (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 from pixi.store.sql import SqlStore
 from pixi.store.sqlite.connection import SqliteConnection
@@ -14,6 +14,8 @@ MEMORY = ":memory:"
 
 class SqliteStore(SqlStore):
     """`Store` over one file, or in memory. Several processes may use a file at once."""
+
+    WORDS: ClassVar = {"id": "INTEGER PRIMARY KEY", "text": "TEXT"}
 
     @classmethod
     async def open(cls, path: Path | str, tell: Tell = lambda _: None) -> Self:

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from pixi.core.errors import OverQuota
 from pixi.store.database import Connection, Database
-from pixi.store.kept import AuditOutcome, AuditRecord, Deed
+from pixi.store.kept import AuditOutcome, AuditRecord, Deed, Quota
 from pixi.store.statements.inbox import under
 from pixi.store.statements.leases import check_owned
 from pixi.store.statements.rows import OVERTAKEN
@@ -47,6 +48,24 @@ def begin(db: Connection, deed: Deed) -> int:
         ),
     ).fetchone()
     return int(number)
+
+
+def check_quota(db: Database, person: str, quota: Quota) -> None:
+    """See that something more may be changed for a person.
+
+    Raises:
+        OverQuota: no.
+    """
+    now = time.time()
+    marks = ", ".join("?" * len(quota.tools))
+    found = db.execute(
+        f"SELECT began FROM audit WHERE person = ? AND began > ? AND tool IN ({marks})"
+        " AND coalesce(outcome, '') NOT IN ('denied', 'failed') ORDER BY began DESC LIMIT ?",
+        (_text(person), now - quota.seconds, *quota.tools, quota.writes),
+    ).fetchall()
+    if len(found) == quota.writes:
+        ((oldest,),) = found[-1:]
+        raise OverQuota(oldest + quota.seconds - now)
 
 
 def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> None:

@@ -43,6 +43,7 @@ class EngineBackend:
     personas: Mapping[str, Persona] = field(default_factory=lambda: PERSONAS)
     default_persona: str = "pixi"
     helped: list[str] = field(default_factory=list)
+    helper: str | None = None
 
     def sees(self, conversation: str, /) -> bool:
         return self.engine.model.traits.vision
@@ -67,7 +68,7 @@ class EngineBackend:
 
     async def helper_answer(self, prompt: str) -> str | None:
         self.helped.append(prompt)
-        return None
+        return self.helper
 
 
 @dataclass

@@ -120,3 +120,25 @@ async def test_a_reply_that_is_replaced_does_not_count() -> None:
 async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, str]:
     async with here.http.post(here.url + path, json=body) as answer:
         return answer.status, await answer.text()
+
+
+async def test_at_v1_too_what_is_refused_takes_nothing_out_and_what_is_missing_is_told() -> None:
+    never = asyncio.Event()
+    async with served("[SEND: one]", "[SEND: two]", ["[SEND: three]", never]) as here:
+        more: dict[str, Any] = {"role": "user", "content": "more"}
+        body: dict[str, Any] = {"model": "pixi", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"X-OpenWebUI-Chat-Id": "a"}
+        await here.post("/v1/chat/completions", body, **headers)
+        body["messages"] += [{"role": "assistant", "content": "one"}, more]
+        await here.post("/v1/chat/completions", body, **headers)
+        file = {"type": "file", "file": {"file_id": "a" * 32}}
+        more["content"] = [{"type": "text", "text": "more"}, file]  # the same once more, with a file
+        assert (await here.post("/v1/chat/completions", body, **headers))[0] == 404
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["hi", "one", "more", "two"]
+        more["content"] = "more"
+        asking = asyncio.create_task(here.post("/v1/chat/completions", body, **headers))
+        await until(lambda: len(here.model.requests) == 3)
+        await until(lambda: here.model.streaming)
+    status, problem = await asking
+    assert (status, "The server stops" in problem["error"]["message"]) == (503, True)

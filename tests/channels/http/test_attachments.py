@@ -3,11 +3,11 @@
 import base64
 import io
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import docx
 import pytest
 from PIL import Image as Pillow
 
@@ -20,6 +20,7 @@ from pixi.store.sqlite import SqliteStore
 from tests.channels.http.served import Served, served
 from tests.channels.http.test_files import TEXT, lying, picture, send, zipped
 from tests.knowledge.reading.test_pdf import line, pdf
+from tests.knowledge.reading.test_word import document
 
 
 def data_url(data: bytes, kind: str = "text/plain") -> str:
@@ -39,25 +40,28 @@ async def say(here: Served, text: str, *files: dict[str, Any], **more: str) -> t
 
 def word() -> bytes:
     file = io.BytesIO()
-    document = docx.Document()
-    document.add_paragraph("The oven is warm.")
-    document.save(file)
+    made = document()
+    made.add_paragraph("The oven is warm.")
+    made.save(file)
     return file.getvalue()
 
 
 DOCUMENTS = [
-    pytest.param(TEXT, "notes.txt", "Flour, eggs and milk.", id="text"),
-    pytest.param(b"def f():\n    return 1\n", "a.py", "def f():\n    return 1", id="program"),
-    pytest.param(b'{"flour": 2}', "a.json", '{"flour": 2}', id="JSON"),
-    pytest.param("caf\u00e9".encode("utf-16"), "a.txt", "caf\u00e9", id="UTF-16"),
-    pytest.param(b"<html><h1>Milk</h1><p>warm</p>", "a.htm", "warm", id="page"),
-    pytest.param(pdf(line("Two spoons of sugar.")), "a.pdf", "Two spoons of sugar.", id="PDF"),
-    pytest.param(word(), "a.docx", "The oven is warm.", id="Word"),
+    pytest.param(lambda: TEXT, "notes.txt", "Flour, eggs and milk.", id="text"),
+    pytest.param(lambda: b"def f():\n    return 1\n", "a.py", "def f():\n    return 1", id="program"),
+    pytest.param(lambda: b'{"flour": 2}', "a.json", '{"flour": 2}', id="JSON"),
+    pytest.param(lambda: "caf\u00e9".encode("utf-16"), "a.txt", "caf\u00e9", id="UTF-16"),
+    pytest.param(lambda: b"<html><h1>Milk</h1><p>warm</p>", "a.htm", "warm", id="page"),
+    pytest.param(lambda: pdf(line("Two spoons of sugar.")), "a.pdf", "Two spoons of sugar.", id="PDF"),
+    pytest.param(word, "a.docx", "The oven is warm.", id="Word"),
 ]
 
 
-@pytest.mark.parametrize(("data", "name", "told"), DOCUMENTS)
-async def test_a_document_is_told_with_the_words(tmp_path: Path, data: bytes, name: str, told: str) -> None:
+@pytest.mark.parametrize(("made", "name", "told"), DOCUMENTS)
+async def test_a_document_is_told_with_the_words(
+    tmp_path: Path, made: Callable[[], bytes], name: str, told: str
+) -> None:
+    data = made()
     async with served("[SEND: a]", "[SEND: b]", files=tmp_path) as here:
         _, sent = await send(here, data, name)
         assert (await say(here, "what is this?", {"id": sent["id"]}))[0] == 200

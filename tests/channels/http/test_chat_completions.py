@@ -12,10 +12,18 @@ from pixi.channels.http.faces.chat_completions import (
     picture_markdown,
     whole_answer,
 )
-from tests.channels.http.chat_server import end, said
 
+USAGE = {"prompt_tokens": 12, "cached_tokens": 8, "completion_tokens": 3}
 HEAD = '"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"mathilde"'
 START: dict[str, Any] = {"event": "turn_start", "turn": 1}
+
+
+def end(finish: str = "stop") -> dict[str, Any]:
+    return {"event": "turn_end", "finish": finish, "steps": 1, "usage": USAGE}
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"event": "send", "id": f"1.{n}", "text": text} for n, text in enumerate(texts)]
 
 
 def stream(events: list[dict[str, Any]], *, usage: bool = False, **wishes: Any) -> bytes:

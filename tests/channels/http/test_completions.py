@@ -4,30 +4,54 @@ import asyncio
 import importlib.util
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import pytest
-from openai import APIError, AsyncOpenAI, BadRequestError, InternalServerError, NotFoundError
 
-from pixi.channels.http.reconciling import KeptTurn, Said
 from pixi.channels.http.rules import HttpRules
-from tests.channels.http.chat_server import Backend, said, serving
+from pixi.core.deltas import Finished, Usage
+from pixi.core.errors import ModelError
+from pixi.core.persona import Persona
+from tests.channels.http.served import PERSONAS, Served, served
 from tests.waiting import until
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+CAST = {**PERSONAS, "mathilde": Persona("Mathilde", "You are Mathilde."), "hidden": Persona("H", "You hide.")}
 USER = {"role": "user", "content": "hi"}
 
 
-async def post(address: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+@asynccontextmanager
+async def v1(*replies: Any, **rules: Any) -> AsyncGenerator[tuple[Served, dict[str, str]], None]:
+    """A server, and the headers of a program that may talk to Mathilde alone, for whomever it names."""
+    async with served(*replies, personas=CAST, rules=HttpRules(max_body_bytes=500_000, **rules)) as here:
+        yield here, await here.key("app", "chat", "chat:on-behalf", personas=("mathilde",))
+
+
+async def post(server: tuple[Served, dict[str, str]], body: Any, **headers: str) -> tuple[int, Any]:
+    here, key = server
     data = body if isinstance(body, bytes) else None
-    async with (
-        aiohttp.ClientSession() as session,
-        session.post(
-            f"{address}/v1/chat/completions", json=None if data else body, data=data, headers=headers
-        ) as answer,
-    ):
+    async with here.http.post(
+        f"{here.url}/v1/chat/completions",
+        json=None if data else body,
+        data=data,
+        headers={**key, **({"Content-Type": "application/json"} if data else {}), **headers},
+    ) as answer:
         return answer.status, await answer.json()
+
+
+async def talks(server: tuple[Served, dict[str, str]], person: str = "web:app") -> list[str]:
+    """The names of the program's talks, latest first."""
+    return [talk.name for talk in await server[0].backend.store.talks(person, "mathilde", 100)]
+
+
+def shown(server: tuple[Served, dict[str, str]], turn: int = -1) -> str:
+    """What the model was shown of the talk."""
+    return str(server[0].model.requests[turn].lines[1:])
 
 
 def ask(*texts: str, **fields: Any) -> dict[str, Any]:
@@ -62,113 +86,116 @@ def ask(*texts: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_bad_request_is_refused_in_openais_form(body: Any, status: int, param: str | None) -> None:
-    backend = Backend()
-    async with serving(backend) as address:
-        got, answer = await post(address, body)
+    async with v1() as server:
+        got, answer = await post(server, body)
     assert (got, answer["error"]["param"]) == (status, param)
     assert answer["error"]["message"]
-    assert not backend.turns
+    assert not server[0].model.requests
 
 
 async def test_an_unknown_path_is_json() -> None:
-    async with serving(Backend()) as address, aiohttp.ClientSession() as session:
-        async with session.post(f"{address}/v1/embeddings") as answer:
-            assert answer.status == 404
-            assert (await answer.json())["error"]["code"] == "unknown_url"
-        async with session.get(f"{address}/models") as answer:
-            assert [each["id"] for each in (await answer.json())["data"]] == ["mathilde"]
+    async with v1() as (here, key):
+        status, answer = await here.post("/v1/embeddings", **key)
+        assert (status, answer["error"]["code"]) == (404, "unknown_url")
+        _, models = await here.get("/models", **key)
+        assert [each["id"] for each in models["data"]] == ["mathilde"]
 
 
 async def test_a_talk_goes_on_is_branched_or_is_told_by_the_program() -> None:
-    backend = Backend()
-    async with serving(backend) as address:
-        await post(address, ask("hi"))
-        await post(address, ask("hi", "You said hi.", "tea?"))
-        await post(address, ask("hi", "You said hi.", "rain?"))
-        await post(address, ask("a", "b", "c"))
-    first, second, third, foreign = backend.turns
-    assert first.talk == second.talk == third.talk != foreign.talk
-    assert backend.branched == [(first.talk, 2)]
-    assert foreign.told == (Said("user", "a"), Said("assistant", "b"))
-    assert len({turn.message_id for turn in backend.turns}) == 4
+    async with v1("[SEND: Hello.]", "[SEND: Tea.]", "[SEND: Rain.]", "[SEND: d]") as server:
+        await post(server, ask("hi"))
+        await post(server, ask("hi", "Hello.", "tea?"))
+        assert len(await talks(server)) == 1
+        await post(server, ask("hi", "Hello.", "rain?"))
+        assert "Hello." in shown(server)
+        assert "tea?" not in shown(server), "the program took that back"
+        await post(server, ask("a", "b", "c"))
+        assert len(await talks(server)) == 2
+        assert "Hello." not in shown(server)
+        assert shown(server).index("a") < shown(server).index("b") < shown(server).index("c")
 
 
 async def test_a_named_talk_is_taken_by_its_name() -> None:
-    backend = Backend(talks={"T": [KeptTurn(1, "old", "Old.")], "U": [KeptTurn(1, "old", "Old.")]})
-    async with serving(backend) as address:
-        await post(address, ask("hi"), {"X-Pixi-Conversation": "T"})
-        await post(address, ask("hi", metadata={"conversation": "T"}))
-        await post(address, ask("hi"), {"X-OpenWebUI-Chat-Id": "U"})
-        await post(address, ask("hi"), {"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"})
-        await post(address, ask("hi"), {"X-Conversation-Id": "new"})
-    assert [turn.talk for turn in backend.turns[:3]] == ["T", "T", "U"]
-    assert not {turn.talk for turn in backend.turns[3:]} & {"T", "U", "new"}
-    assert backend.branched == [("U", 1)]
+    async with v1(*[f"[SEND: {n}]" for n in range(7)]) as server:
+        for name in "TU":
+            await post(server, ask("old"), **{"X-Pixi-Conversation": name})
+        await post(server, ask("hi"), **{"X-Pixi-Conversation": "T"})
+        await post(server, ask("hi", metadata={"conversation": "T"}))
+        assert "old" in shown(server)
+        assert sorted(await talks(server)) == ["T", "U"]
+        await post(server, ask("hi"), **{"X-OpenWebUI-Chat-Id": "U"})
+        assert "old" not in shown(server), "Open WebUI sends all that it has of a talk"
+        assert sorted(await talks(server)) == ["T", "U"]
+        await post(server, ask("hi"), **{"X-OpenWebUI-Chat-Id": "{{CHAT_ID}}"})
+        await post(server, ask("ho"), **{"X-Conversation-Id": "new"})
+        assert len(await talks(server)) == 4
+        assert "new" not in await talks(server)
 
 
 async def test_the_same_request_while_its_turn_runs_is_the_same_turn() -> None:
-    backend = Backend(hold=asyncio.Event())
-    async with serving(backend) as address:
-        first = asyncio.create_task(post(address, ask("hi")))
-        second = asyncio.create_task(post(address, ask("hi")))
-        await until(lambda: len(backend.turns) == 2)
-        assert backend.hold is not None
-        backend.hold.set()
-        await asyncio.gather(first, second)
-        await post(address, ask("hi"))
-    one, two, later = backend.turns
-    assert (one.talk, one.message_id) == (two.talk, two.message_id)
-    assert later.message_id != one.message_id
+    on = asyncio.Event()
+    async with v1([on, "[SEND: Hello.]"], "[SEND: Hello again.]") as server:
+        first = asyncio.create_task(post(server, ask("hi")))
+        await until(lambda: server[0].model.requests)
+        second = asyncio.create_task(post(server, ask("hi")))
+        await server[0].get("/healthz")  # the second is under way by then
+        on.set()
+        answers = [(await each)[1]["choices"][0]["message"]["content"] for each in (first, second)]
+        assert answers == ["Hello.", "Hello."]
+        _, later = await post(server, ask("hi"))
+        assert later["choices"][0]["message"]["content"] == "Hello again."
 
 
 async def test_the_same_key_is_the_same_message_also_later() -> None:
-    backend = Backend()
-    async with serving(backend) as address:
+    async with v1("[SEND: Hello.]") as server:
         for _ in range(2):
-            await post(address, ask("hi"), {"Idempotency-Key": "k"})
-    one, two = backend.turns
-    assert (one.talk, one.message_id) == (two.talk, two.message_id)
-    assert not backend.branched
+            _, answer = await post(server, ask("hi"), **{"Idempotency-Key": "k"})
+            assert answer["choices"][0]["message"]["content"] == "Hello."
+        assert len(await talks(server)) == 1
+    assert len(server[0].model.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("system", "note"),
-    [("note", "Be brief."), ("ignore", "")],
-)
-async def test_system_messages_go_by_the_setting(system: Any, note: str) -> None:
-    backend = Backend()
+@pytest.mark.parametrize("system", ["note", "ignore"])
+async def test_system_messages_go_by_the_setting(system: Any) -> None:
     messages = [{"role": "system", "content": "Be brief."}, USER]
-    async with serving(backend, HttpRules(system=system)) as address:
-        await post(address, {"model": "mathilde", "messages": messages})
-    assert backend.turns[0].app_says == note
+    async with v1("[SEND: Hello.]", system=system) as server:
+        await post(server, {"model": "mathilde", "messages": messages})
+        assert ("Be brief." in shown(server)) == (system == "note")
+        assert "Be brief." not in str(server[0].model.requests[0].lines[0]), "it has no authority"
 
 
 async def test_a_task_never_reaches_the_persona() -> None:
-    backend = Backend()
-    async with serving(backend) as address:
+    async with v1() as server:
         headers = {"X-OpenWebUI-Task": "tags_generation"}
-        _, by_rule = await post(address, ask("hi"), headers)
-        backend.helper = '{"tags": ["birds"]}'
-        _, by_model = await post(address, ask("hi"), headers)
+        _, by_rule = await post(server, ask("hi"), **headers)
+        server[0].backend.helper = '{"tags": ["birds"]}'
+        _, by_model = await post(server, ask("hi"), **headers)
     assert by_rule["choices"][0]["message"]["content"] == '{"tags": []}'
     assert by_model["choices"][0]["message"]["content"] == '{"tags": ["birds"]}'
-    assert not backend.turns
+    assert not server[0].model.requests
 
 
 async def test_a_text_that_is_cut_stops_its_turn() -> None:
-    backend = Backend(script=said("one STOP", "two"))
-    async with serving(backend) as address:
-        _, answer = await post(address, ask("hi", stop="STOP"))
-    assert answer["choices"][0]["message"]["content"] == "one "
-    assert backend.stopped == [1]
+    async with v1(["[SEND: one STOP][SEND: two]", asyncio.Event()]) as server:
+        _, answer = await post(server, ask("hi", stop="STOP"))
+        assert answer["choices"][0]["message"]["content"] == "one "
+        await until(lambda: not server[0].model.streaming)
 
 
-def client(address: str) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0)
+def client(server: tuple[Served, dict[str, str]]) -> "AsyncOpenAI":
+    from openai import AsyncOpenAI  # large, and of these tests alone
+
+    here, key = server
+    secret = key["Authorization"].removeprefix("Bearer ")
+    return AsyncOpenAI(base_url=f"{here.url}/v1", api_key=secret, max_retries=0)
+
+
+USED = Finished("stop", Usage(12, 8, 3))
 
 
 async def test_openai_reads_the_models_and_both_kinds_of_answers() -> None:
-    async with serving(Backend(script=said("Good morning.", "Tea?"))) as address, client(address) as openai:
+    reply = ["[SEND: Good morning.][SEND: Tea?]", USED]
+    async with v1(reply, reply) as server, client(server) as openai:
         assert [each.id async for each in openai.models.list()] == ["mathilde"]
         assert (await openai.models.retrieve("mathilde")).owned_by == "pixi"
         messages: Any = [USER]
@@ -188,32 +215,34 @@ async def test_openai_reads_the_models_and_both_kinds_of_answers() -> None:
 
 
 async def test_openai_raises_what_is_wrong() -> None:
-    backend = Backend(script=[{"event": "error", "text": "No answer."}], finish="error")
-    async with serving(backend) as address, client(address) as openai:
+    from openai import APIError, BadRequestError, InternalServerError, NotFoundError
+
+    gone = ModelError("The model is gone.", permanent=True)
+    async with v1([gone], [gone]) as server, client(server) as openai:
         messages: Any = [USER]
         with pytest.raises(NotFoundError, match="no persona 'nobody'"):
             await openai.chat.completions.create(model="nobody", messages=messages)
         with pytest.raises(BadRequestError):
             await openai.chat.completions.create(model="mathilde", messages=[])
-        with pytest.raises(InternalServerError, match="No answer"):
+        with pytest.raises(InternalServerError, match="The model is gone"):
             await openai.chat.completions.create(model="mathilde", messages=messages)
         stream = await openai.chat.completions.create(model="mathilde", messages=messages, stream=True)
-        with pytest.raises(APIError, match="No answer"):
+        with pytest.raises(APIError, match="The model is gone"):
             _ = [chunk async for chunk in stream]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm") is None, reason="the package llm is not installed")
 @pytest.mark.parametrize("flags", [[], ["--no-stream"]])
 async def test_llm_talks_to_a_persona(tmp_path: Path, flags: list[str]) -> None:
-    async with serving(Backend(script=said("Good morning.", "Tea?"))) as address:
+    async with v1(["[SEND: Good morning.][SEND: Tea?]", USED]) as (here, key):
         (tmp_path / "extra-openai-models.yaml").write_text(
-            f"- model_id: mathilde\n  model_name: mathilde\n  api_base: {address}/v1\n"
+            f"- model_id: mathilde\n  model_name: mathilde\n  api_base: {here.url}/v1\n"
         )
         environment = {
             **os.environ,
             "LLM_LOAD_PLUGINS": "",
             "LLM_USER_PATH": str(tmp_path),
-            "OPENAI_API_KEY": "none",
+            "OPENAI_API_KEY": key["Authorization"].removeprefix("Bearer "),
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "llm", "-m", "mathilde", "-u", *flags, "hi",

@@ -1,15 +1,25 @@
 import io
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pypdf import PdfReader, PdfWriter
+
+if TYPE_CHECKING:
+    from pypdf import PdfWriter
 
 from pixi.knowledge.entry import Section
 from pixi.knowledge.reading import Documents, Readers, SetAside
 from tests.knowledge.reading.at_hand import read, sections, write
 
 PERSIAN = "پنکیک با عسل"
+
+
+def rewritten(data: bytes) -> "PdfWriter":
+    """A PDF that can be altered, by what is large in memory and imported for these tests alone."""
+    from pypdf import PdfReader, PdfWriter
+
+    return PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
 
 
 def pdf(*streams: bytes, packed: bool = False, letters: str = "") -> bytes:
@@ -74,7 +84,7 @@ def test_pages_are_told(tmp_path: Path) -> None:
 
 
 def test_the_table_of_contents_gives_headings_and_the_head_a_title(tmp_path: Path) -> None:
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(*[line(f"Page {n}") for n in range(1, 5)]))))
+    writer = rewritten(pdf(*[line(f"Page {n}") for n in range(1, 5)]))
     part = writer.add_outline_item(title="Part", page_number=1)
     writer.add_outline_item(title="Chapter", page_number=2, parent=part)
     writer.add_metadata({"/Title": "Microsoft Word - Book"})
@@ -90,7 +100,7 @@ def test_the_table_of_contents_gives_headings_and_the_head_a_title(tmp_path: Pat
 
 
 def test_a_pdf_with_a_password_is_set_aside(tmp_path: Path) -> None:
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(line("secret")))))
+    writer = rewritten(pdf(line("secret")))
     writer.encrypt("password", algorithm="RC4-128")
     writer.write(tmp_path / "a.pdf")
     with pytest.raises(SetAside, match="is encrypted; save a copy without a password"):
@@ -98,7 +108,7 @@ def test_a_pdf_with_a_password_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_pdf_that_asks_for_no_password_is_read(tmp_path: Path) -> None:
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(line("for all")))))
+    writer = rewritten(pdf(line("for all")))
     writer.encrypt("", "owner", algorithm="RC4-128")
     writer.write(tmp_path / "a.pdf")
     assert sections(read(tmp_path / "a.pdf")) == (Section("for all", page=1),)
