@@ -1,6 +1,5 @@
 """Handlers below `/api`: say something, follow it, stop it, answer a question, read what was said."""
 
-import hashlib
 import re
 import uuid
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ import msgspec
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of
+from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of, joint_digest
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -165,8 +164,8 @@ class Api:
             )
         streams = _STREAM in request.headers.get("Accept", "")
         key = _key(request)
-        message_id = f"idem:{_digest(principal.id, key)}" if key else uuid.uuid4().hex
-        name = asked.conversation or (_digest("talk", message_id) if key else uuid.uuid4().hex)
+        message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
+        name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
         reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
@@ -548,10 +547,6 @@ def _key(request: web.Request) -> str:
     if len(key) > MOST_CHARACTERS:
         raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
     return key
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _json(value: object) -> web.Response:

@@ -1,8 +1,6 @@
 """Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions."""
 
 import asyncio
-import hashlib
-import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -14,7 +12,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.access import Principal, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
@@ -279,11 +277,11 @@ class Completions:
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
-        mark = _digest(person, persona, name, key, asked.last, *said, *files)
+        mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[Said, ...] = ()
         async with self._choosing:
             if (talk := await self._same(person, persona, mark, key)) is None:
-                message_id = f"idem:{_digest(person, persona, key or uuid.uuid4().hex)}"
+                message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
                 talk = (name or uuid.uuid4().hex, message_id, None)
                 match await self._find(asker, asked, name, complete):
                     case Append(kept):
@@ -332,7 +330,7 @@ class Completions:
             return talk
         if not key:
             return None
-        message_id = f"idem:{_digest(person, persona, key)}"
+        message_id = f"idem:{joint_digest(person, persona, key)}"
         for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
             if await self._store.answer_to(kept.address, message_id) is not None:
                 return kept.name, message_id, None
@@ -410,8 +408,3 @@ async def _until_cut(
         if stop is not None and face.cut:
             await stop(int(event.get("turn", 0)))
             stop = None
-
-
-def _digest(*parts: str) -> str:
-    """One text of several, which no other several give."""
-    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=24).hexdigest()
