@@ -170,7 +170,7 @@ class Api:
         reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
-            return await write_stream(request, face, _named(reply.events(), place))
+            return await write_stream(request, face, _named(reply.events(resumes=True), place))
         if reply.known and not reply.over:
             raise Problem(
                 409,
@@ -435,7 +435,6 @@ async def _whole(reply: Reply, place: Place) -> ChatAnswer:
                 finish, usage = event["finish"], event["usage"]
             case _:
                 pass
-    reply.require_end()
     text = "\n\n".join(each.text for each in messages)
     rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
     answer = ChatAnswer(text, text, rich, messages, cards, reactions, place.name, turn, finish, usage)

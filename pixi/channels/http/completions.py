@@ -321,7 +321,6 @@ class Completions:
         async with aclosing(reply.events()) as events:
             async for event in events:
                 yield event
-        reply.require_end()
 
     async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
         """What was chosen for the request of which this is a retry; None: it is none."""

@@ -56,7 +56,7 @@ class Reply:
 
     Attributes:
         known: the message had come before, by the same request.
-        over: its turn has ended; where it had before, the events come from the record.
+        over: its turn has ended, and the events come from the record.
     """
 
     def __init__(
@@ -77,28 +77,17 @@ class Reply:
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    def require_end(self) -> None:
-        """See, once there are no more events, that nothing is missing.
-
-        Raises:
-            Problem: 503, the server stops: the rest is said by the next one.
-        """
-        if self._channel.feed.closed and not self.over:
-            raise Problem(
-                503,
-                "Not now",
-                "The server stops. What was said is on record: with its Idempotency-Key, send the same again "
-                "later; or read the messages of the conversation.",
-                headers={"Retry-After": "5"},
-            )
-
-    async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
+    async def events(self, *, pauses: bool = False, resumes: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
 
-        Nothing comes where it is answered no more: it was withdrawn, or the server stops.
+        Nothing comes where it is answered no more: it was withdrawn.
 
         Args:
             pauses: end at a question that waits for its answer, too.
+            resumes: who has them knows of a missing end, and follows anew.
+
+        Raises:
+            Problem: 503, the server stops before the end: the rest is said by the next one.
         """
         if self._recorded is not None:
             for form in self._recorded:
@@ -111,10 +100,16 @@ class Reply:
                     ours = self._message_id in form["answers"]
                 if ours or form["turn"] == 0:
                     yield form
-                    if form["event"] == "turn_end":
-                        self.over = True
                     if self._channel.ends(form, pauses=pauses):
                         return
+        if self._channel.feed.closed and not resumes:
+            raise Problem(
+                503,
+                "Not now",
+                "The server stops. What was said is on record: send the same again later, with the same key "
+                "or id; or read the messages of the conversation.",
+                headers={"Retry-After": "5"},
+            )
 
     def _is_settled(self) -> bool:
         return self._settled or (self.known and self._channel.feed.idle)

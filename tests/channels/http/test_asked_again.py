@@ -122,6 +122,19 @@ async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, s
         return answer.status, await answer.text()
 
 
+@pytest.mark.parametrize(("path", "body"), [("/api/chat", ui("hi")), ("/api/agui", run("hi"))])
+async def test_a_page_is_told_that_a_reply_is_not_whole(path: str, body: dict[str, Any]) -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never]) as here:
+        answer = await here.http.post(here.url + path, json=body)
+        await answer.content.readuntil(b"\n\n")
+        reading = asyncio.create_task(answer.text())
+        await until(lambda: here.model.streaming)
+    rest = await reading
+    assert "The server stops" in rest
+    assert ('"type":"error"' if path == "/api/chat" else '"type":"RUN_ERROR"') in rest
+
+
 async def test_at_v1_too_what_is_refused_takes_nothing_out_and_what_is_missing_is_told() -> None:
     never = asyncio.Event()
     async with served("[SEND: one]", "[SEND: two]", ["[SEND: three]", never]) as here:
