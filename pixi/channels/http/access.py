@@ -116,6 +116,13 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def joint_digest(*parts: str) -> str:
+    """Return 32 hexadecimal digits that no other texts have together, wherever one of them ends."""
+    encoded = (part.encode("utf-8", "surrogatepass") for part in parts)
+    packed = b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+    return hashlib.blake2b(packed, digest_size=16).hexdigest()
+
+
 def is_key_name(name: str) -> bool:
     """Return True if a key can be called that."""
     return _KEY_NAME.fullmatch(name) is not None and name not in RESERVED_NAMES
@@ -127,12 +134,8 @@ def address_of(person: str, persona: str, name: str) -> str:
     It is a hash of the three: the name that another person's talk goes by leads somewhere else. One of a
     visitor says so, as whoever takes the talk up again knows nothing but its address.
     """
-    parts = b"".join(
-        len(part).to_bytes(4, "big") + part
-        for part in (each.encode("utf-8", "surrogatepass") for each in (person, persona, name))
-    )
     kind = _VISITORS if person.startswith(VISITOR) else "http:"
-    return f"{kind}{hashlib.blake2b(parts, digest_size=16).hexdigest()}:{persona}"
+    return f"{kind}{joint_digest(person, persona, name)}:{persona}"
 
 
 def is_of_visitor(address: str) -> bool:

@@ -1,17 +1,17 @@
 """Handlers below `/api`: say something, follow it, stop it, answer a question, read what was said."""
 
-import hashlib
 import re
 import uuid
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, cast, get_args
 
 import msgspec
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of
+from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of, joint_digest
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
@@ -36,6 +36,7 @@ from pixi.channels.http.bodies import (
     StopRequest,
     TalkMessage,
     TalkQuery,
+    UserQuery,
     VisitorAnswer,
     VisitorRequest,
 )
@@ -47,7 +48,7 @@ from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import Face, read_body, write_stream
-from pixi.channels.http.talks import Place, Reply, Talks, acts_of, messages_reacted_to
+from pixi.channels.http.talks import Place, Reply, Talks, acts_of, id_with_run, messages_reacted_to
 from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
@@ -163,13 +164,13 @@ class Api:
             )
         streams = _STREAM in request.headers.get("Accept", "")
         key = _key(request)
-        message_id = f"idem:{_digest(principal.id, key)}" if key else uuid.uuid4().hex
-        name = asked.conversation or (_digest("talk", message_id) if key else uuid.uuid4().hex)
+        message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
+        name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
         reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
-            return await write_stream(request, face, _named(reply.events(), place))
+            return await write_stream(request, face, _named(reply.events(resumes=True), place))
         if reply.known and not reply.over:
             raise Problem(
                 409,
@@ -195,28 +196,30 @@ class Api:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
             message_id, text = _said(last, ai_sdk.text_of(last), at, files)
-            await self._set_aside(place, asked, message_id, text)
-            reply = await self._talks.begin(place, text, message_id, (), files)
+            replaces = partial(self._replaced, place, asked, message_id, text)
+            seen = {str(each.get("id")) for each in asked.messages[:-1]}
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(request, self._face(protocol, principal), _named(events, place))
 
-    async def _set_aside(self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str) -> None:
-        """Set the turn aside that answered a message, where it is to be answered anew, or was edited."""
+    async def _replaced(
+        self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str
+    ) -> int | None:
+        """The turn that answered a message, where it is to be answered anew, or was edited."""
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
-            return
+            return None
         before = None if answered.text is None else words_of(answered.text)
         edited = asked.messageId == message_id and before != words_of(text)
-        if edited or asked.trigger == "regenerate-message":
-            seen = {str(each.get("id")) for each in asked.messages[:-1]}
-            await self._talks.branch(place, answered.turn.id, seen)
+        return answered.turn.id if edited or asked.trigger == "regenerate-message" else None
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
         asked = _decoded(await read_body(request), ag_ui.RunInput)
-        principal = await self.who(request, asked.forwarded("userId"), asked.forwarded("userName"))
-        persona = _queried(request, PersonaQuery).persona or asked.forwarded("persona")
+        props = asked.forwardedProps or ag_ui.Forwarded()
+        principal = await self.who(request, props.userId or "", props.userName or "")
+        persona = _queried(request, PersonaQuery).persona or props.persona
         place = Place(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
@@ -229,18 +232,22 @@ class Api:
             at = f"/messages/{asked.messages.index(people[-1])}"
             files = attachments_in(people[-1].get("content"))
             client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
-            # The same run again is the same turn; another run about the same message is another answer.
-            message_id = f"{client_id}#{asked.runId}"
-            if await self._backend.store.answer_to(place.address, message_id) is None:
-                seen = {str(each.get("id")) for each in people[:-1]}
-                cut = await self._talks.branch_point(place.address, client_id, seen)
-                if cut is not None:
-                    await self._talks.branch(place, cut, seen)
-            reply = await self._talks.begin(place, text, message_id, (), files)
+            message_id = id_with_run(client_id, asked.runId)
+            seen = {str(each.get("id")) for each in people[:-1]}
+            replaces = partial(self._branched, place, client_id, message_id, seen)
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
         return await write_stream(request, face, events)
+
+    async def _branched(
+        self, place: Place, client_id: str, message_id: str, seen: Collection[str]
+    ) -> int | None:
+        """The turn from which on a client's talk is another, unless it is the same run again."""
+        if await self._backend.store.answer_to(place.address, message_id) is not None:
+            return None
+        return await self._talks.branch_point(place.address, client_id, seen)
 
     def _face(self, protocol: Protocol, principal: Principal) -> Face:
         tools = self._rules.show_tools
@@ -261,9 +268,12 @@ class Api:
         place = await self._place(request)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
-        after = (
-            None if channel is None or given is None else channel.feed.place_after(*map(int, given.groups()))
-        )
+        after = None
+        if channel is not None and given is not None:
+            turn, seq = map(int, given.groups())
+            # What was forgotten, or taken out of the talk, is not told from memory.
+            if turn == channel.feed.turn or await self._talks.has_turn(place.address, turn):
+                after = channel.feed.place_after(turn, seq)
         spoken = "native" if channel is None or after is not None else channel.protocol
         protocol = _protocol(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
@@ -335,7 +345,7 @@ class Api:
 
     async def take_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file that somebody sends."""
-        principal = await self.who_has_a_key(request, request.query.get("userId", ""))
+        principal = await self.who_has_a_key(request, _queried(request, UserQuery).userId or "")
         file = await self._files.take(request, principal.id, _key(request))
         return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
 
@@ -349,7 +359,7 @@ class Api:
         return _json(Done())
 
     async def _file(self, request: web.Request) -> SentFile:
-        principal = await self.who(request, request.query.get("userId", ""))
+        principal = await self.who(request, _queried(request, UserQuery).userId or "")
         return await self._files.of(principal.id, request.match_info["id"])
 
     # The server itself.
@@ -389,8 +399,8 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        principal = await self.who(request, request.query.get("userId", ""))
         query = _queried(request, TalkQuery)
+        principal = await self.who(request, query.userId or "")
         name = request.match_info["id"]
         kept = await self._backend.store.talk(principal.id, name, query.persona or "")
         if kept is None or not principal.knows(kept.persona):
@@ -399,7 +409,11 @@ class Api:
 
 
 async def _whole(reply: Reply, place: Place) -> ChatAnswer:
-    """Wait for all of a reply."""
+    """Wait for all of a reply.
+
+    Raises:
+        Problem: 503, the server stops before its end.
+    """
     messages: list[ShownMessage] = []
     cards: list[dict[str, Any]] = []
     reactions: list[ShownReaction] = []
@@ -522,7 +536,8 @@ def _queried(request: web.Request, kind: type[T]) -> T:
 def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
     """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
     detail, _, path = str(error).partition(" - at `$")
-    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", path.rstrip("`"))
+    known = path.rstrip("`").partition("[...]")[0]  # which one of a list or an object is not told further on
+    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", known)
 
 
 def _key(request: web.Request) -> str:
@@ -531,10 +546,6 @@ def _key(request: web.Request) -> str:
     if len(key) > MOST_CHARACTERS:
         raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
     return key
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _json(value: object) -> web.Response:

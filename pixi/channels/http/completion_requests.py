@@ -126,7 +126,9 @@ def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, .
             raise Refused(
                 400, f"messages[{number}] must be an object with a role.", param=f"messages[{number}]"
             )
-        text, role = visible_text(message.get("content")), message["role"]
+        # Half a surrogate pair, which a program that cuts texts may send, is none: no answer could hold it.
+        text = visible_text(message.get("content")).encode("utf-8", "replace").decode()
+        role = message["role"]
         if role in ("user", "assistant"):
             lines.append(Said(role, text))
             contents.append(message.get("content"))

@@ -1,8 +1,6 @@
 """Handlers of `/v1`: a persona is a model for programs that speak OpenAI's chat completions."""
 
 import asyncio
-import hashlib
-import json
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -14,7 +12,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Principal, address_of
+from pixi.channels.http.access import Principal, address_of, joint_digest
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
@@ -66,6 +64,8 @@ _NO_NAMES = ("", "new", "null", "undefined")
 
 Event = Mapping[str, Any]
 
+_Choice = tuple[str, str, int | None]
+"""Name of the talk, id of the message, and the turn in place of which it is said."""
 
 Identify = Callable[[web.Request, str, str], Awaitable[Principal]]
 """Tells who asks; given the request, and the id and the name of whom it speaks for, or "" and ""."""
@@ -75,10 +75,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a persona is to answer, see `Talks.begin`."""
+    """What a persona is to answer, see `Talks.begin`. `cut`: the turn in place of which it is said."""
 
     place: Place
     message_id: str
+    cut: int | None
     text: str
     quoted: Sequence[Quoted]
     attachments: Sequence[Attachment]
@@ -112,7 +113,7 @@ class Completions:
         self._forwarded = forwarded
         # The talk of each request under way, by a digest of who asks what: a retry attaches to its turn.
         # One that was given no key of its own attaches only while the turn runs: later it asks for another.
-        self._under_way: dict[str, tuple[str, str]] = {}
+        self._under_way: dict[str, _Choice] = {}
         self._answering: set[str] = set()
         # Two same requests at once must find the same talk.
         self._choosing = asyncio.Lock()
@@ -276,18 +277,17 @@ class Completions:
         said = (f"{line.role}:{line.text}" for line in asked.told)
         files = (f"{each.id}{each.url}" for each in asked.files)
         person, persona = asker.id, asked.model
-        mark = _digest(person, persona, name, key, asked.last, *said, *files)
+        mark = joint_digest(person, persona, name, key, asked.last, *said, *files)
         told: tuple[Said, ...] = ()
         async with self._choosing:
             if (talk := await self._same(person, persona, mark, key)) is None:
-                message_id = f"idem:{_digest(person, persona, key or uuid.uuid4().hex)}"
-                talk = (name or uuid.uuid4().hex, message_id)
+                message_id = f"idem:{joint_digest(person, persona, key or uuid.uuid4().hex)}"
+                talk = (name or uuid.uuid4().hex, message_id, None)
                 match await self._find(asker, asked, name, complete):
                     case Append(kept):
-                        talk = (kept, message_id)
+                        talk = (kept, message_id, None)
                     case Branch(kept, cut):
-                        talk = (kept, message_id)
-                        await self._backend.rewind(address_of(person, persona, kept), cut)
+                        talk = (kept, message_id, cut)
                     case Transient(lines):
                         told = lines
                     case Begin():
@@ -299,29 +299,40 @@ class Completions:
         ]
         if asked.system and self._settings.system == "note":
             quoted.append(Quoted("told:app", Author("web:app", "the app"), asked.system[:_LONGEST_TOLD]))
-        name, message_id = talk
-        return _Turn(Place(asker, persona, name), message_id, asked.last, quoted, asked.files), mark
+        name, message_id, instead = talk
+        return _Turn(Place(asker, persona, name), message_id, instead, asked.last, quoted, asked.files), mark
 
     async def _say(self, turn: _Turn) -> AsyncGenerator[Event, None]:
         """Say what is asked; yield the events of the turn, up to its end."""
+
+        async def replaces() -> int | None:
+            answered = await self._store.answer_to(turn.place.address, turn.message_id)
+            return turn.cut if answered is None else None  # a retry cuts nothing more
+
         reply = await self._talks.begin(
-            turn.place, turn.text, turn.message_id, turn.quoted, turn.attachments, answers=False
+            turn.place,
+            turn.text,
+            turn.message_id,
+            turn.quoted,
+            turn.attachments,
+            answers=False,
+            replaces=replaces,
         )
         async with aclosing(reply.events()) as events:
             async for event in events:
                 yield event
 
-    async def _same(self, person: str, persona: str, mark: str, key: str) -> tuple[str, str] | None:
-        """The talk and the message of which this request is a retry; None: it is none."""
+    async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
+        """What was chosen for the request of which this is a retry; None: it is none."""
         talk = self._under_way.get(mark)
         if talk and (mark in self._answering or self._is_running(address_of(person, persona, talk[0]))):
             return talk
         if not key:
             return None
-        message_id = f"idem:{_digest(person, persona, key)}"
+        message_id = f"idem:{joint_digest(person, persona, key)}"
         for kept in await self._store.talks(person, persona, _TALKS_OF_A_KEY):
             if await self._store.answer_to(kept.address, message_id) is not None:
-                return kept.name, message_id
+                return kept.name, message_id, None
         return None
 
     async def _find(
@@ -356,7 +367,7 @@ class Completions:
         channel = self._talks.channels.known(address)
         return channel is not None and not channel.feed.idle
 
-    def _note(self, mark: str, talk: tuple[str, str]) -> None:
+    def _note(self, mark: str, talk: _Choice) -> None:
         self._under_way.pop(mark, None)
         self._under_way[mark] = talk
         self._answering.add(mark)
@@ -396,8 +407,3 @@ async def _until_cut(
         if stop is not None and face.cut:
             await stop(int(event.get("turn", 0)))
             stop = None
-
-
-def _digest(*parts: str) -> str:
-    """One text of several, which no other several give."""
-    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=24).hexdigest()

@@ -53,6 +53,7 @@ class Feed:
         count: of all events until now. Events are followed from a count on.
         waiting: requests whose message is not answered yet.
         used: when something happened here last, on the monotonic clock.
+        closed: the server stops.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class Feed:
         self._grows = ""  # the id of the message that came in pieces last
         self._pieces: list[int] = []  # the counts before them
         self._more: set[asyncio.Future[bool]] = set()  # of followers who have had everything
-        self._closed = False
+        self.closed = False
 
     @property
     def turn(self) -> int:
@@ -106,7 +107,7 @@ class Feed:
 
     def close(self) -> None:
         """End all who follow, once they have had what is there: the server stops."""
-        self._closed = True
+        self.closed = True
         self.wake()
 
     def place_after(self, turn: int, seq: int) -> int | None:
@@ -159,7 +160,7 @@ class Feed:
                 place += 1
                 if form is not None:
                     yield form
-            elif self._closed or over():
+            elif self.closed or over():
                 return
             elif not await self._hears_more():
                 yield SILENCE
@@ -200,12 +201,14 @@ class HttpChannel:
         feed: the events.
         answers: whoever spoke last can answer questions; a program that knows talk alone cannot.
         protocol: that the client spoke last; one that follows without a word gets this.
+        saying: held by whoever says something, until it is on record.
     """
 
     def __init__(self, *, visitors: bool = False) -> None:
         self.feed = Feed()
         self.answers = True
         self.protocol: Protocol = "native"
+        self.saying = asyncio.Lock()
         self._visitors = visitors
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 

@@ -28,6 +28,7 @@ from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pixi.channels.http import streams
+from pixi.channels.http.access import joint_digest
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.sniffing import PICTURES, SUFFIXES, Sniffer
@@ -118,7 +119,7 @@ class Files:
             )
         if not key and await self._store.file_bytes(person) >= self._rules.file_bytes_per_person:
             raise self._no_room()
-        file_id = _keyed(person, key) if key else uuid.uuid4().hex
+        file_id = joint_digest(person, key) if key else uuid.uuid4().hex
         self._coming[person] += 1
         coming = self._place(f"{_COMING}{uuid.uuid4().hex}")
         try:
@@ -317,11 +318,6 @@ def _same(known: SentFile, digest: str) -> SentFile:
             422, "Used before", "This idempotency key came before with another file. Send a key of its own."
         )
     return known
-
-
-def _keyed(person: str, key: str) -> str:
-    parts = f"{len(person)}:{person}{key}".encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(parts, digest_size=16).hexdigest()
 
 
 def _disposition(file: SentFile) -> str:

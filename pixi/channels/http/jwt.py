@@ -3,7 +3,8 @@
 Only signatures by a key pair are taken: whoever has the public keys can check a token and make none. The key
 is told by its `kid`, and must stand among the keys of the settings; what a token says of keys of its own
 (`jwk`, `jku`, `x5u`) is not looked at. The issuer's keys come from a file or an https address. They are read
-when the first token comes, and again when one names a key that is not known, once a minute at most.
+when the first token comes, and again when one names a key that is not known, once a minute at most. Anybody
+can make up such a token, so those of known keys do not wait for that.
 
 Open WebUI signs whom it speaks for with a secret that both know (HS256). Its token tells that and lets nobody
 in: it counts beside a key with the scope `chat:on-behalf`.
@@ -25,6 +26,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 _LONGEST_KEYS = 256 * 1024  # bytes
 _FETCH_SECONDS = 5.0
 _AGAIN_SECONDS = 60.0
+_AFTER_FAILURE_SECONDS = 10.0
 _LEEWAY = 30  # seconds that the clocks of two machines may differ
 
 Fetch = Callable[[str], Awaitable[bytes]]
@@ -61,7 +63,7 @@ class HostTokens:
         self._fetch = fetch or _fetched
         self._clock = clock
         self._keys: Mapping[str, Any] = {}
-        self._read_at = -_AGAIN_SECONDS
+        self._due = clock()  # when the keys may be read next
         self._reading = asyncio.Lock()
 
     async def verified(self, token: str) -> Mapping[str, Any]:
@@ -90,17 +92,22 @@ class HostTokens:
             raise _refused("it has expired") from None
         except jwt.PyJWTError as error:
             raise _refused(str(error)[:200].lower() or "it is none") from None
+        except RecursionError:
+            raise _refused("it is nested too deeply") from None
         return claims
 
     async def _key(self, name: str) -> Any:
-        async with self._reading:
-            if name not in self._keys and self._clock() - self._read_at >= _AGAIN_SECONDS:
-                self._keys = await self._read()
-                self._read_at = self._clock()
-        key = self._keys.get(name)
-        if key is None:
+        if name not in self._keys:
+            async with self._reading:
+                if name not in self._keys and self._clock() >= self._due:
+                    self._due = self._clock() + _AFTER_FAILURE_SECONDS
+                    self._keys = await self._read()
+                    self._due = self._clock() + _AGAIN_SECONDS
+        if not self._keys:
+            raise _no_keys()
+        if name not in self._keys:
             raise _refused("it was signed with a key that is not among those of the issuer")
-        return key
+        return self._keys[name]
 
     async def _read(self) -> Mapping[str, Any]:
         import json
@@ -114,8 +121,7 @@ class HostTokens:
                 data = await asyncio.to_thread(Path(self._place).read_bytes)
             found = jwt.PyJWKSet.from_dict(json.loads(data))
         except (OSError, ValueError, aiohttp.ClientError, TimeoutError, jwt.PyJWTError) as error:
-            detail = "The public keys of the issuer cannot be read; see [http.jwt] keys."
-            raise Problem(503, "No keys", detail) from error
+            raise _no_keys() from error
         return {str(key.key_id or ""): key for key in found.keys}
 
 
@@ -157,6 +163,8 @@ class ForwardedUsers:
             raise _refused("it has expired") from None
         except jwt.PyJWTError as error:
             raise _refused(str(error)[:200].lower() or "it is none") from None
+        except RecursionError:
+            raise _refused("it is nested too deeply") from None
         name = claims.get("name")
         return claims["sub"], name if isinstance(name, str) else ""
 
@@ -169,6 +177,10 @@ async def _fetched(url: str) -> bytes:
         if len(data) > _LONGEST_KEYS:
             raise ValueError("too long")
         return data
+
+
+def _no_keys() -> Problem:
+    return Problem(503, "No keys", "The public keys of the issuer cannot be read; see [http.jwt] keys.")
 
 
 def _refused(why: str) -> Problem:

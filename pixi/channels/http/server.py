@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from pixi.channels.channel import Channel
 from pixi.channels.http.access import VISITING, Access
 from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
@@ -39,8 +39,16 @@ from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
 
-_log = logging.getLogger("pixi.http")
+_MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
+_log = logging.getLogger("pixi.http")
+_wire_log = logging.getLogger("pixi.http.wire")  # of aiohttp, but for what is wrong with what strangers send
+_wire_log.addFilter(lambda record: not isinstance((record.exc_info or (0, 0))[1], _MALFORMED))
+
+SILENT_SECONDS = 20.0
+"""How long a connection may be open on which no request has come whole yet. aiohttp keeps it for ever."""
+
+_KEPT_SECONDS = 630.0  # between two requests; balancers keep connections for ten minutes at most
 _SHUTDOWN_SECONDS = 3.0
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HEADERS = {
@@ -111,9 +119,13 @@ class HttpServer:
         )
         self._hosts = {*_LOOPBACK, *(host.lower() for host in rules.allowed_hosts)}
         self._origins = {origin_of(origin) or origin for origin in rules.allowed_origins}
+        self._heard: set[web.RequestHandler] = set()  # connections on which a request came
         self._visited: set[str] = set()  # origins of publishable keys, as of the last request from elsewhere
         self._app = web.Application(middlewares=[_in_form, self._guard], client_max_size=rules.max_body_bytes)
-        self._app.router.add_routes([web.route(each.method, each.path, each.handler) for each in table])
+        for each in table:
+            # An answer to HEAD has no body, and what a stream wrote would be taken for the next answer.
+            options = {"allow_head": False} if each.method == "GET" and each.streams else {}
+            self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
         self._app.router.add_routes([web.route(*each) for each in v1.routes()])
         self._app.on_response_prepare.append(self._sign)
 
@@ -125,9 +137,19 @@ class HttpServer:
             ConfigError: it cannot be listened there.
         """
         self._hosts.add(f"[{host}]" if ":" in host else host.lower())
-        runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        runner = web.AppRunner(
+            self._app,
+            access_log=None,
+            logger=_wire_log,
+            keepalive_timeout=_KEPT_SECONDS,
+            shutdown_timeout=_SHUTDOWN_SECONDS,
+        )
         await runner.setup()
-        sweeping = asyncio.create_task(self._files.keep_swept())
+        assert runner.server is not None  # it is set up
+        sweeping = [
+            asyncio.create_task(self._files.keep_swept()),
+            asyncio.create_task(self._drop_silent(runner.server)),
+        ]
         try:
             site = web.TCPSite(runner, host, port)
             try:
@@ -137,25 +159,36 @@ class HttpServer:
             bound = runner.addresses[0][1]
             yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
         finally:
-            sweeping.cancel()
-            await asyncio.wait([sweeping])
+            for task in sweeping:
+                task.cancel()
+            await asyncio.wait(sweeping)
             await self._talks.close()
             await runner.cleanup()
 
+    async def _drop_silent(self, server: web.Server) -> None:
+        """Drop connections again and again that say nothing: each takes one of the few that there can be."""
+        before: set[web.RequestHandler] = set()
+        while True:
+            await asyncio.sleep(SILENT_SECONDS)
+            there = set(server.connections)
+            self._heard &= there
+            silent = there - self._heard
+            for connection in silent & before:
+                if connection.transport is not None:
+                    connection.transport.abort()
+            before = silent
+
     async def resume(self) -> None:
         """Finish what an earlier process left half-done; returns when that is done."""
-
-        async def open_channel(address: str) -> Channel:
-            return self._talks.channels.at(address)
-
         try:
-            await self._backend.resume(_TALKS_PREFIX, open_channel)
+            await self._backend.resume(_TALKS_PREFIX, self._talks.open_channel)
         except PixiError as error:
             _log.warning("what an earlier process left could not be finished: %s", error)
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests by a name or from a page that is not known; answer what pages ask before."""
+        self._heard.add(request.protocol)
         host = request.headers.get("Host", "").lower()
         name = host if host.endswith("]") else host.rsplit(":", 1)[0]
         if name not in self._hosts:
@@ -226,6 +259,11 @@ async def _in_form(request: web.Request, handler: Handler) -> web.StreamResponse
             413: "The body is too long; [http] max_body_bytes sets the limit.",
         }.get(error.status, "The request cannot be understood.")
         return _told(request, Problem(error.status, error.reason or "", detail, headers=allowed))
+    except web.RequestPayloadError:
+        detail = "The body is cut, or not packed as its Content-Encoding says: send it as it is."
+        answer = _told(request, Problem(400, "Bad body", detail))
+        answer.force_close()  # where the next request would begin is not known
+        return answer
     except PixiError as error:
         _log.warning("%s %s: %s", request.method, request.path, error)
         return _told(

@@ -10,11 +10,13 @@ was there, but for the pieces of its messages, its notes and its tools.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from pixi.channels.carried import Carried, words_of
+from pixi.channels.channel import Channel
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
@@ -58,30 +60,41 @@ class Reply:
     """
 
     def __init__(
-        self, channel: HttpChannel, message_id: str, recorded: Sequence[Form] | None, *, known: bool
+        self,
+        channel: HttpChannel,
+        message_id: str,
+        recorded: Sequence[Form] | None = None,
+        *,
+        known: bool = False,
+        turn: int = 0,
     ) -> None:
         self.known = known
         self.over = recorded is not None
         self._channel = channel
         self._message_id = message_id
         self._recorded = recorded
+        self._turn = turn  # that answers it, where it is under way already
         self._place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    async def events(self, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
+    async def events(self, *, pauses: bool = False, resumes: bool = False) -> AsyncGenerator[Form, None]:
         """Yield the events of the turn that answers the message, up to its end.
 
-        Nothing comes where it is answered no more: it was withdrawn, or the server stops.
+        Nothing comes where it is answered no more: it was withdrawn.
 
         Args:
             pauses: end at a question that waits for its answer, too.
+            resumes: who has them knows of a missing end, and follows anew.
+
+        Raises:
+            Problem: 503, the server stops before the end: the rest is said by the next one.
         """
         if self._recorded is not None:
             for form in self._recorded:
                 yield form
             return
-        ours = False
-        async with aclosing(self._channel.feed.follow(self._place, lambda: self._settled)) as forms:
+        ours = self._turn > 0  # its beginning may be kept no more
+        async with aclosing(self._channel.feed.follow(self._place, self._is_settled)) as forms:
             async for form in forms:
                 if form["event"] == "turn_start":
                     ours = self._message_id in form["answers"]
@@ -89,6 +102,17 @@ class Reply:
                     yield form
                     if self._channel.ends(form, pauses=pauses):
                         return
+        if self._channel.feed.closed and not resumes:
+            raise Problem(
+                503,
+                "Not now",
+                "The server stops. What was said is on record: send the same again later, with the same key "
+                "or id; or read the messages of the conversation.",
+                headers={"Retry-After": "5"},
+            )
+
+    def _is_settled(self) -> bool:
+        return self._settled or (self.known and self._channel.feed.idle)
 
     def settle(self) -> None:
         """Let the events end with those that are there: nothing is left to be answered."""
@@ -131,8 +155,13 @@ class Talks:
         attachments: Sequence[Attachment] = (),
         *,
         answers: bool = True,
+        replaces: Callable[[], Awaitable[int | None]] | None = None,
+        seen: Collection[str] = (),
     ) -> Reply:
         """Say something; returns once it is on record.
+
+        In one talk one thing is said at a time, so that the same request finds what came of the first one.
+        What is refused changes nothing.
 
         Args:
             place: the talk.
@@ -141,45 +170,52 @@ class Talks:
             quoted: lines that stand before it.
             attachments: files that go with it.
             answers: see `HttpChannel`.
+            replaces: finds the first of the turns in place of which this is said; None: of none.
+            seen: as in `branch_point`.
 
         Raises:
             Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
-                same; 429, too many replies are waited for, or a visitor said too much.
+                same; 409, it came long ago and was never answered; 429, too many replies are waited for, or a
+                visitor said too much.
             StoreError: it could not be recorded.
         """
-        address, person = place.address, place.person
-        store = self._backend.store
-        if (answered := await store.answer_to(address, message_id)) is not None:
-            return await self._again(answered, self.channels.at(address), text, message_id)
-        if self._waiting[person.id] >= self._turns_per_person:
-            raise Problem(
-                429,
-                "Too many replies",
-                f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
-                headers={"Retry-After": "2"},
-            )
-        self._limits.message(person)
-        now = time.time()
+        address, person, store = place.address, place.person, self._backend.store
         channel = self.channels.at(address)
-        channel.answers = answers
-        reply = Reply(channel, message_id, None, known=False)
-        author = Author(person.id, person.name)
-        self._waiting[person.id] += 1
-        channel.feed.waiting += 1
-        try:
-            carried = Carried()
-            if attachments:
-                sees = self._backend.sees(address)
-                carried = await self._attachments.read(attachments, person.id, sees=sees)
-            await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
-            told = "\n".join(part for part in (text, carried.text) if part)
-            message = Message(
-                message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
-            )
-            await self._backend.receive(message, channel)
-        except BaseException:
-            self._done(channel, person.id)
-            raise
+        async with channel.saying:
+            cut = None if replaces is None else await replaces()
+            if cut is None and (answered := await store.answer_to(address, message_id)) is not None:
+                return await self._again(address, answered, text, message_id)
+            ended = 0 if cut is None else channel.feed.waiting  # what is under way here ends by this
+            if self._waiting[person.id] - ended >= self._turns_per_person:
+                raise Problem(
+                    429,
+                    "Too many replies",
+                    f"{self._turns_per_person} replies to you are being written. Wait for one, or stop it.",
+                    headers={"Retry-After": "2"},
+                )
+            self._limits.message(person)
+            now = time.time()
+            channel.answers = answers
+            reply = Reply(channel, message_id)
+            author = Author(person.id, person.name)
+            self._waiting[person.id] += 1
+            channel.feed.waiting += 1
+            try:
+                carried = Carried()
+                if attachments:
+                    sees = self._backend.sees(address)
+                    carried = await self._attachments.read(attachments, person.id, sees=sees)
+                if cut is not None:
+                    await self._branch(address, channel, cut, seen)
+                await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+                told = "\n".join(part for part in (text, carried.text) if part)
+                message = Message(
+                    message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
+                )
+                await self._backend.receive(message, channel)
+            except BaseException:
+                self._done(channel, person.id)
+                raise
         watching = asyncio.create_task(self._watch(address, channel, person.id, reply))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
@@ -200,28 +236,22 @@ class Talks:
         answered = await store.messages_of([record.id for record in records])
         known = False
         for record in records:
-            ids = {_client_id(message.id) for message in answered.get(record.id, ())}
+            ids = {each for message in answered.get(record.id, ()) for each in _client_ids(message.id)}
             if message_id in ids or (known and ids and ids.isdisjoint(seen)):
                 return record.id
             known = known or not ids.isdisjoint(seen)
         return None
 
-    async def branch(self, place: Place, turn: int, seen: Collection[str]) -> None:
+    async def _branch(self, address: str, channel: HttpChannel, turn: int, seen: Collection[str]) -> None:
         """Set a turn and all after it aside; a reply that is being written is stopped.
 
         What the client has of the messages that the turn answered is said again: it stands before what is
         to be answered anew.
-
-        Args:
-            place: the talk.
-            turn: the number of the turn.
-            seen: as in `branch_point`.
         """
-        channel = self.channels.at(place.address)
         messages = await self._backend.store.messages_of([turn])
-        await self._backend.rewind(place.address, turn)
+        await self._backend.rewind(address, turn)
         for message in messages.get(turn, ()):
-            if _client_id(message.id) in seen:
+            if not _client_ids(message.id).isdisjoint(seen):
                 await self._backend.receive(message, channel)
 
     def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
@@ -243,6 +273,12 @@ class Talks:
             )
         return channel
 
+    async def has_turn(self, address: str, turn: int) -> bool:
+        """Return True if a turn that has ended is in the talk still, and was not forgotten."""
+        store = self._backend.store
+        records = await store.turns(address, 1, turn + 1)
+        return any(record.id == turn for record in records) and turn in await store.messages_of([turn])
+
     async def close(self) -> None:
         """End all streams, once they had what is there."""
         for channel in self.channels:
@@ -252,17 +288,35 @@ class Talks:
         await asyncio.gather(*self._watching, return_exceptions=True)
         await self._attachments.close()
 
-    async def _again(self, answered: Answered, channel: HttpChannel, text: str, message_id: str) -> Reply:
+    async def _again(self, address: str, answered: Answered, text: str, message_id: str) -> Reply:
         if answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
                 "Used before",
                 "This idempotency key came before with another message. Send a key of its own with each.",
             )
-        turn, recorded = answered.turn, None
+        channel, store, turn = self.channels.at(address), self._backend.store, answered.turn
+        at_work = not channel.feed.idle if turn is None else channel.feed.turn == turn.id
+        if not at_work and (turn is None or not turn.finish):
+            # An earlier process left it, or a reply that broke; or it has ended just now.
+            await self._backend.resume(address, self.open_channel)
+            now = await store.answer_to(address, message_id)
+            turn = None if now is None else now.turn
+            if turn is None or not turn.finish:
+                raise Problem(
+                    409,
+                    "Not answered",
+                    "This message came before, and was not answered then. Send it anew, with another key or "
+                    "id.",
+                )
         if turn and turn.finish:
-            recorded = await recorded_events(self._backend.store, turn, message_id)
-        return Reply(channel, message_id, recorded, known=True)
+            recorded = await recorded_events(store, turn, message_id)
+            return Reply(channel, message_id, recorded, known=True)
+        return Reply(channel, message_id, known=True, turn=turn.id if turn else 0)
+
+    async def open_channel(self, address: str) -> Channel:
+        """Return the channel of a talk that an earlier process left."""
+        return self.channels.at(address)
 
     async def _watch(self, address: str, channel: HttpChannel, person: str, reply: Reply) -> None:
         try:
@@ -278,9 +332,14 @@ class Talks:
             del self._waiting[person]
 
 
-def _client_id(message_id: str) -> str:
-    """Return the id that a client gave a message. Of AG-UI's the run that it came with is left out."""
-    return message_id.partition("#")[0]
+def id_with_run(client_id: str, run: str) -> str:
+    """Return the id of a message of AG-UI: another run about the same message is another answer."""
+    return f"{client_id}#{quote(run, safe='')}"
+
+
+def _client_ids(message_id: str) -> set[str]:
+    """Return the ids that the client may have given a message, see `id_with_run`."""
+    return {message_id, message_id.rpartition("#")[0] or message_id}
 
 
 def shown_of(record: TurnRecord) -> list[Effect]:

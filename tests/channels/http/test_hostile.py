@@ -1,18 +1,20 @@
 """What strangers send: each is refused in the form of the path, and nothing is lost or told by it."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 import pytest
 from yarl import URL
 
-from pixi.channels.http import streams
+from pixi.channels.http import server, streams
 from pixi.channels.http.rules import HttpRules
 from tests.channels.http.served import Served, served
-from tests.waiting import within
+from tests.waiting import until, within
 
 JSON = {"Content-Type": "application/json"}
 SAID = b'{"message": "hi"}'
@@ -58,6 +60,17 @@ async def _told(
             id="deep nesting in an unknown field",
         ),
         pytest.param(413, "POST", "/api/chat", JSON, b"[" * 1_000_001, id="too long"),
+        pytest.param(400, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}, SAID, id="no gzip"),
+        pytest.param(
+            *(400, "POST", "/v1/chat/completions", {**JSON, "Content-Encoding": "gzip"}),
+            SAID,
+            id="no gzip at /v1",
+        ),
+        pytest.param(
+            *(413, "POST", "/api/chat", {**JSON, "Content-Encoding": "gzip"}),
+            gzip.compress(b'{"message": "' + b"a" * 20_000_000 + b'"}', 1),
+            id="a body that unpacks to too much",
+        ),
         pytest.param(415, "POST", "/api/chat", {"Content-Type": "text/plain"}, SAID, id="plain text"),
         pytest.param(400, "POST", "/api/chat", {**JSON, "Idempotency-Key": "k" * 2_000}, SAID, id="long key"),
         pytest.param(
@@ -74,7 +87,8 @@ async def _told(
         pytest.param(404, "GET", "/api/chat/a%ffb/messages", {}, b"", id="a path that is not UTF-8"),
         pytest.param(404, "GET", "/api/chat/a%ed%a0%80/messages", {}, b"", id="a surrogate in a path"),
         pytest.param(400, "GET", f"{TALK}/messages?persona=%00%ff", {}, b"", id="odd persona"),
-        pytest.param(401, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
+        pytest.param(400, "GET", f"{TALK}/messages?userId=%ff%00", {}, b"", id="odd user"),
+        pytest.param(400, "GET", f"/api/files/{'a' * 32}?userId=", {}, b"", id="empty user"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=-1", {}, b"", id="negative number"),
         pytest.param(400, "GET", f"{TALK}/messages?limit=%D9%A3", {}, b"", id="Arabic digit"),
         pytest.param(
@@ -161,6 +175,17 @@ async def test_a_body_that_does_not_come_is_waited_for_no_longer_than_allowed(
         assert (await here.say("hi"))["text"] == "hello"
 
 
+async def test_a_stream_is_not_written_where_an_answer_has_no_body() -> None:
+    go_on = asyncio.Event()
+    async with served([go_on, "[SEND: hello]"]) as here:
+        asking = asyncio.create_task(here.say("hi", conversation="kitchen"))
+        await until(lambda: here.model.streaming)
+        status, answer, text = await _told(here, "HEAD", f"{TALK}/stream", {}, b"")
+        assert (status, answer.headers["Allow"], text) == (405, "GET", "")
+        go_on.set()
+        await asking
+
+
 async def test_a_wrong_method_is_told_the_right_one() -> None:
     async with served() as here:
         _, answer, _ = await _told(here, "PUT", "/api/chat", {}, b"")
@@ -193,7 +218,7 @@ async def test_a_page_that_is_allowed_asks_without_a_key_before_it_calls() -> No
     ],
     ids=["no header", "long header", "negative length", "two lengths", "TLS"],
 )
-async def test_what_is_no_http_is_refused(sent: bytes) -> None:
+async def test_what_is_no_http_is_refused(sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async with served("[SEND: hello]") as here:
         url = URL(here.url)
         reader, writer = await asyncio.open_connection(url.host, url.port)
@@ -207,3 +232,40 @@ async def test_what_is_no_http_is_refused(sent: bytes) -> None:
         assert told.split()[1] == b"400"
         assert not any(leak in told for leak in (b"Traceback", b".py", b"<html"))
         assert (await here.say("hi"))["text"] == "hello"
+        assert caplog.text == ""  # else strangers could fill the log
+
+
+async def test_a_body_that_cannot_be_unpacked_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as here:
+        headers = {**JSON, "Content-Encoding": "gzip"}
+        status, _, text = await _told(here, "POST", "/api/chat", headers, SAID)
+        assert (status, "Content-Encoding" in text, caplog.text) == (400, True, "")
+
+
+async def test_a_connection_that_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SILENT_SECONDS", 0.01)
+    ready = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    async with served() as here:
+        url = URL(here.url)
+
+        async def answered() -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(ready)
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await reader.readuntil(b'{"ok":true}')
+                return reader, writer
+            return None  # on a busy machine even this was too slow
+
+        found = await until(answered)
+        assert found is not None
+        reader, kept = found
+        for sent in (b"", ready[:30]):
+            silent, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(sent)
+            async with within("its end"):
+                with suppress(ConnectionError):
+                    assert await silent.read() == b""
+            writer.close()
+        kept.write(ready)
+        assert (await reader.readuntil(b'{"ok":true}')).startswith(b"HTTP/1.1 200")
+        kept.close()

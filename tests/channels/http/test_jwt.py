@@ -1,5 +1,8 @@
 """Tokens of a host application: those that its key pair signed, and no others."""
 
+import asyncio
+import base64
+import hmac
 import json
 import time
 from pathlib import Path
@@ -12,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pixi.channels.http.jwt import HostTokens
 from pixi.channels.http.problems import Problem
+from tests.waiting import until, within
 
 RSA = rsa.generate_private_key(65_537, 2_048)
 OTHER = rsa.generate_private_key(65_537, 2_048)
@@ -66,6 +70,7 @@ async def test_a_token_of_the_issuer_holds(tokens: HostTokens) -> None:
         (lambda: token(exp=None), "exp"),
         (lambda: token(nbf=time.time() + 3_600), "not yet valid"),
         (lambda: "a.b.c", "does not hold"),
+        (lambda: f"{_packed(b'[' * 6_000)}.b.c", "does not hold"),
         (lambda: token()[:-8] + "AAAAAAAA", "signature"),
     ],
 )
@@ -78,17 +83,13 @@ async def test_what_is_forged_does_not(tokens: HostTokens, forged: Any, why: str
 
 def _by_hand(secret: bytes) -> str:
     """A token signed with the public key as if that were a shared secret."""
-    import base64
-    import hashlib
-    import hmac
+    head = _packed(json.dumps({"alg": "HS256", "kid": "one"}).encode())
+    signed = f"{head}.{_packed(json.dumps(claims()).encode())}"
+    return f"{signed}.{_packed(hmac.digest(secret, signed.encode(), 'sha256'))}"
 
-    def packed(data: bytes) -> bytes:
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
 
-    head = packed(json.dumps({"alg": "HS256", "kid": "one"}).encode())
-    body = packed(json.dumps(claims()).encode())
-    signed = b".".join((head, body))
-    return (signed + b"." + packed(hmac.new(secret, signed, hashlib.sha256).digest())).decode()
+def _packed(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
 async def test_a_key_of_its_own_is_not_looked_at(tokens: HostTokens) -> None:
@@ -118,6 +119,33 @@ async def test_new_keys_are_read_when_one_is_unknown_and_once_a_minute_at_most()
         await tokens.verified(token(CURVE, "two", "ES256"))
     now = 61.0
     await tokens.verified(token(CURVE, "two", "ES256"))
+    assert len(asked) == 2
+
+
+async def test_who_has_a_known_key_does_not_wait_for_the_issuer() -> None:
+    asked: list[asyncio.Event] = []
+
+    async def fetch(url: str) -> bytes:
+        asked.append(asyncio.Event())
+        if len(asked) > 1:
+            await asked[-1].wait()
+            raise TimeoutError
+        return jwks(one=RSA).encode()
+
+    now = 0.0
+    address = "https://app.example/keys"
+    tokens = HostTokens(ISSUER, AUDIENCE, address, fetch=fetch, clock=lambda: now)
+    await tokens.verified(token())
+    now = 61.0
+    made_up = asyncio.create_task(tokens.verified(token(OTHER, "three")))
+    await until(lambda: len(asked) == 2)
+    async with within("a token of a known key"):
+        await tokens.verified(token())
+    asked[1].set()
+    with pytest.raises(Problem, match="cannot be read"):
+        await made_up
+    with pytest.raises(Problem, match="not among"):  # and the issuer is not asked each time
+        await tokens.verified(token(OTHER, "three"))
     assert len(asked) == 2
 
 

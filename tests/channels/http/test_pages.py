@@ -162,6 +162,16 @@ async def test_ag_ui_branches_where_the_client_did() -> None:
         assert "answer3" in heard(here, 4)
 
 
+async def test_ag_ui_branches_whatever_signs_are_in_its_ids() -> None:
+    async with served(*(f"[SEND: answer{n}]" for n in range(3))) as here:
+        for n, texts in enumerate((["hi"], ["hi", "more"], ["hi", "more"])):
+            body = run(*texts, run_id=f"run#{n}/é")
+            for message in body["messages"]:
+                message["id"] = f"#{message['id']}#x"
+            assert said(await chunks_of(here, "/api/agui", body)) == f"answer{n}"
+        assert ("answer0" in heard(here, 2), "answer1" in heard(here, 2)) == (True, False)
+
+
 async def test_ag_ui_answers_a_question_by_its_next_run() -> None:
     setup, personas, done = booking()
     first_said = ["[SEND: one moment]", *CALLED]
@@ -220,6 +230,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"threadId": "a", "runId": "r", "messages": [{"role": "user", "id": "x", "content": {}}]},
         "text",
     ),
+    # A user whom nobody knows is not taken for the application itself: all of them would have one talk.
+    ("/api/agui", {"threadId": "a", "runId": "r", "forwardedProps": {"userId": 5}}, "/forwardedProps/userId"),
+    (
+        "/api/agui",
+        {"threadId": "a", "runId": "r", "forwardedProps": {"userId": ""}},
+        "/forwardedProps/userId",
+    ),
+    ("/api/agui", {"threadId": "a", "runId": "r", "messages": [{"x": [{"y": 3}]}, 5]}, "/messages"),
 ]
 
 
@@ -227,6 +245,13 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 async def test_what_is_wrong_is_told_with_its_place(path: str, body: dict[str, Any], told: str) -> None:
     async with served() as here, here.http.post(here.url + path, json=body) as answer:
         assert (answer.status, told in await answer.text()) == (422, True), await answer.text()
+
+
+async def test_a_field_deep_in_a_message_is_told_as_far_as_it_is_known() -> None:
+    body = b'{"id": "a", "messages": [{"id": "x", "parts": [{"n": 1e999}]}]}'
+    headers = {"Content-Type": "application/json"}
+    async with served() as here, here.http.post(here.url + "/api/chat", data=body, headers=headers) as answer:
+        assert await answer.text() == "Number out of range (at /messages/0)."
 
 
 async def test_questions_are_answered_by_whom_they_were_put_to() -> None:

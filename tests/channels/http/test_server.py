@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from pixi.channels.http.feed import Channels
 from pixi.channels.http.rules import HttpRules
 from pixi.core.card import Card, Field
@@ -179,6 +181,25 @@ async def test_what_was_said_can_be_read() -> None:
         assert (await here.get("/api/chat/a/messages"))[1]["messages"] == []
 
 
+@pytest.mark.parametrize("how", ["reset", "forget", "branch"])
+async def test_what_is_out_of_a_talk_is_not_told_from_memory(how: str) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        await here.say("hi", conversation="a")
+        place = {"Last-Event-ID": "1.0"}
+        async with here.stream("/api/chat/a/stream", **place) as events:
+            assert [event["event"] async for event in events] == ["started", "send", "turn_end"]
+        if how == "reset":
+            await here.post("/api/chat/a/reset")
+        elif how == "forget":
+            await here.backend.engine.forget("web:local")
+        else:
+            await here.backend.engine.rewind(here_address(here), 1)
+        await here.say("again", conversation="a")
+        assert await here.get("/api/chat/a/stream", **place) == (204, None)
+        async with here.stream("/api/chat/a/stream", **{"Last-Event-ID": "2.0"}) as events:
+            assert [event["event"] async for event in events] == ["started", "send", "turn_end"]
+
+
 async def test_a_card_comes_with_its_type_and_a_fallback() -> None:
     def setup(addon: Addon) -> None:
         @addon.command
@@ -308,6 +329,16 @@ async def test_a_program_s_history_is_known_again_also_where_nothing_was_said() 
             told.append(answer["choices"][0]["message"])
             assert told[-1]["content"] == answered
         assert len(await here.backend.store.talks("web:local", "pixi", 10)) == 1
+
+
+async def test_what_a_program_says_in_broken_letters_can_be_read() -> None:
+    async with served("[SEND: one]") as here:
+        body = b'{"model": "pixi", "messages": [{"role": "user", "content": "\\ud800 hi"}]}'
+        headers = {"Content-Type": "application/json", "X-Pixi-Conversation": "a"}
+        async with here.http.post(f"{here.url}/v1/chat/completions", data=body, headers=headers) as answer:
+            assert answer.status == 200
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["? hi", "one"]
 
 
 async def test_old_talks_are_dropped_from_memory_but_not_those_that_are_alive() -> None:

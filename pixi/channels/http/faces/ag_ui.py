@@ -24,6 +24,14 @@ _ANSWER = {
 }
 
 
+class Forwarded(Struct):
+    """What an application adds to a run: `persona`, `userId` and `userName`, as in `ChatRequest`."""
+
+    persona: Name | None = None
+    userId: Name | None = None
+    userName: Name | None = None
+
+
 class RunInput(Struct):
     """A run, as AG-UI's clients ask for it. Fields that are not known here are passed over.
 
@@ -32,20 +40,14 @@ class RunInput(Struct):
         runId: of this run; the same again is the same run.
         messages: the whole talk as the client has it.
         resume: answers to what interrupted the run before.
-        forwardedProps: `persona`, `userId` and `userName`, as in `ChatRequest`.
+        forwardedProps: see `Forwarded`.
     """
 
     threadId: Name
     runId: Name
     messages: Annotated[list[dict[str, Any]], Meta(max_length=10_000)] = []
     resume: list[dict[str, Any]] | None = None
-    forwardedProps: Any = None
-
-    def forwarded(self, name: str) -> str:
-        """Return one of the `forwardedProps`; "" where it is not there, or no text."""
-        props = self.forwardedProps
-        value = props.get(name) if isinstance(props, dict) else None
-        return value if isinstance(value, str) else ""
+    forwardedProps: Forwarded | None = None
 
 
 def text_of(message: Mapping[str, Any]) -> str:

@@ -1,0 +1,166 @@
+"""The same request more than once: at the same time, after a restart, and after what was left unanswered."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixi.channels.http import feed
+from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.talks import Reply
+from pixi.core.events import Reacted, TurnEnded, TurnStarted
+from pixi.store.sqlite import SqliteStore
+from tests.channels.http.served import Served, served
+from tests.channels.http.test_pages import chunks_of, run, said, ui
+from tests.waiting import until, within
+
+KEY = {"Idempotency-Key": "k"}
+BODY = {"message": "hi", "conversation": "a"}
+
+
+async def _streamed(here: Served) -> list[dict[str, Any]]:
+    async with within("the stream's end"), here.stream("/api/chat", BODY, **KEY) as events:
+        return [event async for event in events]
+
+
+async def test_two_messages_of_one_key_at_the_same_time_are_not_taken_for_one() -> None:
+    async with served("[SEND: one]") as here:
+        asked = [here.post("/api/chat", {"message": text}, **KEY) for text in ("hi", "ho")]
+        told = await asyncio.gather(*asked)
+        assert sorted(status for status, _ in told) == [200, 422]
+        assert len(here.model.requests) == 1
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/chat", ui("hi")), ("/api/agui", run("hi"))])
+async def test_the_same_at_the_same_time_is_one_reply(path: str, body: dict[str, Any]) -> None:
+    async with served("[SEND: one]", rules=HttpRules(turns_per_person=1)) as here:
+        told = await asyncio.gather(*(chunks_of(here, path, body) for _ in range(4)))
+        assert [said(each) for each in told] == ["one"] * 4
+        assert len(here.model.requests) == 1
+
+
+async def test_what_an_earlier_process_left_is_answered_where_it_is_asked_for(tmp_path: Path) -> None:
+    never = asyncio.Event()
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with served([never], store=store) as here:
+        asking = asyncio.create_task(here.http.post(here.url + "/api/chat", json=BODY, headers=KEY))
+        await until(lambda: here.model.streaming)
+    async with await asking as answer:  # the server stopped: that is no answer
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    async with served("[SEND: one]", store=store) as here:
+        events = await _streamed(here)
+        assert [event["text"] for event in events if event["event"] == "send"] == ["one"]
+        assert (await here.post("/api/chat", BODY, **KEY))[1]["text"] == "one"
+        assert len(here.model.requests) == 1
+    await store.close()
+
+
+async def test_what_will_not_be_answered_is_told_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    never = asyncio.Event()
+    store = await SqliteStore.open(tmp_path / "pixi.db")
+    async with served([never], store=store) as here:
+        asking = asyncio.create_task(here.post("/api/chat", BODY, **KEY))
+        await until(lambda: here.model.streaming)
+    await asking
+    async with served("[SEND: one]", store=store) as here:
+
+        async def too_old(prefix: str, open_channel: object) -> None:
+            pass
+
+        monkeypatch.setattr(here.backend, "resume", too_old)
+        for accepted in ("application/json", "text/event-stream"):
+            status, problem = await here.post("/api/chat", BODY, **KEY, Accept=accepted)
+            assert (status, problem["title"]) == (409, "Not answered")
+    await store.close()
+
+
+async def test_a_turn_of_which_the_beginning_is_gone_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "RING", 3)
+    channel = feed.HttpChannel()
+    channel.show(TurnStarted(1, "http:a:pixi", "pixi", ("m",)))
+    for n in range(5):
+        channel.show(Reacted("🥞", f"1.{n}", "m"))
+    events = Reply(channel, "m", known=True, turn=1).events()
+    async with within("the end"):
+        told = [(await anext(events))["id"] for _ in range(3)]
+        channel.show(TurnEnded("stop", 1))
+        assert [form["event"] async for form in events] == ["turn_end"]
+    assert told == ["1.2", "1.3", "1.4"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/agui"])
+async def test_what_is_refused_takes_nothing_out_of_the_talk(path: str) -> None:
+    async with served("[SEND: one]", "[SEND: two]") as here:
+        ask = ui if path == "/api/chat" else run
+        await chunks_of(here, path, ask("hi"))
+        again = ui("hi", trigger="regenerate-message") if path == "/api/chat" else run("hi", run_id="r1")
+        file = {"type": "file", "url": f"/api/files/{'a' * 32}", "mediaType": "text/plain"}
+        parts = [{"type": "text", "text": "hi"}, file]
+        again["messages"][0] |= {"parts": parts, "content": parts}
+        status, _ = await _status(here, path, again)
+        assert status == 404  # there is no such file
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["hi", "one"]
+
+
+async def test_a_reply_that_is_replaced_does_not_count() -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never], "[SEND: two]", rules=HttpRules(turns_per_person=1)) as here:
+        first = asyncio.create_task(chunks_of(here, "/api/chat", ui("hi")))
+        await until(lambda: here.model.streaming)
+        assert (await _status(here, "/api/chat", ui("hi", "more")))[0] == 429
+        anew = await chunks_of(here, "/api/chat", ui("hi", trigger="regenerate-message"))
+        assert said(anew) == "two"
+        await first
+
+
+async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, str]:
+    async with here.http.post(here.url + path, json=body) as answer:
+        return answer.status, await answer.text()
+
+
+@pytest.mark.parametrize(("path", "body"), [("/api/chat", ui("hi")), ("/api/agui", run("hi"))])
+async def test_a_page_is_told_that_a_reply_is_not_whole(path: str, body: dict[str, Any]) -> None:
+    never = asyncio.Event()
+    async with served(["[SEND: one]", never]) as here:
+        answer = await here.http.post(here.url + path, json=body)
+        await answer.content.readuntil(b"\n\n")
+        reading = asyncio.create_task(answer.text())
+        await until(lambda: here.model.streaming)
+    rest = await reading
+    assert "The server stops" in rest
+    assert ('"type":"error"' if path == "/api/chat" else '"type":"RUN_ERROR"') in rest
+
+
+async def test_at_v1_too_what_is_refused_takes_nothing_out_and_what_is_missing_is_told() -> None:
+    never = asyncio.Event()
+    async with served("[SEND: one]", "[SEND: two]", ["[SEND: three]", never]) as here:
+        more: dict[str, Any] = {"role": "user", "content": "more"}
+        body: dict[str, Any] = {"model": "pixi", "messages": [{"role": "user", "content": "hi"}]}
+        headers = {"X-OpenWebUI-Chat-Id": "a"}
+        await here.post("/v1/chat/completions", body, **headers)
+        body["messages"] += [{"role": "assistant", "content": "one"}, more]
+        await here.post("/v1/chat/completions", body, **headers)
+        file = {"type": "file", "file": {"file_id": "a" * 32}}
+        more["content"] = [{"type": "text", "text": "more"}, file]  # the same once more, with a file
+        assert (await here.post("/v1/chat/completions", body, **headers))[0] == 404
+        _, told = await here.get("/api/chat/a/messages")
+        assert [each["text"] for each in told["messages"]] == ["hi", "one", "more", "two"]
+        more["content"] = "more"
+        asking = asyncio.create_task(here.post("/v1/chat/completions", body, **headers))
+        await until(lambda: len(here.model.requests) == 3)
+        await until(lambda: here.model.streaming)
+    status, problem = await asking
+    assert (status, "The server stops" in problem["error"]["message"]) == (503, True)
+
+
+async def test_a_key_is_its_persons_alone() -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        app = await here.key("app", "chat", "chat:on-behalf")
+        people = [({}, {}), (app, {}), (app, {"userId": "app"})]
+        asked = [here.post("/api/chat", BODY | more, **KEY, **headers) for headers, more in people]
+        told = [answer["text"] for _, answer in await asyncio.gather(*asked)]
+        assert sorted(told) == ["one", "three", "two"]
