@@ -18,6 +18,7 @@ FLOORS = {
     "settings": 5,
     "engine": 4,
     "addons": 4,
+    "companion": 4,
     "toolbox": 3,
     "channels": 3,
     "testing": 3,

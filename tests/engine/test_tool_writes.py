@@ -288,7 +288,7 @@ async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source
         await here.talk("more")
         assert told(here)[-2] == "wished"
         assert re.fullmatch(
-            r"As much was done for mo as may be: order can be used again in (60 minutes|1 hour)\. "
+            r"As much was done for Mo as may be: order can be used again in (60 minutes|1 hour)\. "
             r"Tell them so, and go on without it\.",
             told(here)[-1],
         )

@@ -1,0 +1,371 @@
+"""What a companion knows and may change: spots, tricks, lists of tricks, and drafts of new spots.
+
+`CompanionData` is the port between the companion's tools and wherever its host keeps these things. There is
+no way to delete anything through it.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, get_args
+
+from pixi.core.errors import PixiError
+
+Kind = Literal["skatepark", "street", "diy", "snow", "mountain", "resort"]
+Status = Literal["pending_approval", "approved", "rejected"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+MOST_TRICKS = 50
+"""In one list."""
+MOST_FOUND = 50
+"""Of one search."""
+LONGEST_NAME, LONGEST_TEXT, LONGEST_LINK = 100, 2_000, 2_000
+"""Characters of a name or place, of a description or reason, and of an address."""
+FARTHEST_KM = 20_000.0
+
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+class CompanionError(PixiError):
+    """Something cannot be done. The text says what is wrong and what to do, all faults at once."""
+
+
+class NotFound(CompanionError):
+    """There is nothing of that id, or it belongs to somebody else."""
+
+
+class AlreadyDecided(CompanionError):
+    """Somebody decided about the draft before, and otherwise."""
+
+
+class Unavailable(CompanionError):
+    """Where the data is kept does not answer, or answers nonsense. It may help to try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place to skate or ride.
+
+    Attributes:
+        latitude, longitude: degrees, WGS 84; None: not known.
+        rating: from 0 to 5; None: nobody rated it.
+        image_url: address of a picture; "": none.
+        created_by: the persona that submitted it; "": not one.
+        distance_km: from where a search was made; None: it named no place.
+    """
+
+    id: str
+    name: str
+    kind: Kind
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    description: str = ""
+    rating: float | None = None
+    image_url: str = ""
+    created_by: str = ""
+    distance_km: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trick:
+    """A trick of the trickipedia.
+
+    Attributes:
+        category: the sport, e.g. `skateboard`.
+        difficulty: a word for it, e.g. `beginner`.
+        videos: addresses.
+    """
+
+    id: str
+    name: str
+    category: str
+    difficulty: str = ""
+    description: str = ""
+    videos: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTrick:
+    """A trick in somebody's list; `id` is the trick's."""
+
+    id: str
+    name: str
+    checked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tricklist:
+    """A person's list of tricks, in their order.
+
+    Attributes:
+        created_by: the persona that made it; "": the person did.
+        created_at: seconds since the epoch.
+    """
+
+    id: str
+    name: str
+    category: str
+    tricks: tuple[ListedTrick, ...] = ()
+    created_by: str = ""
+    created_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A spot that somebody submitted and that people decide about.
+
+    Attributes:
+        submitted_by: id of the person; "" where they were forgotten.
+        submitted_via: name of the persona.
+        created_at, decided_at: seconds since the epoch; 0: not decided.
+        decided_by: who; "" while it is pending.
+        why: the reason of a rejection.
+        spot_id: of the spot that approval made.
+    """
+
+    id: str
+    name: str
+    kind: Kind
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    maps_url: str = ""
+    description: str = ""
+    submitted_by: str = ""
+    submitted_via: str = ""
+    status: Status = "pending_approval"
+    created_at: float = 0.0
+    decided_by: str = ""
+    decided_at: float = 0.0
+    why: str = ""
+    spot_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpotSearch:
+    """What spots are wanted. The nearest come first where there are coordinates, else what fits best.
+
+    Attributes:
+        words: of the name, the place or the description, maybe misspelt; "": any.
+        kind: None: any.
+        latitude, longitude: of the middle; None: anywhere.
+        within_km: of the middle.
+        limit: at most so many.
+
+    Raises:
+        CompanionError: a number is out of range, or there are half coordinates.
+    """
+
+    words: str = ""
+    kind: Kind | None = None
+    latitude: float | None = None
+    longitude: float | None = None
+    within_km: float = 50.0
+    limit: int = 5
+
+    def __post_init__(self) -> None:
+        faults = [*_wrong_kind(self.kind), *wrong_coordinates(self.latitude, self.longitude)]
+        if not 0 < self.within_km <= FARTHEST_KM:
+            faults.append(f"within_km is {self.within_km:g}: give more than 0 and at most {FARTHEST_KM:.0f}.")
+        if not 1 <= self.limit <= MOST_FOUND:
+            faults.append(f"limit is {self.limit}: give 1 to {MOST_FOUND}.")
+        _refuse(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTricklist:
+    """A list that is to be made.
+
+    Attributes:
+        trick_ids: of tricks that there are, in their order.
+        created_by: name of the persona.
+
+    Raises:
+        CompanionError: there is no name, or too much.
+    """
+
+    name: str
+    category: str
+    trick_ids: Sequence[str]
+    created_by: str
+
+    def __post_init__(self) -> None:
+        _tidy(self, "name", "category")
+        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True)]
+        faults += _wrong_text("category", self.category, LONGEST_NAME, needed=True)
+        if len(self.trick_ids) > MOST_TRICKS:
+            faults.append(f"There are {len(self.trick_ids)} tricks: {MOST_TRICKS} is the most for one list.")
+        _refuse(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class NewDraft:
+    """A spot that is to be submitted.
+
+    Raises:
+        CompanionError: something is missing, out of range, or too long.
+    """
+
+    name: str
+    kind: Kind
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    maps_url: str = ""
+    description: str = ""
+    submitted_via: str = field(default="", kw_only=True)
+
+    def __post_init__(self) -> None:
+        _tidy(self, "name", "city", "state", "country", "maps_url")
+        faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
+        for place in ("city", "state", "country"):
+            faults += _wrong_text(place, getattr(self, place), LONGEST_NAME)
+        faults += _wrong_text("mapsUrl", self.maps_url, LONGEST_LINK)
+        faults += _wrong_text("description", self.description, LONGEST_TEXT)
+        faults += wrong_coordinates(self.latitude, self.longitude)
+        if not (self.maps_url or self.city or self.latitude is not None or self.longitude is not None):
+            faults.append("Nobody could find it: give a maps link, coordinates, or at least the city.")
+        _refuse(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class TrickMatch:
+    """A trick by the name that somebody wrote.
+
+    Attributes:
+        asked: as it was written.
+        trick: None: there is none of nearly that name.
+        nearest: names that are a little like it, the likest first.
+    """
+
+    asked: str
+    trick: Trick | None
+    nearest: tuple[str, ...] = ()
+
+
+class CompanionData(Protocol):
+    """Where the things are kept. Every method raises `CompanionError` alone.
+
+    People are named by the ids of authors, e.g. `discord:7`. A write with the same `key` again changes
+    nothing, and gives what the first one made.
+    """
+
+    async def search_spots(self, search: SpotSearch) -> tuple[Spot, ...]:
+        """Find spots, with mistakes forgiven; () where nothing fits."""
+        ...
+
+    async def spot(self, spot_id: str) -> Spot | None:
+        """The spot of that id."""
+        ...
+
+    async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
+        """Find tricks, with mistakes forgiven, the one that fits best first; "": of every category."""
+        ...
+
+    async def trick(self, trick_id: str) -> Trick | None:
+        """The trick of that id."""
+        ...
+
+    async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
+        """For each name the trick that is meant, if that is sure."""
+        ...
+
+    async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
+        """The lists of a person, the latest first; with a name those whose names are nearly that."""
+        ...
+
+    async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
+        """The person's own list of that id."""
+        ...
+
+    async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
+        """Make a list. `NotFound`: there is no trick of one of the ids."""
+        ...
+
+    async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
+        """Submit a spot, which waits for approval."""
+        ...
+
+    async def draft(self, draft_id: str) -> Draft | None:
+        """The draft of that id."""
+        ...
+
+    async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
+        """Drafts of a status, the oldest first; None: of any."""
+        ...
+
+    async def approve(self, draft_id: str, by: str) -> Draft:
+        """Make a spot of a draft. The same again changes nothing.
+
+        `NotFound`: there is none; `AlreadyDecided`: it was rejected.
+        """
+        ...
+
+    async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
+        """Reject a draft. The same again changes nothing.
+
+        `NotFound`: there is none; `AlreadyDecided`: it was approved.
+        """
+        ...
+
+
+def wrong_coordinates(latitude: float | None, longitude: float | None) -> list[str]:
+    """What is wrong with coordinates; [] where they are right, or none."""
+    if latitude is None and longitude is None:
+        return []
+    if latitude is None or longitude is None:
+        missing = "latitude" if latitude is None else "longitude"
+        return [f"There is no {missing}: give both latitude and longitude, or neither."]
+    if not (math.isfinite(latitude) and math.isfinite(longitude)):
+        return ["Coordinates must be numbers in degrees, e.g. latitude 52.5 and longitude 13.4."]
+    if abs(latitude) <= 90 and abs(longitude) <= 180:
+        return []
+    if abs(longitude) <= 90 and abs(latitude) <= 180:
+        return [
+            f"latitude {latitude:g} is not within -90 to 90: latitude and longitude seem to be swapped. Give "
+            "them the other way round, or ask which is which."
+        ]
+    return [
+        f"latitude {latitude:g}, longitude {longitude:g}: latitude goes from -90 to 90, longitude from -180 "
+        "to 180."
+    ]
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks, invisible characters and blanks round it."""
+    return " ".join(_INVISIBLE.sub(" ", text).split())
+
+
+def wrong_reason(why: str) -> list[str]:
+    """What is wrong with the reason of a rejection."""
+    return list(_wrong_text("why", why, LONGEST_TEXT))
+
+
+def _tidy(value: object, *names: str) -> None:
+    for name in names:
+        object.__setattr__(value, name, one_line(getattr(value, name)))
+
+
+def _wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> Iterator[str]:
+    if needed and not text:
+        yield f"{name} is empty: give one."
+    if len(text) > longest:
+        yield f"{name} has {len(text)} characters: {longest} is the most."
+
+
+def _wrong_kind(kind: str | None) -> Iterator[str]:
+    if kind is not None and kind not in KINDS:
+        yield f"type {one_line(kind)[:40]!r} is not known: give one of {', '.join(KINDS)}."
+
+
+def _refuse(faults: Sequence[str]) -> None:
+    if faults:
+        raise CompanionError(" ".join(faults))
