@@ -23,7 +23,7 @@ class HttpRules:
         visitor_messages_per_day: of one visitor.
         visitors_per_address: that may begin there in an hour. All who come from there may together do so many
             times what one may.
-        turns_per_person: that may be under way at once.
+        turns_per_person: that may be under way at once, each in a talk of its own.
         max_body_bytes: how long the body of a request may be.
         files: the folder in which files lie that people send; each store has one of its own in it.
         max_file_bytes: how large one of them may be.

@@ -125,7 +125,7 @@ class Talks:
 
     Args:
         backend: answers.
-        turns_per_person: replies that one person may wait for at once.
+        turns_per_person: talks in which one person may wait for replies at once.
         limits: counts what visitors say.
         attachments: reads files that go with messages; closed with the talks.
     """
@@ -143,7 +143,7 @@ class Talks:
         self._turns_per_person = turns_per_person
         self._limits = limits
         self._attachments = attachments
-        self._waiting: Counter[str] = Counter()  # replies that are waited for, by person
+        self._talking: Counter[str] = Counter()  # talks in which a reply is waited for, by person
         self._watching: set[asyncio.Task[None]] = set()
 
     async def begin(
@@ -185,8 +185,8 @@ class Talks:
             cut = None if replaces is None else await replaces()
             if cut is None and (answered := await store.answer_to(address, message_id)) is not None:
                 return await self._again(address, answered, text, message_id)
-            ended = 0 if cut is None else channel.feed.waiting  # what is under way here ends by this
-            if self._waiting[person.id] - ended >= self._turns_per_person:
+            # A talk has one turn at a time, whatever is said amid it.
+            if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
                 raise Problem(
                     429,
                     "Too many replies",
@@ -198,7 +198,7 @@ class Talks:
             channel.answers = answers
             reply = Reply(channel, message_id)
             author = Author(person.id, person.name)
-            self._waiting[person.id] += 1
+            self._talking[person.id] += not channel.feed.waiting
             channel.feed.waiting += 1
             try:
                 carried = Carried()
@@ -327,9 +327,8 @@ class Talks:
 
     def _done(self, channel: HttpChannel, person: str) -> None:
         channel.feed.waiting -= 1
-        self._waiting[person] -= 1
-        if not self._waiting[person]:
-            del self._waiting[person]
+        if not channel.feed.waiting:
+            self._talking -= Counter({person: 1})  # nobody stays at none
 
 
 def id_with_run(client_id: str, run: str) -> str:

@@ -106,15 +106,19 @@ async def test_what_is_refused_takes_nothing_out_of_the_talk(path: str) -> None:
         assert [each["text"] for each in told["messages"]] == ["hi", "one"]
 
 
-async def test_a_reply_that_is_replaced_does_not_count() -> None:
+async def test_what_is_said_amid_a_reply_waits_for_no_other() -> None:
     never = asyncio.Event()
-    async with served(["[SEND: one]", never], "[SEND: two]", rules=HttpRules(turns_per_person=1)) as here:
+    replies: list[Any] = [["[SEND: one]", never], ["[SEND: two]", never], "[SEND: three]", "[SEND: four]"]
+    async with served(*replies, rules=HttpRules(turns_per_person=1)) as here:
         first = asyncio.create_task(chunks_of(here, "/api/chat", ui("hi")))
         await until(lambda: here.model.streaming)
-        assert (await _status(here, "/api/chat", ui("hi", "more")))[0] == 429
-        anew = await chunks_of(here, "/api/chat", ui("hi", trigger="regenerate-message"))
-        assert said(anew) == "two"
-        await first
+        assert (await _status(here, "/api/chat", ui("hi", talk="other")))[0] == 429
+        second = asyncio.create_task(chunks_of(here, "/api/chat", ui("hi", "more")))
+        await until(lambda: len(here.model.requests) == 2)
+        assert said(await chunks_of(here, "/api/chat", ui("hi", "more", "and more"))) == "three"
+        await asyncio.gather(first, second)
+        anew = await chunks_of(here, "/api/chat", ui("hi", "more", "and more", trigger="regenerate-message"))
+        assert said(anew) == "four"
 
 
 async def _status(here: Served, path: str, body: dict[str, Any]) -> tuple[int, str]:
