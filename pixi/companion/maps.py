@@ -101,7 +101,7 @@ async def resolve_map_link(link: str, web: Web) -> MapLink:
     if not _is_short(link):
         return read_map_link(link)
     try:
-        await web.get(link, seconds=_SECONDS, most_bytes=10_000, onward=_until_it_says_where)
+        await web.get(link, seconds=_SECONDS, most_bytes=1_000, cut=True, onward=_until_it_says_where)
     except _ArrivedError as arrived:
         found = read_map_link(arrived.url)
         return MapLink(link, found.latitude, found.longitude, found.name)
