@@ -2,22 +2,19 @@
 
 import re
 import uuid
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast, get_args
+from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import MOST_CHARACTERS, Access, Principal, bearer_of, joint_digest
+from pixi.channels.http.access import Access, Principal, bearer_of, joint_digest
 from pixi.channels.http.attachments import attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
-    MOST_LETTERS,
     ApprovalRequest,
-    Attachment,
     ChatAnswer,
     ChatRequest,
     Done,
@@ -28,7 +25,6 @@ from pixi.channels.http.bodies import (
     PersonaQuery,
     PersonasAnswer,
     PersonaShown,
-    ProtocolQuery,
     RichContent,
     ShownMessage,
     ShownReaction,
@@ -46,6 +42,16 @@ from pixi.channels.http.feed import Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
+from pixi.channels.http.requests import (
+    decoded,
+    has_messages,
+    json_answer,
+    key_of,
+    protocol_of,
+    queried,
+    said_by_page,
+    wrong_field,
+)
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import Face, read_body, write_stream
 from pixi.channels.http.talks import Place, Reply, Talks, acts_of, id_with_run, messages_reacted_to
@@ -55,7 +61,6 @@ from pixi.core.events import Reacted, Sent, Shown
 from pixi.store.kept import SentFile
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
-T = TypeVar("T")
 
 _STREAM = "text/event-stream"
 
@@ -125,12 +130,12 @@ class Api:
         self._limits.knock(network)
         key = await self._visitors.key(bearer_of(request.headers), request.headers)
         body = await read_body(request)
-        asked = _decoded(body, VisitorRequest) if body else VisitorRequest()
+        asked = decoded(body, VisitorRequest) if body else VisitorRequest()
         admitted, is_new = await self._visitors.begin(key, request.headers, asked.token)
         if is_new:
             self._limits.new_visitor(network)
         person = admitted.person
-        return _json(
+        return json_answer(
             VisitorAnswer(
                 admitted.token,
                 admitted.expires,
@@ -150,10 +155,10 @@ class Api:
     async def chat(self, request: web.Request) -> web.StreamResponse:
         """Say something to a persona; its answer comes whole, or as a stream of events."""
         body = await read_body(request)
-        if _has_messages(body):
+        if has_messages(body):
             return await self._ui_chat(request, body)
-        _protocol(request, "native")  # there is one for such a body, but a wrong name is not passed over
-        asked = _decoded(body, ChatRequest)
+        protocol_of(request, "native")  # there is one for such a body, but a wrong name is not passed over
+        asked = decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         if not asked.message and not asked.attachments:
             raise Problem(
@@ -163,7 +168,7 @@ class Api:
                 errors=({"pointer": "/message", "detail": "it is empty"},),
             )
         streams = _STREAM in request.headers.get("Accept", "")
-        key = _key(request)
+        key = key_of(request)
         message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
@@ -178,15 +183,15 @@ class Api:
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
             )
-        return _json(await _whole(reply, place))
+        return json_answer(await _whole(reply, place))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
         request[PLAIN] = True
-        asked = _decoded(body, ai_sdk.UiRequest)
+        asked = decoded(body, ai_sdk.UiRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         place = Place(principal, self._persona(principal, asked.persona), asked.id)
-        protocol = _protocol(request, "ai-sdk")
+        protocol = protocol_of(request, "ai-sdk")
         pauses = protocol == "ai-sdk-6"
         last = asked.messages[-1]
         if verdicts := ai_sdk.verdicts_of(last):
@@ -195,7 +200,7 @@ class Api:
         else:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
-            message_id, text = _said(last, ai_sdk.text_of(last), at, files)
+            message_id, text = said_by_page(last, ai_sdk.text_of(last), at, files)
             replaces = partial(self._replaced, place, asked, message_id, text)
             seen = {str(each.get("id")) for each in asked.messages[:-1]}
             reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
@@ -216,10 +221,10 @@ class Api:
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
-        asked = _decoded(await read_body(request), ag_ui.RunInput)
+        asked = decoded(await read_body(request), ag_ui.RunInput)
         props = asked.forwardedProps or ag_ui.Forwarded()
         principal = await self.who(request, props.userId or "", props.userName or "")
-        persona = _queried(request, PersonaQuery).persona or props.persona
+        persona = queried(request, PersonaQuery).persona or props.persona
         place = Place(principal, self._persona(principal, persona), asked.threadId)
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
@@ -228,10 +233,10 @@ class Api:
         else:
             people = [each for each in asked.messages if each.get("role") == "user"]
             if not people:
-                raise _wrong_field("/messages", "There is no message of a user to answer.")
+                raise wrong_field("/messages", "There is no message of a user to answer.")
             at = f"/messages/{asked.messages.index(people[-1])}"
             files = attachments_in(people[-1].get("content"))
-            client_id, text = _said(people[-1], ag_ui.text_of(people[-1]), at, files)
+            client_id, text = said_by_page(people[-1], ag_ui.text_of(people[-1]), at, files)
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
             replaces = partial(self._branched, place, client_id, message_id, seen)
@@ -275,7 +280,7 @@ class Api:
             if turn == channel.feed.turn or await self._talks.has_turn(place.address, turn):
                 after = channel.feed.place_after(turn, seq)
         spoken = "native" if channel is None or after is not None else channel.protocol
-        protocol = _protocol(request, spoken)
+        protocol = protocol_of(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
@@ -291,28 +296,28 @@ class Api:
         """Stop the reply that is being written; what was delivered stands."""
         place = await self._place(request)
         body = await read_body(request)
-        asked = _decoded(body, StopRequest) if body else StopRequest()
+        asked = decoded(body, StopRequest) if body else StopRequest()
         channel = self._talks.channels.known(place.address)
         other = asked.turn is not None and (channel is None or channel.feed.turn != asked.turn)
-        return _json(StopAnswer(not other and await self._backend.stop(place.address)))
+        return json_answer(StopAnswer(not other and await self._backend.stop(place.address)))
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
         place = await self._place(request)
-        asked = _decoded(await read_body(request), ApprovalRequest)
+        asked = decoded(await read_body(request), ApprovalRequest)
         self._talks.answer(place, {request.match_info["aid"]: asked.approved})
-        return _json(Done())
+        return json_answer(Done())
 
     async def reset(self, request: web.Request) -> web.StreamResponse:
         """Forget what was said in a talk."""
         place = await self._place(request)
         await self._backend.reset(place.address)
-        return _json(Done())
+        return json_answer(Done())
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
         place = await self._place(request)
-        asked_for = _queried(request, MessagesQuery)
+        asked_for = queried(request, MessagesQuery)
         store = self._backend.store
         records = await store.turns(place.address, asked_for.limit + 1, asked_for.before or None)
         chosen = records[-asked_for.limit :]
@@ -334,20 +339,22 @@ class Api:
                         on.reactions = [*on.reactions, ShownReaction(act, emoji, message)]
                     case _:
                         pass
-        return _json(MessagesAnswer(place.name, told, more=len(records) > len(chosen)))
+        return json_answer(MessagesAnswer(place.name, told, more=len(records) > len(chosen)))
 
     async def personas(self, request: web.Request) -> web.StreamResponse:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
-        return _json(PersonasAnswer(self._shown(principal), self._default(principal)))
+        return json_answer(PersonasAnswer(self._shown(principal), self._default(principal)))
 
     # Files.
 
     async def take_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file that somebody sends."""
-        principal = await self.who_has_a_key(request, _queried(request, UserQuery).userId or "")
-        file = await self._files.take(request, principal.id, _key(request))
-        return _json(FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name))
+        principal = await self.who_has_a_key(request, queried(request, UserQuery).userId or "")
+        file = await self._files.take(request, principal.id, key_of(request))
+        return json_answer(
+            FileAnswer(file.id, f"/api/files/{file.id}", file.media_type, file.size, file.name)
+        )
 
     async def give_file(self, request: web.Request) -> web.StreamResponse:
         """Give a file back to whose it is."""
@@ -356,17 +363,17 @@ class Api:
     async def drop_file(self, request: web.Request) -> web.StreamResponse:
         """Keep a file no longer."""
         await self._files.drop(await self._file(request))
-        return _json(Done())
+        return json_answer(Done())
 
     async def _file(self, request: web.Request) -> SentFile:
-        principal = await self.who(request, _queried(request, UserQuery).userId or "")
+        principal = await self.who(request, queried(request, UserQuery).userId or "")
         return await self._files.of(principal.id, request.match_info["id"])
 
     # The server itself.
 
     async def health(self, request: web.Request) -> web.StreamResponse:
         """Say that the server answers."""
-        return _json(Health())
+        return json_answer(Health())
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """Describe the API as OpenAPI 3.1."""
@@ -399,7 +406,7 @@ class Api:
         Raises:
             Problem: they are not let in, or there is no such talk of theirs.
         """
-        query = _queried(request, TalkQuery)
+        query = queried(request, TalkQuery)
         principal = await self.who(request, query.userId or "")
         name = request.match_info["id"]
         kept = await self._backend.store.talk(principal.id, name, query.persona or "")
@@ -450,103 +457,7 @@ async def _named(events: AsyncGenerator[Form, None], place: Place) -> AsyncGener
         yield form | names if form["event"] == "turn_start" else form
 
 
-def _decoded(body: bytes, kind: type[T]) -> T:
-    """Read a body.
-
-    Raises:
-        Problem: 400, it is no JSON; 422, a field of it is wrong.
-    """
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        detail, pointer = _place_of(error)
-        raise _wrong_field(pointer, detail) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        detail = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
-
-
-def _wrong_field(pointer: str, detail: str) -> Problem:
-    told = f"{detail.rstrip('.')}{f' (at {pointer})' if pointer else ''}."
-    return Problem(422, "A field is wrong", told, errors=({"pointer": pointer, "detail": detail},))
-
-
-class _Peek(msgspec.Struct):
-    messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-def _has_messages(body: bytes) -> bool:
-    """Whether a body has the field `messages`, which AI SDK's have. What is no JSON is told of later."""
-    try:
-        return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
-
-
-def _said(message: Mapping[str, Any], text: str, at: str, files: Sequence[Attachment]) -> tuple[str, str]:
-    """Return the id and the text of a message of a page; with files it needs no text.
-
-    Raises:
-        Problem: 422, it is no person's, or lacks one of them, or is too long.
-    """
-    message_id = message.get("id")
-    if message.get("role") != "user":
-        raise _wrong_field(at, "The last message must be a user's: there is nothing to answer.")
-    if not isinstance(message_id, str) or not 1 <= len(message_id) <= MOST_CHARACTERS:
-        raise _wrong_field(f"{at}/id", f"The message needs an id of at most {MOST_CHARACTERS} characters.")
-    if not (text.strip() or files) or len(text) > MOST_LETTERS:
-        raise _wrong_field(at, f"The message needs a text of at most {MOST_LETTERS} characters.")
-    return message_id, text
-
-
 def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:
     """The count from which on to follow for who has had these questions."""
     places = [place for each in questions if (place := channel.feed.place_of_question(each)) is not None]
     return max(places, default=channel.feed.count)
-
-
-def _protocol(request: web.Request, otherwise: Protocol) -> Protocol:
-    """The protocol of a stream that a request asks for."""
-    asked = _queried(request, ProtocolQuery).protocol or otherwise
-    given = request.headers.get("X-Pixi-Protocol") or asked
-    for known in get_args(Protocol):
-        if given == known:
-            return cast(Protocol, known)
-    raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
-
-
-def _queried(request: web.Request, kind: type[T]) -> T:
-    """Read what stands behind `?`.
-
-    Raises:
-        Problem: 400, a parameter is wrong.
-    """
-    try:
-        return msgspec.convert(dict(request.query), kind, strict=False)
-    except msgspec.ValidationError as error:
-        detail, pointer = _place_of(error)
-        raise Problem(
-            400,
-            "A parameter is wrong",
-            f"{pointer.removeprefix('/')}: {detail}.",
-            errors=({"pointer": pointer, "detail": detail},),
-        ) from None
-
-
-def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
-    """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
-    detail, _, path = str(error).partition(" - at `$")
-    known = path.rstrip("`").partition("[...]")[0]  # which one of a list or an object is not told further on
-    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", known)
-
-
-def _key(request: web.Request) -> str:
-    """The key by which the same request is known again; "" for none."""
-    key = request.headers.get("Idempotency-Key", "")
-    if len(key) > MOST_CHARACTERS:
-        raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
-    return key
-
-
-def _json(value: object) -> web.Response:
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")

@@ -1,0 +1,115 @@
+"""Reads bodies, queries and headers of requests; what is wrong with them becomes a problem."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast, get_args
+
+import msgspec
+from aiohttp import web
+
+from pixi.channels.http.access import MOST_CHARACTERS
+from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ProtocolQuery
+from pixi.channels.http.feed import Protocol
+from pixi.channels.http.problems import Problem
+
+T = TypeVar("T")
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """Read a body.
+
+    Raises:
+        Problem: 400, it is no JSON; 422, a field of it is wrong.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        detail, pointer = _place_of(error)
+        raise wrong_field(pointer, detail) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        detail = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise Problem(400, "No JSON", f"The body must be one JSON object: {detail}.") from None
+
+
+def wrong_field(pointer: str, detail: str) -> Problem:
+    """The problem of a field, named by its JSON pointer."""
+    told = f"{detail.rstrip('.')}{f' (at {pointer})' if pointer else ''}."
+    return Problem(422, "A field is wrong", told, errors=({"pointer": pointer, "detail": detail},))
+
+
+class _Peek(msgspec.Struct):
+    messages: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def has_messages(body: bytes) -> bool:
+    """Whether a body has the field `messages`, which AI SDK's have. What is no JSON is told of later."""
+    try:
+        return msgspec.json.decode(body, type=_Peek).messages is not msgspec.UNSET
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+
+
+def said_by_page(
+    message: Mapping[str, Any], text: str, at: str, files: Sequence[Attachment]
+) -> tuple[str, str]:
+    """Return the id and the text of a message of a page; with files it needs no text.
+
+    Raises:
+        Problem: 422, it is no person's, or lacks one of them, or is too long.
+    """
+    message_id = message.get("id")
+    if message.get("role") != "user":
+        raise wrong_field(at, "The last message must be a user's: there is nothing to answer.")
+    if not isinstance(message_id, str) or not 1 <= len(message_id) <= MOST_CHARACTERS:
+        raise wrong_field(f"{at}/id", f"The message needs an id of at most {MOST_CHARACTERS} characters.")
+    if not (text.strip() or files) or len(text) > MOST_LETTERS:
+        raise wrong_field(at, f"The message needs a text of at most {MOST_LETTERS} characters.")
+    return message_id, text
+
+
+def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
+    """The protocol of a stream that a request asks for."""
+    asked = queried(request, ProtocolQuery).protocol or otherwise
+    given = request.headers.get("X-Pixi-Protocol") or asked
+    for known in get_args(Protocol):
+        if given == known:
+            return cast(Protocol, known)
+    raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
+
+
+def queried(request: web.Request, kind: type[T]) -> T:
+    """Read what stands behind `?`.
+
+    Raises:
+        Problem: 400, a parameter is wrong.
+    """
+    try:
+        return msgspec.convert(dict(request.query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        detail, pointer = _place_of(error)
+        raise Problem(
+            400,
+            "A parameter is wrong",
+            f"{pointer.removeprefix('/')}: {detail}.",
+            errors=({"pointer": pointer, "detail": detail},),
+        ) from None
+
+
+def _place_of(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return what is wrong, and a JSON pointer to the field; "" for the whole."""
+    detail, _, path = str(error).partition(" - at `$")
+    known = path.rstrip("`").partition("[...]")[0]  # which one of a list or an object is not told further on
+    return detail, re.sub(r"\.|\[(\d+)\]", r"/\1", known)
+
+
+def key_of(request: web.Request) -> str:
+    """The key by which the same request is known again; "" for none."""
+    key = request.headers.get("Idempotency-Key", "")
+    if len(key) > MOST_CHARACTERS:
+        raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+    return key
+
+
+def json_answer(value: object) -> web.Response:
+    """An answer with a value as JSON."""
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
