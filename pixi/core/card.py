@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,10 @@ _MOST_FIELDS, _LONGEST_NAME, _LONGEST_VALUE = 25, 256, 1_000
 _LONGEST_DATA = 16_000  # bytes, as JSON
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _ADDRESS = re.compile(r"https?://[^\s<>\"\x00-\x20]{1,2000}", re.IGNORECASE)
+
+
+Data = Mapping[str, Any] | Sequence[Any]
+"""Of a card: what can be told as a JSON object or a JSON list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ class Card:
         type: what it is, for programs that draw this kind in a way of their own, e.g. `spot_card`. All
             others draw the fields above.
         version: of that type.
-        data: what those programs draw, as plain JSON data of at most 16,000 bytes.
+        data: what those programs draw, as a JSON object or list of at most 16,000 bytes.
     """
 
     title: str
@@ -48,7 +52,7 @@ class Card:
     link: str = ""
     type: str = "card"
     version: int = 1
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Data = field(default_factory=dict)
 
     @property
     def plain(self) -> str:
@@ -94,7 +98,7 @@ def card_json(card: Card) -> dict[str, Any]:
         "picture": card.picture if isinstance(card.picture, str) else None,
         "link": card.link,
     }
-    return {"type": card.type, "version": card.version, "data": dict(card.data), "fallback": fallback}
+    return {"type": card.type, "version": card.version, "data": card.data, "fallback": fallback}
 
 
 def card_on_record(card: Card) -> str:
@@ -118,11 +122,14 @@ def card_from_record(kept: str) -> Card:
         return Card(title, text).fitted()
 
 
-def _as_plain_json(data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _as_plain_json(data: Data) -> dict[str, Any] | list[Any] | None:
     """A copy of it that nobody alters; None: it is no JSON, or too much."""
+    if isinstance(data, str | bytes):
+        return None
     try:
-        text = json.dumps(dict(data), ensure_ascii=False, allow_nan=False)
-        copy: dict[str, Any] = json.loads(text)
+        plain = dict(data) if isinstance(data, Mapping) else list(data)
+        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        copy: dict[str, Any] | list[Any] = json.loads(text)
         return copy if len(text.encode()) <= _LONGEST_DATA else None
     except (ValueError, TypeError, RecursionError):
         return None

@@ -87,10 +87,10 @@ ENDLESS["x"] = ENDLESS
         {"x": "\ud800"},
         {"x": "é" * 8_001},
         ENDLESS,
-        ["x"],
+        "x",
         None,
     ],
-    ids=["object", "nan", "half a pair", "too much", "endless", "list", "none"],
+    ids=["object", "nan", "half a pair", "too much", "endless", "text", "none"],
 )
 def test_data_that_no_program_can_read_makes_it_a_plain_card(data: Any) -> None:
     assert Card("x", type="spot_card", version=2, data=data).fitted() == Card("x")
