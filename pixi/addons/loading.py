@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from pixi.core.errors import PixiError
-from pixi.toolbox.addon import Addon
+from pixi.toolbox.addon import Addon, Brought, ReadSettings, defaults
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.tools import Toolbox
@@ -43,20 +43,60 @@ def installed() -> list[Source]:
     return [_from_entry_point(point) for point in found]
 
 
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """An addon that comes along: the module with its `setup`, and the folder of its personas."""
+
+    module: str
+    personas: str
+
+
+SHIPPED = {"companion": Shipped("pixi.companion.addon", "pixi/companion/personas")}
+"""The addons that come along, by the names that the settings have for them."""
+
+
+def named(path: Path) -> Source:
+    """The addon that an entry of the settings means: one that comes along, or a file.
+
+    Raises:
+        AddonError: there is neither; the text names the nearest.
+    """
+    if is_shipped(path):
+        return Source(path.name, lambda: importlib.import_module(SHIPPED[path.name].module))
+    return from_file(path)
+
+
+def is_shipped(path: Path) -> bool:
+    """Return True for the name of an addon that comes along, where no file is called so."""
+    return path.name in SHIPPED and not path.exists()
+
+
+def personas_of(paths: Iterable[Path]) -> list[Path]:
+    """The folders of the personas of addons that come along."""
+    root = Path(__file__).resolve().parent.parent.parent
+    return [root / SHIPPED[path.name].personas for path in paths if is_shipped(path)]
+
+
 def from_file(path: Path) -> Source:
     """The addon in a file."""
     return Source(path.name or str(path), lambda: _module_of(path))
 
 
-def load_addons(sources: Iterable[Source], commands: CommandRegistry, tools: Toolbox) -> list[str]:
-    """Let each addon register its commands and tools; gives a line for each that was left out.
+def load_addons(
+    sources: Iterable[Source],
+    commands: CommandRegistry,
+    tools: Toolbox,
+    brought: Brought | None = None,
+    settings: ReadSettings = defaults,
+) -> list[str]:
+    """Let each addon register what it brings; gives a line for each that was left out.
 
     An addon registers as a whole or not at all.
     """
     problems: list[str] = []
     for source in sources:
         try:
-            load_addon(source, commands, tools)
+            load_addon(source, commands, tools, brought, settings)
         except PixiError as error:
             problems.append(f"addon {source.name} is left out: {error}")
     return problems
@@ -71,22 +111,39 @@ class AddonContents:
     tools: tuple[str, ...]
 
 
-def load_addon(source: Source, commands: CommandRegistry, tools: Toolbox) -> AddonContents:
-    """Let an addon register its commands and tools, all or none of them.
+def load_addon(
+    source: Source,
+    commands: CommandRegistry,
+    tools: Toolbox,
+    brought: Brought | None = None,
+    settings: ReadSettings = defaults,
+) -> AddonContents:
+    """Let an addon register what it brings, all or none of it.
+
+    Args:
+        source: where it comes from.
+        commands, tools: to which its own are added.
+        brought: to which is added what else it brings; None: nobody wants it.
+        settings: reads its settings; its defaults are taken where nobody does.
 
     Raises:
         PixiError: it cannot be used; the text says why.
     """
     setup = _setup_of(_called(source.find))
     # It registers on a copy, so that nothing has to be taken back.
+    brought = Brought() if brought is None else brought
     copied_commands, copied_tools = _copy(commands, tools)
-    _called(lambda: setup(Addon(copied_commands, copied_tools)))
+    more = Brought(routes=[*brought.routes])
+    _called(lambda: setup(Addon(copied_commands, copied_tools, more, settings)))
     new_commands = [command for command in copied_commands if commands.get(command.name) is None]
     new_tools = [tool for tool in copied_tools if tools.get(tool.name) is None]
     for command in new_commands:
         commands.add(command)
     for tool in new_tools:
         tools.add(tool)
+    tools.notices += copied_tools.notices
+    brought.tables += more.tables
+    brought.routes = more.routes
     return AddonContents(
         source.name, tuple(each.name for each in new_commands), tuple(each.name for each in new_tools)
     )

@@ -3,49 +3,94 @@
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pixi.core.errors import ConfigError, PixiError
+from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.core.persona import Persona
 from pixi.settings import Settings
+from pixi.settings.addons import addon_settings
+from pixi.settings.hidden import secrets_in
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents
     from pixi.engine.engine import Engine
+    from pixi.store.sql import SqlStore
+    from pixi.toolbox.addon import Brought
 
 Tell = Callable[[str], None]
 
 
 def load_all(
-    settings: Settings, more: Sequence[Path], commands: CommandRegistry, tools: Toolbox, report: Tell
+    settings: Settings,
+    more: Sequence[Path],
+    commands: CommandRegistry,
+    tools: Toolbox,
+    report: Tell,
+    *,
+    brought: "Brought | None" = None,
 ) -> "list[AddonContents]":
     """Load the addons of the settings, but for those that fail, then `more`; each file once.
 
-    Returns what each of `more` brought, also where the settings name it too.
+    Returns what each of `more` registered, also where the settings name it too. What else addons bring is
+    added to `brought`.
 
     Raises:
         ConfigError: some of `more`, which somebody named for this start, cannot be used.
     """
-    from pixi.addons.loading import from_file, installed, load_addon, load_addons
+    from pixi.addons.loading import installed, load_addon, load_addons, named
 
-    named = {path.resolve(): path for path in more}
-    others = (path for path in settings.addons if path.resolve() not in named)
-    sources = [*installed(), *map(from_file, others)]
-    for problem in load_addons(sources, commands, tools):
+    read = Reading(settings, tools)
+    asked = {path.resolve(): path for path in more}
+    others = (path for path in settings.addons if path.resolve() not in asked)
+    sources = [*installed(), *map(named, others)]
+    for problem in load_addons(sources, commands, tools, brought, read):
         report(problem)
-    brought: list[AddonContents] = []
+    contents: list[AddonContents] = []
     faults: list[str] = []
-    for path in named.values():
+    for path in asked.values():
         try:
-            brought.append(load_addon(from_file(path), commands, tools))
+            contents.append(load_addon(named(path), commands, tools, brought, read))
         except PixiError as error:
             mend = "" if str(error).endswith(".") else "; mend it, or start without it."
             faults.append(f"addon {path}: {error}{mend}")
     if faults:
         raise ConfigError(*faults)
-    return brought
+    for name in settings.addon:
+        if name not in read.names:
+            report(f"[addon.{name}] is read by no addon: name the addon in `addons`, or remove the section.")
+    return contents
+
+
+async def open_tables(store: "SqlStore", brought: "Brought", report: Tell) -> None:
+    """Open the tables of addons. Where that cannot be done, tell: their tools say so when they are used."""
+    for tables in brought.tables:
+        try:
+            await store.open_tables(tables)
+        except StoreError as error:
+            report(f"addon {tables.schema.name}: its tables cannot be opened: {error}")
+
+
+class Reading:
+    """Reads the settings of addons, and knows whose were read. What is secret in them is hidden from then on.
+
+    Attributes:
+        names: of the sections that were read.
+    """
+
+    def __init__(self, settings: Settings, tools: Toolbox) -> None:
+        self.names: set[str] = set()
+        self._settings = settings
+        self._tools = tools
+
+    def __call__(self, name: str, kind: type[Any]) -> Any:
+        """Read one; see `pixi.toolbox.addon.Addon.settings`."""
+        self.names.add(name)
+        folder = Path() if self._settings.origin is None else self._settings.origin.parent
+        value = addon_settings(name, kind, self._settings.addon.get(name, {}), folder)
+        self._tools.mask.learn(secrets_in(value))
+        return value
 
 
 def with_addon(brought: "AddonContents", persona: Persona, engine: "Engine", remark: Tell) -> Persona:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, tell_of_unnamed, with_addon
+from pixi.app.addons import load_all, open_tables, tell_of_unnamed, with_addon
 from pixi.app.doors import modules_of, wants_native
 from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
@@ -81,6 +81,7 @@ async def open_engine(
     from pixi.app.reach.part import Grounds
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
+    from pixi.toolbox.addon import Brought
 
     async with AsyncExitStack() as stack:
         store = await open_store(settings.store.url, report)
@@ -96,8 +97,10 @@ async def open_engine(
         library.check(persona)
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
-        for brought in load_all(settings, addons, engine.commands, engine.tools, report):
-            persona = with_addon(brought, persona, engine, remark)
+        brought = Brought()
+        for contents in load_all(settings, addons, engine.commands, engine.tools, report, brought=brought):
+            persona = with_addon(contents, persona, engine, remark)
+        await open_tables(store, brought, report)
         engine.persona = persona
         stack.push_async_callback(library.close)
         if persona.tools:
@@ -145,6 +148,7 @@ async def open_household(
     from pixi.app.turn_log import log_turn
     from pixi.engine.context import Role
     from pixi.store.opening import open_store
+    from pixi.toolbox.addon import Brought
 
     cast = await asyncio.to_thread(read_cast, settings)
     async with AsyncExitStack() as stack:
@@ -176,7 +180,9 @@ async def open_household(
             finish_seconds=finish_seconds,
         )
         library.count = engine.count
-        brought = load_all(settings, addons, engine.commands, engine.tools, report)
+        brought = Brought()
+        loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
+        await open_tables(store, brought, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
@@ -187,7 +193,8 @@ async def open_household(
         )
         for fault in house.cast.faults:
             report(fault)
-        for each in brought:
+        house.routes = tuple(brought.routes)
+        for each in loaded:
             tell_of_unnamed(each, house.cast.personas.values(), engine, report)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(

@@ -42,7 +42,12 @@ def folders_of(settings: Settings) -> tuple[Path, ...]:
     Raises:
         ConfigError: the folder that somebody named is not there.
     """
-    return persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
+    folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
+    if not settings.addons:
+        return folders
+    from pixi.addons.loading import personas_of
+
+    return (*folders, *personas_of(settings.addons))
 
 
 def read_cast(settings: Settings, before: Cast | None = None) -> Cast:

@@ -24,6 +24,7 @@ from pixi.settings import Settings
 from pixi.settings.hidden import secrets_in
 from pixi.store.kept import Place, TurnRecord
 from pixi.store.store import Store
+from pixi.toolbox.routes import AddonRoute
 
 _EVERYWHERE = "discord:"
 _DAY = 86_400.0
@@ -48,6 +49,7 @@ class Household:
     Attributes:
         engine: see above.
         cast: the personas, and what is wrong with files of them.
+        routes: that addons bring, over HTTP.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Household:
         self._reach = reach
         self._settings = settings
         self.cast = cast
+        self.routes: tuple[AddonRoute, ...] = ()
         self._models = models
         self._store = store
         self._places = dict(places)

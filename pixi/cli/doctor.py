@@ -187,11 +187,12 @@ async def check_personas(settings: "Settings") -> AsyncIterator[Finding]:
 
 def _find_personas(settings: "Settings") -> "tuple[list[Loaded], list[Loaded], Persona | None, list[str]]":
     """Read all personas: the fine ones, what can be read of broken ones, the default one, all faults."""
+    from pixi.app.cast import folders_of
     from pixi.personas.files import Loaded, PersonaError, load_persona
-    from pixi.personas.shelf import Broken, find_persona, list_personas, persona_folders
+    from pixi.personas.shelf import Broken, find_persona, list_personas
 
     try:
-        folders = persona_folders(settings.persona.folder, must_exist="persona.folder" in settings.sources)
+        folders = folders_of(settings)
         found = list_personas(folders)
     except ConfigError as error:
         return [], [], None, [*error.faults]
@@ -263,17 +264,19 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     if not settings.addons:
         return
     from pixi.addons import basics
-    from pixi.addons.loading import from_file, load_addon
+    from pixi.addons.loading import load_addon, named
+    from pixi.app.addons import Reading
     from pixi.toolbox.addon import Addon
     from pixi.toolbox.commands import CommandRegistry
     from pixi.toolbox.tools import Toolbox
 
     commands, tools = CommandRegistry(), Toolbox()
+    read = Reading(settings, tools)
     basics.setup(Addon(commands, tools))
     for path in settings.addons:
         try:
             with redirect_stdout(sys.stderr):  # the report is what stands on standard output
-                contents = load_addon(from_file(path), commands, tools)
+                contents = load_addon(named(path), commands, tools, None, read)
         except PixiError as error:
             yield Finding(False, "addons", f"{path}: {error}")
         else:

@@ -11,7 +11,7 @@ from pixi.core.shortcomings import on_bundled
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
-from pixi.personas.shelf import Broken, Found, list_personas, persona_folders, shipped_folder
+from pixi.personas.shelf import Broken, Found, list_personas, shipped_folder
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -37,10 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
+    from pixi.app.cast import folders_of
     from pixi.app.checking import find_missing
 
-    named = "persona.folder" in settings.sources
-    found = list_personas(persona_folders(settings.persona.folder, must_exist=named))
+    found = list_personas(folders_of(settings))
     readable = [(each, each if isinstance(each, Loaded) else each.loaded) for each in found]
     missing = iter(await find_missing(settings, [loaded for _, loaded in readable if loaded is not None]))
     found = [

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pixi.core.errors import ConfigError
-from pixi.settings.given import INNER, MODELS, NAMED, PRICES, Given, section_and_key
+from pixi.settings.given import ADDON, INNER, MODELS, NAMED, PRICES, Given, section_and_key
 from pixi.settings.sections import (
     DEFAULT_MODEL,
     DatabaseSettings,
@@ -48,9 +48,9 @@ SECTIONS: Mapping[str, type] = {
 """All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
 Those of `NAMED` stand here with the keys that each of them has."""
 
-_ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES)),)
+_ALL = (*dict.fromkeys((*SECTIONS, MODELS, PRICES, ADDON)),)
 _TOP_LEVEL = ("addons", *_ALL)
-_EXAMPLES = {MODELS: "each further model", "mcp": "each MCP server", "wiki": "each wiki"}
+_EXAMPLES = {MODELS: "each further model", "mcp": "each MCP server", "wiki": "each wiki", ADDON: "each addon"}
 
 _FROM_THE_FILE = ("command", "args", "folder")
 """Of `[mcp.NAME]`: who can set a variable must not choose what is run."""
@@ -141,6 +141,8 @@ def _check_named(given: Given, section: str, name: str, dot: str, key: str) -> N
             f"{given.place}: {_EXAMPLES[section]} is a section: write [{section}.NAME] and its keys."
         )
     _check_name(given, section, name)
+    if section == ADDON:
+        return
     _check_in(_kind(section), f"{section}.{name}", key, given)
     if section == "mcp" and key in _FROM_THE_FILE and given.text:
         raise ConfigError(

@@ -14,7 +14,10 @@ FILE_NAME = "pixi.toml"
 MODELS = "models"
 """The one section whose keys are sections again: `[models.NAME]`."""
 
-NAMED = (MODELS, "mcp", "wiki")
+ADDON = "addon"
+"""Each `[addon.NAME]`: its keys are the addon's own, which checks them when it is loaded."""
+
+NAMED = (MODELS, "mcp", "wiki", ADDON)
 """Sections of which there can be any number, each with a name of its own: `[mcp.NAME]`."""
 
 INNER = ("http.jwt",)

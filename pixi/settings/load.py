@@ -83,7 +83,7 @@ def load(
     for given in winners.values():
         with faults.noted(*sections_of(given.key)):
             check_key(given)
-            if not is_section(given.key):
+            if not is_section(given.key) and not given.key.startswith(f"{sources.ADDON}."):
                 read = tables_of if is_list_of_models(given.key) else value_of
                 values[given.key] = read(given, folder)
     ambient_key = None
@@ -145,6 +145,7 @@ def _built(
         gifs=GifSettings(**{"folder": folder / GifSettings().folder, **section("gifs")}),
         http=http_of(section("http"), section("http.jwt"), folder),
         addons=values.get("addons", ()),
+        addon={name: _given(origins, f"{sources.ADDON}.{name}.") for name in titles(sources.ADDON)},
         origin=path,
         sources={key: origins[key].source for key in values},
     )
@@ -170,6 +171,11 @@ def _built(
         with faults.noted("limits"):
             check_prices(priced_ones, stop.place)
     return priced_ones
+
+
+def _given(origins: Mapping[str, Given], prefix: str) -> dict[str, Given]:
+    """What was given under a prefix, by the rest of its key."""
+    return {key.removeprefix(prefix): given for key, given in origins.items() if key.startswith(prefix)}
 
 
 def _helper(own: dict[str, Any], main: ModelSettings, ambient_key: Secret | None) -> ModelSettings:

@@ -10,6 +10,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
 from pixi.core.spending import Allowance, Budgets
+from pixi.settings.given import Given
 from pixi.settings.hidden import Discreet
 from pixi.settings.secret import Secret
 
@@ -342,7 +343,8 @@ class Settings:
         mcp: MCP servers, by the names of their sections.
         wiki: wikis, by the names of their sections.
         helper_model: the cheap model; what it does not set comes from `model`, see `load`.
-        addons: files of addons, besides the installed ones.
+        addons: files of addons, and names of those that come along, besides the installed ones.
+        addon: what stands in each `[addon.NAME]`, by name and key, as it was given; see `addon_settings`.
         origin: the settings file; None where there was none.
         sources: which keys were set and by what, e.g. `{"model.name": "PIXI_MODEL__NAME"}`.
     """
@@ -366,6 +368,7 @@ class Settings:
     gifs: GifSettings = field(default_factory=GifSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     addons: tuple[Path, ...] = ()
+    addon: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 

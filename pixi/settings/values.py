@@ -12,7 +12,7 @@ import msgspec
 from pixi.core.deltas import Prices
 from pixi.core.errors import ConfigError
 from pixi.settings.check import SECTIONS, nearest, usual_key
-from pixi.settings.given import PRICES, Given, section_and_key
+from pixi.settings.given import ADDON, PRICES, Given, section_and_key
 from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
 from pixi.settings.secret import Secret
 
@@ -50,6 +50,20 @@ def value_of(given: Given, folder: Path) -> Any:
         ConfigError: it is of the wrong type, out of range, or no address.
     """
     kind = _kind_of(given.key)
+    converted = value_as(kind, given, folder)
+    if converted == Secret(""):
+        return None
+    if _without_none(kind) is not Prices:
+        _check_value(given, kind, converted)
+    return converted
+
+
+def value_as(kind: Any, given: Given, folder: Path) -> Any:
+    """The value as that type. Paths are taken from `folder`.
+
+    Raises:
+        ConfigError: it is of another.
+    """
     value = given.value.strip() if given.text and isinstance(given.value, str) else given.value
     if given.text and isinstance(value, str):
         value = _unpacked(value, kind)
@@ -58,13 +72,9 @@ def value_of(given: Given, folder: Path) -> Any:
     # Discord's ids are numbers that people like to write in quotes.
     lax = given.text or kind == tuple[int, ...]
     try:
-        converted = msgspec.convert(value, kind, strict=not lax, dec_hook=_hook(folder))
+        return msgspec.convert(value, kind, strict=not lax, dec_hook=_hook(folder))
     except msgspec.ValidationError:
         raise _wrong(given, kind) from None
-    if converted == Secret(""):
-        return None
-    _check_value(given, kind, converted)
-    return converted
 
 
 def _kind_of(key: str) -> Any:
@@ -179,13 +189,14 @@ def _is_contact(text: str) -> bool:
 
 def _wrong(given: Given, wanted: Any) -> ConfigError:
     words = wanted if isinstance(wanted, str) else _words_for(usual_key(given.key), wanted)
-    return ConfigError(f"{given.place}: {given.key}{_shown(given)}; it must be {words}.")
+    kind = wanted if given.key.startswith(f"{ADDON}.") else _kind_of(given.key)
+    return ConfigError(f"{given.place}: {given.key}{_shown(given, kind)}; it must be {words}.")
 
 
-def _shown(given: Given) -> str:
+def _shown(given: Given, kind: Any) -> str:
     """What was given, unless it may hold a secret."""
     text = json.dumps(given.value, ensure_ascii=False, default=str)
-    if "Secret" in str(_kind_of(given.key)) or "@" in text:
+    if "Secret" in str(kind) or "@" in text:
         return " is wrong"
     return f" is {text if len(text) <= 60 else text[:57] + '…'}"
 

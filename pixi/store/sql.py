@@ -430,7 +430,7 @@ class SqlStore:
         persons = tuple(people)
         await self._writer.ask(lambda db: memories.shown(db, conversation, message_id, persons))
 
-    async def tables(self, schema: Schema) -> Tables:
+    async def open_tables(self, tables: Tables) -> None:
         """Open the tables of an addon, made or brought to their present version.
 
         From then on this store forgets and exports what they hold of people, too.
@@ -439,9 +439,18 @@ class SqlStore:
             StoreError: a later version of the addon made them, its statements are wrong, or nothing can be
                 written.
         """
-        await self._writer.ask(lambda db: schema.update(db, self.WORDS))
-        self._schemas.append(schema)
-        return Tables(self._writer)
+        await self._writer.ask(lambda db: tables.schema.update(db, self.WORDS))
+        self._schemas.append(tables.schema)
+        tables.bind(self._writer)
+
+    async def unreached_tables(self) -> tuple[str, ...]:
+        """Names of addons whose tables are there, and that nobody opened: `forget` does not reach these."""
+        names = await self._writer.ask(
+            lambda db: [name for (name,) in db.execute("SELECT name FROM addon_tables ORDER BY name")],
+            writes=False,
+        )
+        opened = {schema.name for schema in self._schemas}
+        return tuple(name for name in names if name not in opened)
 
     async def check(self) -> None:
         """Read through all of it, which takes a while for a large file.

@@ -83,9 +83,18 @@ class Schema:
 
 
 class Tables:
-    """The tables of an addon in an open store. What is asked is carried out in order, off the event loop."""
+    """The tables of an addon. What is asked is carried out in order, off the event loop.
 
-    def __init__(self, writer: Writer) -> None:
+    Args:
+        schema: says what they are.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._writer: Writer | None = None
+
+    def bind(self, writer: Writer) -> None:
+        """Let them be those of an open store."""
         self._writer = writer
 
     async def read(self, work: Callable[[Database], T]) -> T:
@@ -94,7 +103,7 @@ class Tables:
         Raises:
             StoreError: that could not be done.
         """
-        return await self._writer.ask(work, writes=False)
+        return await self._opened().ask(work, writes=False)
 
     async def write(self, work: Callable[[Database], T]) -> T:
         """Carry out statements in one transaction: all are kept once this returns, or none.
@@ -104,4 +113,11 @@ class Tables:
         Raises:
             StoreError: that could not be done, and nothing is kept.
         """
-        return await self._writer.ask(work)
+        return await self._opened().ask(work)
+
+    def _opened(self) -> Writer:
+        if self._writer is None:
+            raise StoreError(
+                f"The tables of {self.schema.name} are not open: they are once the program has started."
+            )
+        return self._writer

@@ -1,13 +1,39 @@
 """The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
 
 from collections.abc import Callable
-from typing import Unpack, overload
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, Unpack, overload
 
+from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
 from pixi.core.picture import Need
+from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.notices import Notice
+from pixi.toolbox.routes import AddonRoute
 from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
+
+T = TypeVar("T")
+ReadSettings = Callable[[str, type[Any]], Any]
+
+
+@dataclass(slots=True)
+class Brought:
+    """What addons bring besides commands and tools.
+
+    Attributes:
+        tables: that they keep in the store, to be opened.
+        routes: over HTTP.
+    """
+
+    tables: list[Tables] = field(default_factory=list)
+    routes: list[AddonRoute] = field(default_factory=list)
+
+
+def defaults(name: str, kind: type[Any]) -> Any:
+    """Settings where nobody gave any."""
+    return kind()
 
 
 class Addon:
@@ -21,9 +47,50 @@ class Addon:
                 await context.send(f"*waves {how}*")
     """
 
-    def __init__(self, commands: CommandRegistry, tools: Toolbox) -> None:
+    def __init__(
+        self,
+        commands: CommandRegistry,
+        tools: Toolbox,
+        brought: Brought | None = None,
+        read_settings: ReadSettings = defaults,
+    ) -> None:
         self._commands = commands
         self._tools = tools
+        self._brought = brought or Brought()
+        self._read_settings = read_settings
+
+    def settings(self, name: str, kind: type[T]) -> T:
+        """Return the settings of `[addon.NAME]` in pixi.toml, and `PIXI_ADDON__NAME__KEY`.
+
+        Args:
+            name: small letters, digits, - and _.
+            kind: a dataclass with defaults; its fields are the keys.
+
+        Raises:
+            ConfigError: a key is not known, or of another type.
+        """
+        read: T = self._read_settings(name, kind)
+        return read
+
+    def tables(self, schema: Schema) -> Tables:
+        """Keep tables in the store, which are open once the program has started: not yet in `setup`."""
+        tables = Tables(schema)
+        self._brought.tables.append(tables)
+        return tables
+
+    def route(self, route: AddonRoute) -> None:
+        """Add a way in over HTTP, for `pixi-persona serve`.
+
+        Raises:
+            ConfigError: there is one of that method and path.
+        """
+        if any((each.method, each.path) == (route.method, route.path) for each in self._brought.routes):
+            raise ConfigError(f"route {route.method} {route.path} is taken; choose another path.")
+        self._brought.routes.append(route)
+
+    def notice(self, notice: Notice) -> None:
+        """Tell personas something of messages by itself; see `Notice`."""
+        self._tools.notices.append(notice)
 
     @overload
     def command(self, function: CommandFunction) -> Command: ...

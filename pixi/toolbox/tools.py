@@ -12,6 +12,7 @@ from pixi.core.masking import Mask
 from pixi.core.picture import Need
 from pixi.toolbox.arguments import checked
 from pixi.toolbox.context import Context
+from pixi.toolbox.notices import Notice
 from pixi.toolbox.rates import Rate, Rates
 from pixi.toolbox.schema import ToolFunction, signature_of
 
@@ -167,9 +168,11 @@ class Toolbox:
         version: another one whenever a tool came or went.
         rates: counts how often tools are used.
         mask: hides secrets in what tools answer; told of them by whoever knows them.
+        notices: what addons tell of messages by themselves.
     """
 
     def __init__(self) -> None:
+        self.notices: list[Notice] = []
         self._tools: dict[str, Tool] = {}
         self._sources: set[str] = set()
         self.version = 0

@@ -9,7 +9,16 @@ from pixi.companion.data import CompanionData
 from pixi.companion.loading import sample
 from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.store.opening import open_store
+from pixi.store.sql import SqlStore
+from pixi.store.tables import Tables
 from tests.servers.postgres import Postgres
+
+
+async def opened(store: SqlStore) -> CompanionTables:
+    """Tables in a store, with nothing in them."""
+    kept = Tables(SCHEMA)
+    await store.open_tables(kept)
+    return CompanionTables(kept)
 
 
 @asynccontextmanager
@@ -17,7 +26,7 @@ async def tables(url: str = ":memory:") -> AsyncGenerator[CompanionTables, None]
     """Tables with the sample in them."""
     store = await open_store(url)
     try:
-        made = CompanionTables(await store.tables(SCHEMA))
+        made = await opened(store)
         loaded = sample()
         await made.load(loaded.spots, loaded.tricks)
         yield made

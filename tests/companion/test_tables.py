@@ -8,8 +8,8 @@ import pytest
 
 from pixi.companion.data import CompanionError, NewDraft, NewTricklist, SpotSearch, Unavailable
 from pixi.companion.loading import read, read_file, sample
-from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.store.opening import open_store
+from tests.companion.conftest import opened
 
 MO = "discord:7"
 SPOT = {"_id": "a", "name": "A", "type": "street"}
@@ -17,7 +17,7 @@ SPOT = {"_id": "a", "name": "A", "type": "street"}
 
 async def test_who_is_forgotten_loses_their_lists_and_their_name() -> None:
     store = await open_store(":memory:")
-    tables = CompanionTables(await store.tables(SCHEMA))
+    tables = await opened(store)
     await tables.load((), sample().tricks)
     ollie = (await tables.search_tricks("ollie"))[0]
     for person in (MO, "discord:8"):
@@ -38,7 +38,7 @@ async def test_who_is_forgotten_loses_their_lists_and_their_name() -> None:
 
 async def test_a_store_that_is_gone_is_a_clear_word() -> None:
     store = await open_store(":memory:")
-    tables = CompanionTables(await store.tables(SCHEMA))
+    tables = await opened(store)
     await store.close()
     with pytest.raises(Unavailable, match="cannot be read just now"):
         await tables.search_spots(SpotSearch("a"))
@@ -48,7 +48,7 @@ async def test_a_store_that_is_gone_is_a_clear_word() -> None:
 
 async def test_what_is_loaded_again_takes_its_place() -> None:
     store = await open_store(":memory:")
-    tables = CompanionTables(await store.tables(SCHEMA))
+    tables = await opened(store)
     for name in ("Old", "New"):
         loaded = read(json.dumps({"spots": [{**SPOT, "name": name}]}))
         await tables.load(loaded.spots, loaded.tricks)

@@ -31,6 +31,12 @@ def told(db: Database, person: str) -> Any:
 BOOKS = Schema("books", (FIRST, SECOND), forget, told)
 
 
+async def opened(store: SqlStore, schema: Schema = BOOKS) -> Tables:
+    tables = Tables(schema)
+    await store.open_tables(tables)
+    return tables
+
+
 async def wish(tables: Tables, person: str, title: str) -> int:
     """Write a row; gives its number."""
 
@@ -50,32 +56,50 @@ async def titles(tables: Tables, person: str) -> list[str]:
 
 @everywhere
 async def test_what_is_written_is_read_by_its_bytes(store: SqlStore) -> None:
-    tables = await store.tables(BOOKS)
+    tables = await opened(store)
     numbers = [await wish(tables, "discord:7", title) for title in ("b", "Z", "a", "É")]
     assert len(set(numbers)) == 4
     assert await titles(tables, "discord:7") == ["Z", "a", "b", "É"]
 
 
+async def test_tables_that_nobody_opened_say_so_and_are_told_of(store: SqlStore) -> None:
+    with pytest.raises(StoreError, match="The tables of books are not open"):
+        await titles(Tables(BOOKS), "discord:7")
+    assert await store.unreached_tables() == ()
+    await opened(store)
+    assert await store.unreached_tables() == ()
+
+
+async def test_tables_of_an_addon_that_is_gone_are_told_of(url: str) -> None:
+    for opens in (True, False):
+        store = await open_store(url)
+        if opens:
+            await opened(store)
+        else:
+            assert await store.unreached_tables() == ("books",)
+        await store.close()
+
+
 @everywhere
 async def test_a_later_version_keeps_what_is_there(store: SqlStore) -> None:
-    await wish(await store.tables(Schema("books", (FIRST,))), "discord:7", "Emma")
-    tables = await store.tables(BOOKS)
+    await wish(await opened(store, Schema("books", (FIRST,))), "discord:7", "Emma")
+    tables = await opened(store)
     rows = await tables.read(lambda db: db.execute("SELECT title, year FROM books_wishes").fetchall())
     assert [tuple(row) for row in rows] == [("Emma", 0)]
 
 
 @everywhere
 async def test_tables_of_a_later_addon_are_left_alone(store: SqlStore) -> None:
-    await wish(await store.tables(BOOKS), "discord:7", "Emma")
+    await wish(await opened(store), "discord:7", "Emma")
     with pytest.raises(StoreError, match=r"later version of the addon \(2; this one knows 1\): update"):
-        await store.tables(Schema("books", (FIRST,)))
+        await opened(store, Schema("books", (FIRST,)))
 
 
 async def test_a_version_that_fails_is_made_whole_or_not_at_all(store: SqlStore) -> None:
     broken = Schema("books", (FIRST, ("ALTER TABLE books_wishes ADD COLUMN year NOTHING (",)))
     with pytest.raises(StoreError):
-        await store.tables(broken)
-    tables = await store.tables(BOOKS)
+        await opened(store, broken)
+    tables = await opened(store)
     await wish(tables, "discord:7", "Emma")
     assert await titles(tables, "discord:7") == ["Emma"]
 
@@ -83,7 +107,7 @@ async def test_a_version_that_fails_is_made_whole_or_not_at_all(store: SqlStore)
 async def test_two_processes_make_them_once(url: str) -> None:
     stores = [await open_store(url) for _ in range(2)]
     try:
-        first, second = await asyncio.gather(*(store.tables(BOOKS) for store in stores))
+        first, second = await asyncio.gather(*(opened(store) for store in stores))
         await wish(first, "discord:7", "Emma")
         await wish(second, "discord:7", "Persuasion")
         assert await titles(first, "discord:7") == ["Emma", "Persuasion"]
@@ -93,7 +117,7 @@ async def test_two_processes_make_them_once(url: str) -> None:
 
 
 async def test_all_is_written_or_nothing(store: SqlStore) -> None:
-    tables = await store.tables(BOOKS)
+    tables = await opened(store)
 
     def half(db: Database) -> None:
         db.execute("INSERT INTO books_wishes (person, title) VALUES ('a:1', 'Emma')")
@@ -106,7 +130,7 @@ async def test_all_is_written_or_nothing(store: SqlStore) -> None:
 
 @everywhere
 async def test_who_is_forgotten_is_forgotten_there_too(store: SqlStore) -> None:
-    tables = await store.tables(BOOKS)
+    tables = await opened(store)
     await wish(tables, "discord:7", "Emma")
     await wish(tables, "discord:8", "Persuasion")
     assert (await store.export("discord:7"))["books"] == ["Emma"]

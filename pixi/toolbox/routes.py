@@ -1,0 +1,81 @@
+"""Routes of addons: a way in over HTTP that an addon adds, beside those of the server itself.
+
+An addon says what a route takes and gives, and the server does the rest: keys and scopes, limits, reading and
+checking of bodies, problems, the description in `/openapi.json`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pixi.core.errors import ConfigError, PixiError
+
+Scope = Literal["chat", "approve", "operate"]
+
+
+class RouteError(PixiError):
+    """A request that is refused.
+
+    Attributes:
+        status: of HTTP, from 400 on.
+        title: what it is, in a few words.
+        detail: what to do about it.
+    """
+
+    def __init__(self, status: int, title: str, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.title, self.detail = status, title, detail
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        person: id of the author, as of somebody who talks, e.g. `web:app:7`.
+        name: for people.
+        path: the free parts of the path, by name.
+        key: with which the same request is known again (`Idempotency-Key`); "": none was given.
+    """
+
+    person: str
+    name: str
+    path: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+
+
+Answer = Callable[[Caller, Any], Awaitable[Any]]
+"""Given who asks and what (None where nothing is taken), gives what the route's `response` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddonRoute:
+    """One way in.
+
+    Attributes:
+        method: of HTTP.
+        path: below `/api/`, with `{name}` where a part is free.
+        answer: answers; refuses with `RouteError`.
+        summary: what it does, in a line.
+        scope: that the caller needs, see the guide to keys.
+        request: the type of the body, or of what stands behind `?` for GET: a msgspec Struct whose field
+            `userId`, where it has one, names for whom the caller asks; None: nothing is taken.
+        response: the type of the answer.
+
+    Raises:
+        ConfigError: the path is not below `/api/`, or the method is none.
+    """
+
+    method: Literal["GET", "POST", "PUT", "PATCH"]
+    path: str
+    answer: Answer
+    summary: str
+    scope: Scope = "chat"
+    request: type[Any] | None = None
+    response: type[Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith("/api/"):
+            raise ConfigError(f"route {self.path!r}: write a path below /api/, e.g. /api/books.")
+        if self.method not in ("GET", "POST", "PUT", "PATCH"):
+            raise ConfigError(f"route {self.path!r}: {self.method!r} is none of GET, POST, PUT, PATCH.")
