@@ -1,7 +1,9 @@
 """Loads the addons of a start, and sees whether personas name what those of its command line bring."""
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +72,22 @@ async def open_tables(store: "SqlStore", brought: "Brought", report: Tell) -> No
             await store.open_tables(tables)
         except StoreError as error:
             report(f"addon {tables.schema.name}: its tables cannot be opened: {error}")
+
+
+async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> None:
+    """Open the tables of the addons of the settings, so that who is forgotten is forgotten there, too.
+
+    The addons are loaded as at a start; what they print goes to standard error. Tables that nobody opened are
+    told of.
+    """
+    from pixi.toolbox.addon import Brought
+
+    brought = Brought()
+    with redirect_stdout(sys.stderr):
+        load_all(settings, (), CommandRegistry(), Toolbox(), report, brought=brought)
+    await open_tables(store, brought, report)
+    for name in await store.unreached_tables():
+        report(f"The tables of the addon {name} are not looked into: name it in `addons` of pixi.toml first.")
 
 
 class Reading:

@@ -8,24 +8,28 @@ from pixi.cli.printer import Printer
 from pixi.core.errors import PixiError
 
 if TYPE_CHECKING:
+    from pixi.settings import Settings
     from pixi.store.kept import Known
     from pixi.store.store import Store
 
 
 @asynccontextmanager
-async def opened(url: str) -> "AsyncIterator[Store]":
-    """The store of a URL, which is closed at the end.
+async def opened(settings: "Settings") -> "AsyncIterator[Store]":
+    """The store of the settings, with the tables of their addons; it is closed at the end.
 
     Raises:
         ConfigError: it cannot be opened.
         PixiError: there is none yet.
     """
+    from pixi.app.addons import reach_tables
     from pixi.store.opening import open_existing
 
-    store = await open_existing(url, Printer(url).complain)
+    tell = Printer(settings.store.url).complain
+    store = await open_existing(settings.store.url, tell)
     if store is None:
         raise PixiError("Nothing is kept of anybody: there is no store yet.")
     try:
+        await reach_tables(settings, store, tell)
         yield store
     finally:
         await store.close()

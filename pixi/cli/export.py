@@ -4,8 +4,12 @@ import argparse
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pixi.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
 
 HELP = "everything that is kept of a person, as JSON"
 
@@ -33,14 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = load(Path(arguments.config) if arguments.config else None)
     output = None if arguments.output is None else Path(arguments.output).expanduser()
-    return run_async(_export(settings.store.url, arguments.user, output))
+    return run_async(_export(settings, arguments.user, output))
 
 
-async def _export(url: str, user: str, output: Path | None) -> int:
+async def _export(settings: "Settings", user: str, output: Path | None) -> int:
     from pixi.cli.asking_for import find_person, opened
     from pixi.cli.printer import Printer
 
-    async with opened(url) as store:
+    async with opened(settings) as store:
         person = await find_person(store, user)
         kept = await store.export(person.id)
     text = json.dumps(kept, ensure_ascii=output is None, indent=2)

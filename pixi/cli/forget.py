@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
     from pixi.cli.asking_for import counted, find_person, opened
 
-    async with opened(settings.store.url) as store:
+    async with opened(settings) as store:
         person = await find_person(store, user)
         print(_told(person))
         if not sure and not _asked():

@@ -158,7 +158,15 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
     secret = http.open_webui_secret
     forwarded = ForwardedUsers(secret.reveal()) if secret else None
     files = files_folder(http.files, settings.store.url)
-    server = HttpServer(house, http, files=files, tokens=tokens, user=jwt.user, forwarded=forwarded)
+    server = HttpServer(
+        house,
+        http,
+        files=files,
+        tokens=tokens,
+        user=jwt.user,
+        forwarded=forwarded,
+        routes=house.routes,
+    )
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(house.drain, _DRAIN_SECONDS)
     resuming = asyncio.create_task(server.resume())

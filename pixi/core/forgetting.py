@@ -16,7 +16,10 @@ _HEAD = re.compile(
     rf"(?:(?:^|, )(?P<pictures>\d+) pictures?)?"
     rf"(?P<answers>(?:^|, )replying to (?:#\d+|your message|(?P<whom>{_WHO})(?:, a bot)?))?:"
 )
-_REMINDER = re.compile(rf"you remember of {_WHO}:|your documents say, in \"[^\"]*\":|{re.escape(BROKE_OFF)}")
+_REMINDER = re.compile(
+    rf"you (?:remember|are told by [^\"]*) of {_WHO}:|your documents say, in \"[^\"]*\":"
+    rf"|{re.escape(BROKE_OFF)}"
+)
 _TELLING = re.compile(r"\w{6,}|(?=\w*\d)\w{3,}")  # long words, and those with a number in them
 _SHORTEST = 3  # characters of such a word
 

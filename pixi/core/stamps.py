@@ -40,10 +40,15 @@ _MONTHS = (
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """What a persona remembers of a person and is reminded of now: facts of one line, a stranger's words."""
+    """What a persona knows of a person now: facts of one line, a stranger's words.
+
+    Attributes:
+        source: who tells that, e.g. an addon; "": the persona remembers it.
+    """
 
     person: Author
     facts: tuple[str, ...]
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +182,9 @@ def _reminding(reminders: Sequence[Reminder | Citation]) -> Iterator[str]:
     """The blocks of what comes to mind, one for each person and place: `pixi.core.forgetting` reads them."""
     for reminder in reminders:
         match reminder:
-            case Reminder(person, facts):
-                yield f'you remember of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
+            case Reminder(person, facts, source):
+                told = f"you are told by {one_line(source)}" if source else "you remember"
+                yield f'{told} of "{one_line(person.name) or "somebody"}" {told_id(person.id)}:'
                 yield from filter(None, (quoted(fact) for fact in facts))
             case Citation(source, text):
                 yield f'your documents say, in "{one_line(source)}":'

@@ -5,7 +5,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 
-from pixi.core.errors import StoreError
+from pixi.core.errors import PixiError, StoreError
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.memory import Memory, may_be_told
 from pixi.core.message import Author, Message
@@ -13,6 +13,10 @@ from pixi.core.stamps import Citation, Reminder
 from pixi.core.tokens import estimate_text
 from pixi.core.venue import Venue
 from pixi.engine.context import PersonaSession
+from pixi.engine.timeouts import within
+from pixi.toolbox.foreign import foreign
+from pixi.toolbox.notices import SECONDS as NOTICE_SECONDS
+from pixi.toolbox.notices import Notice
 
 _log = logging.getLogger("pixi.engine")
 
@@ -22,6 +26,7 @@ RECALL = "recall"
 _MOST_FACTS = 3
 _MOST_CHARACTERS = 400  # of all facts together
 _MOST_PEOPLE = 8
+_MOST_NOTICED = 3  # messages
 _MOST_CITED = 3  # passages of documents; a small model gets lost in more than one
 _CITED_TOKENS = 150  # for each, by estimate
 _LEAST_SCORE = 0.5  # one telling word, even if it is mistyped or a few facts share it
@@ -82,6 +87,34 @@ async def citations_for(session: PersonaSession, messages: Sequence[Message]) ->
                 chosen.append(citation)
             return tuple(chosen)
     return ()
+
+
+async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Reminder, ...]:
+    """What addons tell of messages that are to be answered; see `pixi.toolbox.notices`."""
+    sources = {tool.source for tool in session.capabilities.tools.values()}
+    notices = [each for each in session.shared.toolbox.notices if each.source in sources]
+    if not notices or session.role.model.traits.small:
+        return ()
+    asked = [message for message in messages if message.addressed and not message.again][-_MOST_NOTICED:]
+    found = await asyncio.gather(*(_noticed(each, message) for message in asked for each in notices))
+    return tuple(reminder for reminder in found if reminder.facts)
+
+
+async def _noticed(notice: Notice, message: Message) -> Reminder:
+    what = f"what {notice.source} notices"
+    facts: list[str] = []
+    try:
+        facts += await within(NOTICE_SECONDS, _looked(what, notice, message), what)
+    except TimeoutError:
+        _log.warning("%s of message %s was left out: it took too long", what, message.id)
+    except PixiError as error:
+        _log.warning("%s of message %s was left out: %s", what, message.id, error)
+    return Reminder(message.author, tuple(facts[:_MOST_FACTS]), notice.source)
+
+
+async def _looked(what: str, notice: Notice, message: Message) -> Sequence[str]:
+    with foreign(what):
+        return await notice.look(message)
 
 
 def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple[Reminder, ...]:

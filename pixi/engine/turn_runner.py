@@ -30,7 +30,7 @@ from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
-from pixi.engine.reminding import citations_for, reminders_for
+from pixi.engine.reminding import citations_for, notices_for, reminders_for
 from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
@@ -340,6 +340,7 @@ class TurnRunner:
             reminders = (
                 *await reminders_for(session, heard.messages, channel.venue, window.lines),
                 *await citations_for(session, heard.messages),
+                *await notices_for(session, heard.messages),
             )
         if not self._is_wanted:
             return None

@@ -1,7 +1,9 @@
 """The table of routes: what is served is what stands here, and so is what is described."""
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -29,6 +31,12 @@ from pixi.channels.http.bodies import (
 )
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
+from pixi.channels.http.problems import Problem
+from pixi.channels.http.requests import decoded, json_answer, key_of, queried
+from pixi.channels.http.streams import read_body
+from pixi.core.errors import ConfigError
+from pixi.toolbox.foreign import ForeignError, foreign
+from pixi.toolbox.routes import AddonRoute, Caller, RouteError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -68,12 +76,12 @@ class Route:
 
 
 _NOT_IN = (401, 403, 429)
+_BODY = (400, 408, 413, 415, 422)
 
 
 def routes_of(api: Api) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
-    of_talk = (*_NOT_IN, 400, 404)
-    body = (400, 408, 413, 415, 422)
+    of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
     return (
         Route(
@@ -207,3 +215,58 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
         Route("GET", "/openapi.json", api.description, "Read this description"),
     )
+
+
+def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Route]) -> tuple[Route, ...]:
+    """Return the routes that addons bring, for whoever has a key, or a token of the host application.
+
+    Raises:
+        ConfigError: the server, or another addon, has one of the same method and path.
+    """
+    known = {(route.method, _shape(route.path)) for route in taken}
+    made: list[Route] = []
+    for each in added:
+        if (each.method, _shape(each.path)) in known:
+            raise ConfigError(f"route {each.method} {each.path} of an addon is taken: it needs another path.")
+        known.add((each.method, _shape(each.path)))
+        takes = () if each.request is None else (each.request,)
+        reads = each.method == "GET"
+        made.append(
+            Route(
+                each.method,
+                each.path,
+                partial(_answer, api, each),
+                each.summary,
+                each.scope,
+                () if reads else takes,
+                each.response or Done,
+                errors=(*_NOT_IN, 400, 404, 409, 422) if reads else (*_NOT_IN, *_BODY, 404, 409),
+                query=each.request if reads else None,
+            )
+        )
+    return tuple(made)
+
+
+async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.StreamResponse:
+    """Read a request, let the addon answer it, and tell what it refuses."""
+    asked: Any = None
+    if route.request is not None and route.method == "GET":
+        asked = queried(request, route.request)
+    elif route.request is not None:
+        asked = decoded(await read_body(request), route.request)
+    principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
+    principal.require(route.scope)
+    caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
+    try:
+        with foreign(f"route {route.method} {route.path}"):
+            answer = await route.answer(caller, asked)
+    except RouteError as error:
+        raise Problem(error.status, error.title, error.detail) from error
+    except ForeignError as error:
+        raise Problem(500, "Broken", "Something broke inside; the server's log tells what.") from error
+    return json_answer(Done() if route.response is None else answer)
+
+
+def _shape(path: str) -> str:
+    """A path in which all free parts are the same."""
+    return re.sub(r"\{[^}]*\}", "{}", path)

@@ -13,7 +13,7 @@ end at once, and the turns that they showed are finished or left on record by th
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -33,11 +33,12 @@ from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
 from pixi.channels.http.origins import origin_of
 from pixi.channels.http.problems import PLAIN, Problem
-from pixi.channels.http.routes import routes_of
+from pixi.channels.http.routes import routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
+from pixi.toolbox.routes import AddonRoute
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
@@ -57,7 +58,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
-_ALLOWED_METHODS = "GET, POST, DELETE, OPTIONS"
+_ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
 _VISITORS_PATH = "/api/visitors"
@@ -75,6 +76,10 @@ class HttpServer:
         tokens: checks tokens of a host application; None: there are none.
         user: the claim of such a token that names the person.
         forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
+        routes: that addons bring.
+
+    Raises:
+        ConfigError: one of these routes is taken.
     """
 
     def __init__(
@@ -86,6 +91,7 @@ class HttpServer:
         tokens: HostTokens | None = None,
         user: str = "sub",
         forwarded: ForwardedUsers | None = None,
+        routes: Sequence[AddonRoute] = (),
     ) -> None:
         self._backend = backend
         self._rules = rules
@@ -109,6 +115,7 @@ class HttpServer:
         )
         api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files)
         table = routes_of(api)
+        table += routes_of_addons(api, routes, table)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(
             self._talks,

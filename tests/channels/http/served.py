@@ -1,7 +1,7 @@
 """The server over a real engine and a real store, with a model that follows a script."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
+from pixi.toolbox.routes import AddonRoute
 
 PERSONAS = {
     "pixi": Persona("Pixi", "You are Pixi."),
@@ -155,6 +156,7 @@ async def served(
     forwarded: ForwardedUsers | None = None,
     files: Path | None = None,
     vision: bool = False,
+    routes: Sequence[AddonRoute] = (),
 ) -> AsyncGenerator[Served, None]:
     model = ScriptedModel(*replies, traits=Traits(vision=vision))
     kept = store or await SqliteStore.open(MEMORY)
@@ -171,7 +173,9 @@ async def served(
             async with engine, aiohttp.ClientSession() as http:
                 backend = EngineBackend(engine, kept, cast)
                 folder = files or Path(own)
-                server = HttpServer(backend, rules or HttpRules(), files=folder, forwarded=forwarded)
+                server = HttpServer(
+                    backend, rules or HttpRules(), files=folder, forwarded=forwarded, routes=routes
+                )
                 async with server.serving("127.0.0.1", 0) as url:
                     yield Served(url, http, model, backend)
     finally:
