@@ -33,6 +33,8 @@ SUBCOMMANDS = (
     "models",
     "mcp",
     "keys",
+    "companion",
+    "drafts",
     "audit",
     "usage",
     "forget",

@@ -46,6 +46,7 @@ def read_file(path: Path) -> Loaded:
     Raises:
         CompanionError: it cannot be read, or something in it is wrong; the first 20 faults are told.
     """
+    path = path.expanduser()
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise CompanionError(f"{path} has more than {_MOST_BYTES:,} bytes: split it into several files.")

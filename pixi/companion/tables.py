@@ -106,6 +106,7 @@ _FIRST_VERSION = (
         decided_at DOUBLE PRECISION NOT NULL DEFAULT 0,
         why {text} NOT NULL DEFAULT '',
         spot_id {text} NOT NULL DEFAULT '',
+        told INTEGER NOT NULL DEFAULT 0,
         UNIQUE (submitted_by, key)
     )""",
     "CREATE INDEX companion_drafts_by_status ON companion_drafts (status, created_at)",
@@ -322,6 +323,18 @@ class CompanionTables:
                 f"{draft.name!r} was {draft.status} before, by {draft.decided_by or 'somebody'}."
             )
         return draft
+
+    async def news(self, person: str) -> tuple[Draft, ...]:
+        """Drafts of a person that were decided, and that they were not told of; from now on they are."""
+
+        def take(db: Database) -> tuple[Draft, ...]:
+            where = "WHERE submitted_by = ? AND status <> 'pending_approval' AND told = 0"
+            found = _drafts(db, f"{where} ORDER BY decided_at, id", (person,))
+            if found:
+                db.execute(f"UPDATE companion_drafts SET told = 1 {where}", (person,))
+            return found
+
+        return await self._write(take)
 
     async def load(self, spots: Sequence[Spot], tricks: Sequence[Trick]) -> None:
         """Keep these spots and tricks; those of an id that is there take its place."""

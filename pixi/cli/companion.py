@@ -1,0 +1,76 @@
+"""`pixi-persona companion`: what the companion knows, taken from a file."""
+
+import argparse
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from pixi.companion.tables import CompanionTables
+    from pixi.settings import Settings
+
+HELP = "load spots and tricks for the companion"
+
+EPILOG = """\
+A file is JSON: {"spots": [...], "tricks": [...]}, each with the keys of the sample that comes along. What has
+the _id of something that is there takes its place; nothing is deleted.
+
+examples:
+  pixi-persona companion load sample
+  pixi-persona companion load spots.json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommand and its argument."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    load = actions.add_parser("load", help="load spots and tricks", allow_abbrev=False)
+    load.add_argument(
+        "file", metavar="FILE", help="a JSON file, or `sample`: some 60 tricks, 40 invented spots"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Load it."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_load(settings, arguments.file))
+
+
+async def _load(settings: "Settings", file: str) -> int:
+    from pixi.cli.asking_for import counted
+    from pixi.companion.loading import read_file, sample
+
+    loaded = sample() if file == "sample" else read_file(Path(file))
+    async with companion_tables(settings) as tables:
+        await tables.load(loaded.spots, loaded.tricks)
+    print(f"Loaded {counted(len(loaded.spots), 'spot')} and {counted(len(loaded.tricks), 'trick')}.")
+    return FINE
+
+
+@asynccontextmanager
+async def companion_tables(settings: "Settings") -> "AsyncIterator[CompanionTables]":
+    """The companion's tables in the store of the settings, made where they are missing.
+
+    Raises:
+        PixiError: they cannot be opened.
+    """
+    from pixi.cli.printer import Printer
+    from pixi.companion.tables import SCHEMA, CompanionTables
+    from pixi.store.opening import open_store
+    from pixi.store.tables import Tables
+
+    store = await open_store(settings.store.url, Printer(settings.store.url).complain)
+    try:
+        tables = Tables(SCHEMA)
+        await store.open_tables(tables)
+        yield CompanionTables(tables)
+    finally:
+        await store.close()

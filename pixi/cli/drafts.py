@@ -1,0 +1,94 @@
+"""`pixi-persona drafts`: spots that people submitted to the companion, and what becomes of them."""
+
+import argparse
+import getpass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from pixi.companion.data import Draft
+    from pixi.settings import Settings
+
+HELP = "list, approve and reject spots that people submitted"
+
+EPILOG = """\
+Without an action the drafts are listed that wait. Approval makes a spot of a draft, which everybody finds
+from then on. Whoever submitted it is told by the persona when they next talk.
+
+examples:
+  pixi-persona drafts
+  pixi-persona drafts approve 66f0c1d2e3a4b5c6d7e8f901
+  pixi-persona drafts reject 66f0c1d2e3a4b5c6d7e8f901 --reason "It is private ground."
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands and their arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="list drafts (the default)", allow_abbrev=False)
+    listing.add_argument("--all", action="store_true", help="those too that were decided")
+    approve = actions.add_parser("approve", help="make a spot of a draft", allow_abbrev=False)
+    approve.add_argument("draft", metavar="ID")
+    reject = actions.add_parser("reject", help="reject a draft", allow_abbrev=False)
+    reject.add_argument("draft", metavar="ID")
+    reject.add_argument("--reason", metavar="TEXT", default="", help="told to whoever submitted it")
+    parser.set_defaults(all=False)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do it."""
+    from pixi.cli.running import run_async
+    from pixi.settings import load
+
+    settings = load(Path(arguments.config) if arguments.config else None)
+    return run_async(_run(settings, arguments))
+
+
+async def _run(settings: "Settings", arguments: argparse.Namespace) -> int:
+    from pixi.cli.companion import companion_tables
+
+    async with companion_tables(settings) as tables:
+        match arguments.action:
+            case "approve":
+                drafts = [await tables.approve(arguments.draft, _me())]
+            case "reject":
+                drafts = [await tables.reject(arguments.draft, _me(), arguments.reason)]
+            case _:
+                drafts = list(await tables.drafts(None if arguments.all else "pending_approval"))
+    for draft in drafts:
+        print(_told(draft))
+    if not drafts:
+        print("No drafts wait.")
+    return FINE
+
+
+def _told(draft: "Draft") -> str:
+    """A draft in lines. Strangers wrote it."""
+    from pixi.cli.harmless import on_one_line
+
+    where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)
+    if draft.latitude is not None and draft.longitude is not None:
+        where += f" ({draft.latitude:.5f}, {draft.longitude:.5f})"
+    place = on_one_line(where.strip()) or on_one_line(draft.maps_url)
+    lines = [
+        f"{draft.id}  {draft.status.replace('_', ' ')}",
+        f"  {on_one_line(draft.name)}: {draft.kind}, {place}",
+        f"  {on_one_line(draft.description)}" if draft.description else "",
+        f"  by {on_one_line(draft.submitted_by) or 'somebody'}",
+        f"  decided by {on_one_line(draft.decided_by)} {on_one_line(draft.why)}".rstrip()
+        if draft.decided_by
+        else "",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _me() -> str:
+    """Who decides at this terminal."""
+    try:
+        return f"terminal:{getpass.getuser()}"
+    except (KeyError, OSError, ImportError):  # a user without a name
+        return "terminal"

@@ -1,0 +1,70 @@
+"""The companion as an addon: `addons = ["companion"]` in pixi.toml, and `tools: [companion]` in a persona."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pixi.companion.cards import checked_scheme
+from pixi.companion.data import CompanionError
+from pixi.companion.maps import find_map_link, resolve_map_link
+from pixi.companion.routes import routes_of
+from pixi.companion.tables import SCHEMA, CompanionTables
+from pixi.companion.tools import SOURCE, Companion
+from pixi.core.errors import ConfigError
+from pixi.core.message import Message
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.notices import Notice
+from pixi.web.fetching import Web
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionSettings:
+    """`[addon.companion]`.
+
+    Attributes:
+        deep_links: scheme of the links into the host app, e.g. `trickbook`; "": its cards have none.
+        writes_per_hour: lists and drafts that are made for one person within an hour, all together.
+    """
+
+    deep_links: str = ""
+    writes_per_hour: int = 5
+
+
+def setup(addon: Addon) -> None:
+    """Register the tools, the routes for those who approve, and what is noticed by itself."""
+    settings = addon.settings("companion", CompanionSettings)
+    if not 1 <= settings.writes_per_hour <= 1_000:
+        raise ConfigError(
+            f"[addon.companion] writes_per_hour is {settings.writes_per_hour}: it must be 1 to 1000."
+        )
+    data, web = CompanionTables(addon.tables(SCHEMA)), Web()
+    companion = Companion(data, web, checked_scheme(settings.deep_links), settings.writes_per_hour)
+    companion.setup(addon)
+    for route in routes_of(companion):
+        addon.route(route)
+    addon.notice(Notice(SOURCE, _Noticing(data, web)))
+
+
+class _Noticing:
+    """Notices links to maps in messages, and tells people what became of the spots that they submitted."""
+
+    def __init__(self, data: CompanionTables, web: Web) -> None:
+        self._data = data
+        self._web = web
+
+    async def __call__(self, message: Message) -> Sequence[str]:
+        told = []
+        for draft in await self._data.news(message.author.id):
+            why = f" The reason: {draft.why}" if draft.why else ""
+            told.append(f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}")
+        if link := find_map_link(message.text):
+            told.append(await self._place(link))
+        return told
+
+    async def _place(self, link: str) -> str:
+        try:
+            found = await resolve_map_link(link, self._web)
+        except CompanionError as error:
+            return f"The link to a map in the message cannot be used: {error}"
+        where = "" if found.latitude is None else f" at {found.latitude:.5f}, {found.longitude:.5f}"
+        shown = f"{found.name or 'a place'}{where}"
+        return f"The link to a map shows {shown}. It can be submitted as a spot with create_spot_draft."

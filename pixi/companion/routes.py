@@ -1,0 +1,162 @@
+"""The routes by which a host app submits spots, and its admins decide about them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import msgspec
+
+from pixi.companion.data import (
+    AlreadyDecided,
+    CompanionError,
+    Draft,
+    Kind,
+    NewDraft,
+    NotFound,
+    Status,
+    Unavailable,
+)
+from pixi.companion.maps import MapLink, resolve_map_link
+from pixi.companion.tools import Companion
+from pixi.toolbox.routes import AddonRoute, Caller, RouteError
+
+_DRAFTS, _DRAFT = "/api/spots/drafts", "/api/spots/drafts/{id}"
+
+
+class DraftRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A spot that is submitted. `userId`: for whom; needs the scope `chat:on-behalf`."""
+
+    name: str
+    type: Kind
+    mapsUrl: str = ""
+    latitude: float | None = None
+    longitude: float | None = None
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    description: str = ""
+    userId: str | None = None
+
+
+class DraftsQuery(msgspec.Struct):
+    """Which drafts: of a status, `pending_approval` where nothing is said, or `all`."""
+
+    status: Literal["pending_approval", "approved", "rejected", "all"] = "pending_approval"
+    limit: int = 50
+
+
+class Decision(msgspec.Struct, forbid_unknown_fields=True):
+    """Who decides (`userId`, needs the scope `chat:on-behalf`), and what is told to whoever submitted it."""
+
+    reason: str = ""
+    userId: str | None = None
+
+
+class DraftShown(msgspec.Struct):
+    """A draft. `spotId`: the spot that approval made of it; times are seconds since the epoch."""
+
+    _id: str
+    name: str
+    type: Kind
+    city: str
+    state: str
+    country: str
+    latitude: float | None
+    longitude: float | None
+    mapsUrl: str
+    description: str
+    submittedBy: str
+    submittedVia: str
+    status: Status
+    createdAt: float
+    decidedBy: str
+    decidedAt: float
+    reason: str
+    spotId: str
+
+
+class DraftsShown(msgspec.Struct):
+    """Drafts, the oldest first."""
+
+    drafts: list[DraftShown]
+    count: int
+
+
+def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
+    """Return the routes over the companion's data."""
+    data = companion.data
+
+    async def submit(caller: Caller, asked: DraftRequest) -> DraftShown:
+        with _told():
+            link = await resolve_map_link(asked.mapsUrl, companion.web) if asked.mapsUrl else MapLink("")
+            given = asked.latitude is not None or asked.longitude is not None
+            new = NewDraft(
+                name=asked.name,
+                kind=asked.type,
+                city=asked.city,
+                state=asked.state,
+                country=asked.country,
+                latitude=asked.latitude if given else link.latitude,
+                longitude=asked.longitude if given else link.longitude,
+                maps_url=link.url,
+                description=asked.description,
+            )
+            # Without a key of its own the same spot of the same person is the same draft.
+            key = caller.key or f"route:{new.name}:{new.kind}:{new.maps_url}:{new.latitude}:{new.longitude}"
+            return _shown(await data.create_draft(caller.person, new, key))
+
+    async def drafts(caller: Caller, asked: DraftsQuery) -> DraftsShown:
+        with _told():
+            if not 1 <= asked.limit <= 500:
+                raise CompanionError(f"limit is {asked.limit}: give 1 to 500.")
+            status = None if asked.status == "all" else asked.status
+            found = [_shown(draft) for draft in await data.drafts(status, asked.limit)]
+            return DraftsShown(found, len(found))
+
+    async def approve(caller: Caller, asked: Decision) -> DraftShown:
+        with _told():
+            return _shown(await data.approve(caller.path["id"], caller.person))
+
+    async def reject(caller: Caller, asked: Decision) -> DraftShown:
+        with _told():
+            return _shown(await data.reject(caller.path["id"], caller.person, asked.reason))
+
+    return (
+        AddonRoute("POST", "/api/spots/draft", submit, "Submit a spot", "chat", DraftRequest, DraftShown),
+        AddonRoute("GET", _DRAFTS, drafts, "List submitted spots", "approve", DraftsQuery, DraftsShown),
+        AddonRoute(
+            "PUT", f"{_DRAFT}/approve", approve, "Make a spot of a draft", "approve", Decision, DraftShown
+        ),
+        AddonRoute("PUT", f"{_DRAFT}/reject", reject, "Reject a draft", "approve", Decision, DraftShown),
+    )
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except NotFound as error:
+        raise RouteError(404, "No such draft", str(error)) from error
+    except AlreadyDecided as error:
+        raise RouteError(409, "Decided before", str(error)) from error
+    except Unavailable as error:
+        raise RouteError(503, "Not now", str(error)) from error
+    except CompanionError as error:
+        raise RouteError(422, "Something is wrong with it", str(error)) from error
+
+
+def _shown(draft: Draft) -> DraftShown:
+    given: dict[str, Any] = {
+        "_id": draft.id,
+        "type": draft.kind,
+        "mapsUrl": draft.maps_url,
+        "submittedBy": draft.submitted_by,
+        "submittedVia": draft.submitted_via,
+        "createdAt": draft.created_at,
+        "decidedBy": draft.decided_by,
+        "decidedAt": draft.decided_at,
+        "reason": draft.why,
+        "spotId": draft.spot_id,
+    }
+    same = ("name", "city", "state", "country", "latitude", "longitude", "description", "status")
+    return DraftShown(**given, **{name: getattr(draft, name) for name in same})
