@@ -144,6 +144,7 @@ def load_addon(
     tools.notices += copied_tools.notices
     brought.tables += more.tables
     brought.routes = more.routes
+    brought.closing += more.closing
     return AddonContents(
         source.name, tuple(each.name for each in new_commands), tuple(each.name for each in new_tools)
     )

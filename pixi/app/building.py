@@ -100,6 +100,8 @@ async def open_engine(
         brought = Brought()
         for contents in load_all(settings, addons, engine.commands, engine.tools, report, brought=brought):
             persona = with_addon(contents, persona, engine, remark)
+        for close in brought.closing:
+            stack.push_async_callback(close)
         await open_tables(store, brought, report)
         engine.persona = persona
         stack.push_async_callback(library.close)
@@ -182,6 +184,8 @@ async def open_household(
         library.count = engine.count
         brought = Brought()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
+        for close in brought.closing:
+            stack.push_async_callback(close)
         await open_tables(store, brought, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)

@@ -16,6 +16,7 @@ from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.routes import AddonRoute
 from pixi.core.spending import Payer
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
@@ -24,7 +25,6 @@ from pixi.settings import Settings
 from pixi.settings.hidden import secrets_in
 from pixi.store.kept import Place, TurnRecord
 from pixi.store.store import Store
-from pixi.toolbox.routes import AddonRoute
 
 _EVERYWHERE = "discord:"
 _DAY = 86_400.0

@@ -1,10 +1,12 @@
 """The companion as an addon: `addons = ["companion"]` in pixi.toml, and `tools: [companion]` in a persona."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
-from pixi.companion.data import CompanionError
+from pixi.companion.data import CompanionData, CompanionError
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
 from pixi.companion.tables import SCHEMA, CompanionTables
@@ -15,16 +17,22 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.notices import Notice
 from pixi.web.fetching import Web
 
+_ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
+
 
 @dataclass(frozen=True, slots=True)
 class CompanionSettings:
     """`[addon.companion]`.
 
     Attributes:
+        data: where spots, tricks and lists are kept: `store`, beside the talks; or the address of a host app.
+        key: sent to the host app; better by PIXI_ADDON__COMPANION__KEY than in the file.
         deep_links: scheme of the links into the host app, e.g. `trickbook`; "": its cards have none.
         writes_per_hour: lists and drafts that are made for one person within an hour, all together.
     """
 
+    data: str = "store"
+    key: str = ""
     deep_links: str = ""
     writes_per_hour: int = 5
 
@@ -36,7 +44,8 @@ def setup(addon: Addon) -> None:
         raise ConfigError(
             f"[addon.companion] writes_per_hour is {settings.writes_per_hour}: it must be 1 to 1000."
         )
-    data, web = CompanionTables(addon.tables(SCHEMA)), Web()
+    data, web = _data(addon, settings), Web()
+    addon.on_close(web.close)
     companion = Companion(data, web, checked_scheme(settings.deep_links), settings.writes_per_hour)
     companion.setup(addon)
     for route in routes_of(companion):
@@ -44,16 +53,31 @@ def setup(addon: Addon) -> None:
     addon.notice(Notice(SOURCE, _Noticing(data, web)))
 
 
+def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
+    if settings.data == "store":
+        return CompanionTables(addon.tables(SCHEMA))
+    if not _ADDRESS.fullmatch(settings.data):
+        raise ConfigError(
+            f"[addon.companion] data is {settings.data[:80]!r}: write store, or the address of the app, e.g. "
+            "https://app.example.org."
+        )
+    backend = CompanionBackend(settings.data, settings.key)
+    addon.on_close(backend.close)
+    return backend
+
+
 class _Noticing:
     """Notices links to maps in messages, and tells people what became of the spots that they submitted."""
 
-    def __init__(self, data: CompanionTables, web: Web) -> None:
+    def __init__(self, data: CompanionData, web: Web) -> None:
         self._data = data
         self._web = web
 
     async def __call__(self, message: Message) -> Sequence[str]:
         told = []
-        for draft in await self._data.news(message.author.id):
+        # A host app tells its own people.
+        news = await self._data.news(message.author.id) if isinstance(self._data, CompanionTables) else ()
+        for draft in news:
             why = f" The reason: {draft.why}" if draft.why else ""
             told.append(f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}")
         if link := find_map_link(message.text):

@@ -2,23 +2,22 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from pixi.companion.data import (
     AlreadyDecided,
     CompanionError,
-    Draft,
     Kind,
     NewDraft,
     NotFound,
-    Status,
     Unavailable,
 )
 from pixi.companion.maps import MapLink, resolve_map_link
 from pixi.companion.tools import Companion
-from pixi.toolbox.routes import AddonRoute, Caller, RouteError
+from pixi.companion.wire import DraftJson, to_json
+from pixi.core.routes import AddonRoute, Caller, RouteError
 
 _DRAFTS, _DRAFT = "/api/spots/drafts", "/api/spots/drafts/{id}"
 
@@ -52,33 +51,10 @@ class Decision(msgspec.Struct, forbid_unknown_fields=True):
     userId: str | None = None
 
 
-class DraftShown(msgspec.Struct):
-    """A draft. `spotId`: the spot that approval made of it; times are seconds since the epoch."""
-
-    _id: str
-    name: str
-    type: Kind
-    city: str
-    state: str
-    country: str
-    latitude: float | None
-    longitude: float | None
-    mapsUrl: str
-    description: str
-    submittedBy: str
-    submittedVia: str
-    status: Status
-    createdAt: float
-    decidedBy: str
-    decidedAt: float
-    reason: str
-    spotId: str
-
-
 class DraftsShown(msgspec.Struct):
     """Drafts, the oldest first."""
 
-    drafts: list[DraftShown]
+    drafts: list[DraftJson]
     count: int
 
 
@@ -86,7 +62,7 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
     """Return the routes over the companion's data."""
     data = companion.data
 
-    async def submit(caller: Caller, asked: DraftRequest) -> DraftShown:
+    async def submit(caller: Caller, asked: DraftRequest) -> DraftJson:
         with _told():
             link = await resolve_map_link(asked.mapsUrl, companion.web) if asked.mapsUrl else MapLink("")
             given = asked.latitude is not None or asked.longitude is not None
@@ -103,31 +79,31 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
             )
             # Without a key of its own the same spot of the same person is the same draft.
             key = caller.key or f"route:{new.name}:{new.kind}:{new.maps_url}:{new.latitude}:{new.longitude}"
-            return _shown(await data.create_draft(caller.person, new, key))
+            return to_json(await data.create_draft(caller.person, new, key), DraftJson)
 
     async def drafts(caller: Caller, asked: DraftsQuery) -> DraftsShown:
         with _told():
             if not 1 <= asked.limit <= 500:
                 raise CompanionError(f"limit is {asked.limit}: give 1 to 500.")
             status = None if asked.status == "all" else asked.status
-            found = [_shown(draft) for draft in await data.drafts(status, asked.limit)]
+            found = [to_json(draft, DraftJson) for draft in await data.drafts(status, asked.limit)]
             return DraftsShown(found, len(found))
 
-    async def approve(caller: Caller, asked: Decision) -> DraftShown:
+    async def approve(caller: Caller, asked: Decision) -> DraftJson:
         with _told():
-            return _shown(await data.approve(caller.path["id"], caller.person))
+            return to_json(await data.approve(caller.path["id"], caller.person), DraftJson)
 
-    async def reject(caller: Caller, asked: Decision) -> DraftShown:
+    async def reject(caller: Caller, asked: Decision) -> DraftJson:
         with _told():
-            return _shown(await data.reject(caller.path["id"], caller.person, asked.reason))
+            return to_json(await data.reject(caller.path["id"], caller.person, asked.reason), DraftJson)
 
     return (
-        AddonRoute("POST", "/api/spots/draft", submit, "Submit a spot", "chat", DraftRequest, DraftShown),
+        AddonRoute("POST", "/api/spots/draft", submit, "Submit a spot", "chat", DraftRequest, DraftJson),
         AddonRoute("GET", _DRAFTS, drafts, "List submitted spots", "approve", DraftsQuery, DraftsShown),
         AddonRoute(
-            "PUT", f"{_DRAFT}/approve", approve, "Make a spot of a draft", "approve", Decision, DraftShown
+            "PUT", f"{_DRAFT}/approve", approve, "Make a spot of a draft", "approve", Decision, DraftJson
         ),
-        AddonRoute("PUT", f"{_DRAFT}/reject", reject, "Reject a draft", "approve", Decision, DraftShown),
+        AddonRoute("PUT", f"{_DRAFT}/reject", reject, "Reject a draft", "approve", Decision, DraftJson),
     )
 
 
@@ -143,20 +119,3 @@ def _told() -> Iterator[None]:
         raise RouteError(503, "Not now", str(error)) from error
     except CompanionError as error:
         raise RouteError(422, "Something is wrong with it", str(error)) from error
-
-
-def _shown(draft: Draft) -> DraftShown:
-    given: dict[str, Any] = {
-        "_id": draft.id,
-        "type": draft.kind,
-        "mapsUrl": draft.maps_url,
-        "submittedBy": draft.submitted_by,
-        "submittedVia": draft.submitted_via,
-        "createdAt": draft.created_at,
-        "decidedBy": draft.decided_by,
-        "decidedAt": draft.decided_at,
-        "reason": draft.why,
-        "spotId": draft.spot_id,
-    }
-    same = ("name", "city", "state", "country", "latitude", "longitude", "description", "status")
-    return DraftShown(**given, **{name: getattr(draft, name) for name in same})

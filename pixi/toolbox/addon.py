@@ -1,16 +1,17 @@
 """The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, Unpack, overload
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
 from pixi.core.picture import Need
+from pixi.core.routes import AddonRoute, Answer, Caller, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
+from pixi.toolbox.foreign import ForeignError, foreign
 from pixi.toolbox.notices import Notice
-from pixi.toolbox.routes import AddonRoute
 from pixi.toolbox.schema import ToolFunction
 from pixi.toolbox.tools import Terms, Tool, Toolbox, tool_from
 
@@ -25,15 +26,30 @@ class Brought:
     Attributes:
         tables: that they keep in the store, to be opened.
         routes: over HTTP.
+        closing: what is called when the program ends.
     """
 
     tables: list[Tables] = field(default_factory=list)
     routes: list[AddonRoute] = field(default_factory=list)
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
 
 def defaults(name: str, kind: type[Any]) -> Any:
     """Settings where nobody gave any."""
     return kind()
+
+
+def _guarded(route: AddonRoute) -> Answer:
+    """The route's function; what it raises that it should not have is told to the log alone."""
+
+    async def answer(caller: Caller, asked: Any) -> Any:
+        try:
+            with foreign(f"route {route.method} {route.path}"):
+                return await route.answer(caller, asked)
+        except ForeignError as error:
+            raise RouteError(500, "Broken", "Something broke inside; the server's log tells what.") from error
+
+    return answer
 
 
 class Addon:
@@ -86,7 +102,11 @@ class Addon:
         """
         if any((each.method, each.path) == (route.method, route.path) for each in self._brought.routes):
             raise ConfigError(f"route {route.method} {route.path} is taken; choose another path.")
-        self._brought.routes.append(route)
+        self._brought.routes.append(replace(route, answer=_guarded(route)))
+
+    def on_close(self, close: Callable[[], Awaitable[None]]) -> None:
+        """Call this when the program ends, e.g. to give back connections."""
+        self._brought.closing.append(close)
 
     def notice(self, notice: Notice) -> None:
         """Tell personas something of messages by itself; see `Notice`."""

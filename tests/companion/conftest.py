@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pixi.companion.backend import CompanionBackend
 from pixi.companion.data import CompanionData
+from pixi.companion.host import companion_host
 from pixi.companion.loading import sample
 from pixi.companion.tables import SCHEMA, CompanionTables
 from pixi.store.opening import open_store
@@ -34,12 +36,18 @@ async def tables(url: str = ":memory:") -> AsyncGenerator[CompanionTables, None]
         await store.close()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.nightly)])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.nightly), "host app"])
 async def data(request: pytest.FixtureRequest) -> AsyncGenerator[CompanionData, None]:
     """The sample, in each place where data may be kept."""
     if request.param == "sqlite":
         async with tables() as made:
             yield made
+        return
+    if request.param == "host app":
+        async with tables() as made, companion_host(made, "s3cret") as url:
+            backend = CompanionBackend(url, "s3cret")
+            yield backend
+            await backend.close()
         return
     server: Postgres = request.getfixturevalue("postgres")
     with server.schema() as schema:

@@ -14,6 +14,7 @@ from pixi.core.errors import ConfigError, PixiError
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.models.model import Traits
 from pixi.settings import load
 from pixi.settings.secret import Secret
@@ -24,7 +25,6 @@ from pixi.toolbox.addon import Addon, Brought
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.context import Context
 from pixi.toolbox.notices import Notice
-from pixi.toolbox.routes import AddonRoute, Caller, RouteError
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.served import served
 from tests.engine.scene import scene

@@ -35,8 +35,7 @@ from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.streams import read_body
 from pixi.core.errors import ConfigError
-from pixi.toolbox.foreign import ForeignError, foreign
-from pixi.toolbox.routes import AddonRoute, Caller, RouteError
+from pixi.core.routes import AddonRoute, Caller, RouteError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -258,12 +257,9 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
     principal.require(route.scope)
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        with foreign(f"route {route.method} {route.path}"):
-            answer = await route.answer(caller, asked)
+        answer = await route.answer(caller, asked)
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail) from error
-    except ForeignError as error:
-        raise Problem(500, "Broken", "Something broke inside; the server's log tells what.") from error
     return json_answer(Done() if route.response is None else answer)
 
 

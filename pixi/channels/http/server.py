@@ -38,7 +38,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
-from pixi.toolbox.routes import AddonRoute
+from pixi.core.routes import AddonRoute
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 

@@ -17,6 +17,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.server import HttpServer
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.routes import AddonRoute
 from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.models.model import Traits
@@ -25,7 +26,6 @@ from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
-from pixi.toolbox.routes import AddonRoute
 
 PERSONAS = {
     "pixi": Persona("Pixi", "You are Pixi."),

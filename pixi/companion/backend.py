@@ -1,0 +1,283 @@
+"""The companion's data at a host app: asked over its REST routes, which `openapi.json` describes.
+
+A write has an `Idempotency-Key`. Where its answer is lost it is asked once more with the same key, so that it
+is done once. What an app answers is a stranger's: it is read within limits, checked by its types, and only
+the `detail` of a refusal is told further, cut and on one line.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from pixi.companion.data import (
+    AlreadyDecided,
+    CompanionError,
+    Draft,
+    NewDraft,
+    NewTricklist,
+    NotFound,
+    Spot,
+    SpotSearch,
+    Status,
+    Trick,
+    Tricklist,
+    TrickMatch,
+    Unavailable,
+    one_line,
+    wrong_reason,
+)
+from pixi.companion.wire import (
+    DecisionJson,
+    DraftJson,
+    DraftsJson,
+    MatchesJson,
+    NamesJson,
+    NewDraftJson,
+    NewTricklistJson,
+    Refusal,
+    SpotJson,
+    SpotsJson,
+    TrickJson,
+    TricklistJson,
+    TricklistsJson,
+    TricksJson,
+    from_json,
+    to_json,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+_MOST_BYTES = 2_000_000
+_LONGEST_DETAIL = 300
+_TRIES = 2
+_AGAIN = "Tell them that the app cannot be reached just now, and try again later."
+
+
+class CompanionBackend:
+    """`CompanionData` at a host app. Close it.
+
+    Args:
+        url: of the app, above `/api`.
+        key: sent as a bearer; "": none is sent.
+        seconds: for one answer.
+    """
+
+    def __init__(self, url: str, key: str = "", seconds: float = 8.0) -> None:
+        self._url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._seconds = seconds
+        self._session: ClientSession | None = None
+
+    async def close(self) -> None:
+        """Give back the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def search_spots(self, search: SpotSearch) -> tuple[Spot, ...]:
+        """See `CompanionData.search_spots`."""
+        query = {"query": search.words, "type": search.kind or "", "limit": search.limit}
+        if search.latitude is not None:
+            query |= {
+                "latitude": search.latitude,
+                "longitude": search.longitude,
+                "withinKm": search.within_km,
+            }
+        found = await self._get("/api/spots", SpotsJson, query)
+        return tuple(from_json(Spot, each) for each in found.spots[: search.limit])
+
+    async def spot(self, spot_id: str) -> Spot | None:
+        """See `CompanionData.spot`."""
+        found = await self._find(f"/api/spots/{_part(spot_id)}", SpotJson)
+        return None if found is None else from_json(Spot, found)
+
+    async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
+        """See `CompanionData.search_tricks`."""
+        query = {"query": words, "category": category, "limit": limit}
+        found = await self._get("/api/tricks", TricksJson, query)
+        return tuple(from_json(Trick, each) for each in found.tricks[:limit])
+
+    async def trick(self, trick_id: str) -> Trick | None:
+        """See `CompanionData.trick`."""
+        found = await self._find(f"/api/tricks/{_part(trick_id)}", TrickJson)
+        return None if found is None else from_json(Trick, found)
+
+    async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
+        """See `CompanionData.match_tricks`."""
+        asked = NamesJson(list(names), category)
+        found = await self._ask("POST", "/api/tricks/match", MatchesJson, body=asked)
+        if [each.asked for each in found.matches] != list(names):
+            raise Unavailable(f"The app's answer about tricks does not fit. {_AGAIN}")
+        return tuple(from_json(TrickMatch, each) for each in found.matches)
+
+    async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
+        """See `CompanionData.tricklists`."""
+        found = await self._get(f"/api/users/{_user(person)}/tricklists", TricklistsJson, {"name": name})
+        return tuple(from_json(Tricklist, each) for each in found.tricklists)
+
+    async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
+        """See `CompanionData.tricklist`."""
+        path = f"/api/users/{_user(person)}/tricklists/{_part(tricklist_id)}"
+        found = await self._find(path, TricklistJson)
+        return None if found is None else from_json(Tricklist, found)
+
+    async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
+        """See `CompanionData.create_tricklist`."""
+        path, body = f"/api/users/{_user(person)}/tricklists", to_json(new, NewTricklistJson)
+        made = await self._ask("POST", path, TricklistJson, body=body, key=key)
+        return from_json(Tricklist, made)
+
+    async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
+        """See `CompanionData.create_draft`."""
+        body = to_json(new, NewDraftJson, submittedBy=_user_id(person))
+        made = await self._ask("POST", "/api/spots/draft", DraftJson, body=body, key=f"{person} {key}")
+        return from_json(Draft, made)
+
+    async def draft(self, draft_id: str) -> Draft | None:
+        """See `CompanionData.draft`."""
+        found = await self._find(f"/api/spots/drafts/{_part(draft_id)}", DraftJson)
+        return None if found is None else from_json(Draft, found)
+
+    async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
+        """See `CompanionData.drafts`."""
+        query = {"status": status or "all", "limit": limit}
+        found = await self._get("/api/spots/drafts", DraftsJson, query)
+        return tuple(from_json(Draft, each) for each in found.drafts[:limit])
+
+    async def approve(self, draft_id: str, by: str) -> Draft:
+        """See `CompanionData.approve`."""
+        return await self._decide(draft_id, "approve", DecisionJson(_user_id(by)))
+
+    async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
+        """See `CompanionData.reject`."""
+        if wrong := wrong_reason(why):
+            raise CompanionError(" ".join(wrong))
+        return await self._decide(draft_id, "reject", DecisionJson(_user_id(by), why))
+
+    async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> Draft:
+        path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
+        return from_json(Draft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
+
+    async def _find(self, path: str, kind: type[T]) -> T | None:
+        try:
+            return await self._get(path, kind, {})
+        except NotFound:
+            return None
+
+    async def _get(self, path: str, kind: type[T], query: Mapping[str, Any]) -> T:
+        given = {name: str(value) for name, value in query.items() if value != ""}
+        return await self._ask("GET", path, kind, query=given)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        *,
+        query: Mapping[str, str] | None = None,
+        body: msgspec.Struct | None = None,
+        key: str = "",
+    ) -> T:
+        """Ask the app; what may have been done and was not answered is asked once more.
+
+        Raises:
+            CompanionError: it refused, or gave no answer that fits.
+        """
+        from aiohttp import ClientError
+
+        tries = _TRIES if key or method == "GET" else 1
+        while True:
+            tries -= 1
+            try:
+                async with asyncio.timeout(self._seconds):
+                    return await self._answer(method, path, kind, query=query, body=body, key=key)
+            except TimeoutError as error:
+                if not tries:
+                    raise Unavailable(
+                        f"The app took longer than {self._seconds:g} seconds. {_AGAIN}"
+                    ) from error
+            except (ClientError, OSError) as error:
+                if not tries:
+                    raise Unavailable(f"The app cannot be reached. {_AGAIN}") from error
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        *,
+        query: Mapping[str, str] | None,
+        body: msgspec.Struct | None,
+        key: str,
+    ) -> T:
+        from aiohttp import ClientSession
+
+        if self._session is None:
+            self._session = ClientSession()
+        headers = {"Accept": "application/json", **self._headers}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if key:
+            headers["Idempotency-Key"] = quote(key)
+        data = None if body is None else msgspec.json.encode(body)
+        async with self._session.request(
+            method, f"{self._url}{path}", params=query, data=data, headers=headers, allow_redirects=False
+        ) as answer:
+            told = bytearray()
+            async for piece in answer.content.iter_chunked(65_536):
+                told += piece
+                if len(told) > _MOST_BYTES:
+                    raise Unavailable(f"The app answers more than can be read. {_AGAIN}")
+            if answer.status == 200:
+                return _decoded(bytes(told), kind)
+            raise _refused(answer.status, bytes(told))
+
+
+def _decoded(told: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(told, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Unavailable(f"The app answers something that is not understood. {_AGAIN}") from None
+
+
+def _refused(status: int, told: bytes) -> CompanionError:
+    """What an app said with a status; of its body only the words of a problem."""
+    try:
+        detail = one_line(msgspec.json.decode(told, type=Refusal).detail)[:_LONGEST_DETAIL]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        detail = ""
+    match status:
+        case 404:
+            return NotFound(detail or "There is nothing of that id.")
+        case 409:
+            return AlreadyDecided(detail or "It was decided otherwise before.")
+        case 400 | 422:
+            return CompanionError(detail or "The app does not take it.")
+        case 401 | 403:
+            return Unavailable(f"The app does not let the companion in; its operator has to look. {_AGAIN}")
+        case 429:
+            return Unavailable(f"The app was asked too often. {_AGAIN}")
+    return Unavailable(f"The app has trouble of its own (status {status}). {_AGAIN}")
+
+
+def _user_id(person: str) -> str:
+    """A person as the app knows them: by its own id where the app named them, else by ours.
+
+    `web:KEY:USER` and `web:jwt:USER` hold the app's own id.
+    """
+    parts = person.split(":", 2)
+    return parts[2] if len(parts) == 3 and parts[0] == "web" and parts[1] != "visitor" else person
+
+
+def _user(person: str) -> str:
+    return _part(_user_id(person))
+
+
+def _part(text: str) -> str:
+    """Text as one part of a path. What is none becomes a part that no id is."""
+    return quote(text[:200], safe="").replace(".", "%2E") or "%20"

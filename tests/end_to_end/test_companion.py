@@ -1,0 +1,119 @@
+"""The companion as a program: an app's server asks, a scripted model acts, its admins approve."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import aiohttp
+import pytest
+
+from tests.end_to_end.program import ran
+from tests.end_to_end.test_serve import serving
+from tests.engine.test_tools_any_model import Call, Server
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
+
+Round = str | list[Call] | Callable[[], list[Call]]
+
+LINK = "https://www.google.com/maps/place/Quizzical+Nook/@1,2,17z/data=!3d54.91!4d-38.21"
+SETTINGS = 'addons = ["companion"]\n[addon.companion]\ndeep_links = "trickbook"\n[model]\ntools = "{tools}"\n'
+
+
+class Model(Server):
+    """A server whose next calls may follow from what it was told of the last ones."""
+
+    def __init__(self, form: Literal["native", "text"], rounds: list[Round]) -> None:
+        super().__init__(form, [])
+        self._later = rounds
+
+    def choose(self, seen: Seen) -> Reply:
+        following = self._later.pop(0)
+        if callable(following):
+            self.bodies.append(seen.json())
+            following = following()
+            self.bodies.pop()
+        self._rounds = [following]
+        return super().choose(seen)
+
+    def told(self) -> dict[str, Any]:
+        """What the last call gave."""
+        found: dict[str, Any] = json.loads(self.answers()[-1].partition("\n")[0])
+        return found
+
+
+def call(tool: str, **arguments: object) -> list[Call]:
+    return [(tool, json.dumps(arguments))]
+
+
+@pytest.mark.parametrize("form", ["native", "text"])
+async def test_find_list_submit_share_approve_find(tmp_path: Path, form: Literal["native", "text"]) -> None:
+    (tmp_path / "pixi.toml").write_text(SETTINGS.format(tools="auto" if form == "native" else "text"))
+    assert (await ran(tmp_path, b"", "companion", "load", "sample")).out == "Loaded 40 spots and 61 tricks.\n"
+    key = (await ran(tmp_path, b"", "keys", "add", "app", "--scopes", "chat,chat:on-behalf,approve")).out
+    secret = next(word for word in key.split() if word.startswith("pixi_sk_"))
+    model = Model(
+        form,
+        [
+            *(call("search_spots", query="lanten bowl"), "[SEND: lantern bowl. go early]"),
+            call("create_tricklist", name="Summer", tricks=["kick flip", "Ollie", "Heelflip"]),
+            lambda: call("share_content", type="tricklist", id=model.told()["_id"]),
+            "[SEND: there you go]",
+            call("create_spot_draft", name="Quizzical Nook", type="diy", mapsUrl=LINK),
+            "[SEND: sent. people look at it first]",
+            *(call("search_spots", query="quizzical nook"), "[SEND: it is up]"),
+        ],
+    )
+    async with ScriptedOpenAI(choose=model.choose) as socket:
+        words = ("--model", "scripted", "--base-url", socket.base_url, "--persona", "kit")
+        async with serving(tmp_path, *words) as (_, url), aiohttp.ClientSession() as http:
+            headers = {"Authorization": f"Bearer {secret}"}
+
+            async def say(message: str) -> dict[str, Any]:
+                body = {"userId": "66f0", "message": message, "conversation": "dm"}
+                async with http.post(f"{url}/api/chat", json=body, headers=headers) as answer:
+                    assert answer.status == 200, await answer.text()
+                    told: dict[str, Any] = await answer.json()
+                    return told
+
+            async def ask(method: str, path: str, **body: str) -> tuple[int, Any]:
+                given = body if method == "PUT" else None
+                async with http.request(method, f"{url}{path}", json=given, headers=headers) as answer:
+                    return answer.status, await answer.json()
+
+            found = await say("where can i skate?")
+            assert found["text"] == "lantern bowl. go early"
+            assert found["richContent"]["type"] == "spots_list"
+            assert found["richContent"]["data"][0]["deepLink"] == "trickbook://spot/spot-lantern-bowl"
+            shared = await say("make me a list")
+            assert [card["type"] for card in shared["cards"]] == ["tricklist_card", "tricklist_card"]
+            assert shared["richContent"]["data"]["trickCount"] == 3
+            draft = await say(f"there is a new one: {LINK}")
+            assert draft["richContent"]["type"] == "spot_draft_confirmation"
+            assert draft["richContent"]["data"]["status"] == "pending_approval"
+            assert "The link to a map shows Quizzical Nook at 54.91000, -38.21000" in str(model.bodies)
+
+            _, waiting = await ask("GET", "/api/spots/drafts")
+            (one,) = waiting["drafts"]
+            assert (one["submittedBy"], one["submittedVia"]) == ("web:app:66f0", "Kit")
+            path = f"/api/spots/drafts/{one['_id']}"
+            for _ in range(2):
+                status, decided = await ask("PUT", f"{path}/approve", userId="admin")
+                assert (status, decided["status"], decided["decidedBy"]) == (200, "approved", "web:app:admin")
+            status, problem = await ask("PUT", f"{path}/reject", reason="no")
+            assert (status, problem["title"]) == (409, "Decided before")
+            assert (await ask("PUT", "/api/spots/drafts/none/approve"))[0] == 404
+
+            again = await say("is it there?")
+            assert again["richContent"]["data"][0]["name"] == "Quizzical Nook"
+            assert "that they submitted was approved. Tell them so." in str(model.bodies[-1])
+
+
+async def test_drafts_are_decided_in_the_terminal_and_a_bad_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "pixi.toml").write_text(SETTINGS.format(tools="auto"))
+    assert (await ran(tmp_path, b"", "drafts")).out == "No drafts wait.\n"
+    wrong = await ran(tmp_path, b"", "drafts", "approve", "none")
+    assert (wrong.code, wrong.err) == (1, "pixi-persona: There is no draft of the id 'none'.\n")
+    (tmp_path / "spots.json").write_text('{"spots": [{"name": "A"}]}')
+    bad = await ran(tmp_path, b"", "companion", "load", "spots.json")
+    assert bad.code == 1
+    assert "spot 1 ('A'): _id is missing: give a text." in bad.err
