@@ -5,7 +5,8 @@ which it is shown, which may be a kilometre off; in embedded maps `!2dLNG!3dLAT`
 Apple has `ll`, `coordinate` and `address`, OpenStreetMap `mlat` and `mlon`, and RFC 5870 `geo:LAT,LNG`.
 
 A short link holds nothing: it is followed by its redirects alone, through the guard that keeps private
-networks out, as long as they stay with the services that make such links. No page is read.
+networks out, as long as they stay with the services that make such links. No page is read. Those of
+OpenStreetMap are the exception: they hold the place.
 """
 
 import re
@@ -32,7 +33,8 @@ _LABEL = re.compile(r"\(([^)]*)\)\s*$")
 _GOOGLE = re.compile(r"(?:(?:www|maps)\.)?google\.(?:[a-z]{2,3}|com?\.[a-z]{2})")
 _APPLE = frozenset({"maps.apple.com", "beta.maps.apple.com", "maps.apple", "www.maps.apple"})
 _OPEN_STREET_MAP = frozenset({"openstreetmap.org", "www.openstreetmap.org", "osm.org", "www.osm.org"})
-_SHORT = frozenset({"maps.app.goo.gl", "goo.gl", "g.co", "maps.apple", "osm.org", "www.osm.org"})
+_OSM_SHORT = re.compile(r"/go/([A-Za-z0-9_@~]{1,12})[-=]*")
+_OSM_DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@"
 _SECONDS = 8.0
 _WORD = re.compile(r"(?:https?://|geo:)[^\s<>\"'\x00-\x1f]{1,2000}", re.IGNORECASE)
 
@@ -57,6 +59,8 @@ def find_map_link(text: str) -> str:
     """Return the first link to a map that a text holds; "": there is none."""
     for found in _WORD.findall(text):
         link = found.rstrip(".,;:!?)]}…")
+        if "(" in link[link.rfind(")") + 1 :] and found[len(link) :].startswith(")"):
+            link += ")"  # a name in brackets, which is a part of the link
         if is_map_link(link):
             return str(link)
     return ""
@@ -133,9 +137,7 @@ def _is_short(link: str) -> bool:
     host, path = _host_and_path(link)
     if host in ("maps.app.goo.gl", "g.co"):
         return len(path) > 1
-    return (host == "goo.gl" and path.startswith("/maps/")) or (
-        host in _SHORT and path.startswith(("/p/", "/go/"))
-    )
+    return (host == "goo.gl" and path.startswith("/maps/")) or (host in _APPLE and path.startswith("/p/"))
 
 
 def _service_of(link: str) -> str:
@@ -144,7 +146,7 @@ def _service_of(link: str) -> str:
         return "google"
     if host in _APPLE and not path.startswith("/p/"):
         return "apple"
-    if host in _OPEN_STREET_MAP and not path.startswith("/go/"):
+    if host in _OPEN_STREET_MAP:
         return "osm"
     return ""
 
@@ -195,7 +197,20 @@ def _of_open_street_map(link: str) -> MapLink:
     found = _pair(f"{asked.get('mlat', '')},{asked.get('mlon', '')}")
     name = asked.get("query", "")
     found = found or _pair(name) or _last(_FRAGMENT, parts.fragment)
+    if found is None and (short := _OSM_SHORT.fullmatch(parts.path)):
+        found = _interleaved(short[1])
     return _link(link, found, "" if _pair(name) else name)
+
+
+def _interleaved(digits: str) -> tuple[float, float]:
+    """The position that a short link of OpenStreetMap holds: each sign has three bits of both coordinates."""
+    x = y = 0
+    for digit in digits.replace("~", "@"):
+        bits = _OSM_DIGITS.index(digit)
+        for place in (5, 3, 1):
+            x, y = x * 2 + (bits >> place & 1), y * 2 + (bits >> place - 1 & 1)
+    steps = 8 ** len(digits)
+    return y * 180 / steps - 90, x * 360 / steps - 180
 
 
 def _of_geo(link: str, geo: re.Match[str]) -> MapLink:

@@ -43,12 +43,14 @@ BOWL = (54.91475, -38.17099)
         ("https://www.openstreetmap.org/?mlat=54.91475&mlon=-38.17099#map=17/1.0/2.0", BOWL, ""),
         ("https://www.openstreetmap.org/#map=17/54.91475/-38.17099", BOWL, ""),
         ("https://www.openstreetmap.org/search?query=Lantern%20Bowl", None, "Lantern Bowl"),
+        ("https://osm.org/go/0EEQjE--?m=", (51.510773, 0.054932), ""),
+        ("https://www.openstreetmap.org/go/0EEQjEEb", (51.510998, 0.054996), ""),
         ("geo:54.91475,-38.17099", BOWL, ""),
         ("geo:54.91475,-38.17099,12;crs=wgs84;u=35", BOWL, ""),
         ("geo:0,0?q=54.91475,-38.17099(Lantern+Bowl)", BOWL, "Lantern Bowl"),
         ("geo:0,0?q=Lantern+Bowl", None, "Lantern Bowl"),
     ],
-    ids=range(24),
+    ids=range(26),
 )  # fmt: skip
 def test_what_a_link_means(link: str, found: tuple[float, float] | None, name: str) -> None:
     read = read_map_link(link)
@@ -91,7 +93,10 @@ def test_a_link_in_a_message_is_noticed() -> None:
     assert find_map_link(f"look at this ({link}), and https://example.org!") == link
     assert find_map_link("nothing but https://example.org/maps and maps.google.com") == ""
     assert find_map_link("at geo:54.9,-38.2.") == "geo:54.9,-38.2"
+    named = "geo:0,0?q=54.91475,-38.17099(Lantern+Bowl)"
+    assert find_map_link(f"at {named}.") == find_map_link(f"there ({named})") == named
     assert is_map_link("https://goo.gl/maps/abc")
+    assert is_map_link("https://maps.apple/p/abc")
     assert not is_map_link("https://goo.gl/abc")
 
 

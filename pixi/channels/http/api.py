@@ -37,6 +37,7 @@ from pixi.channels.http.bodies import (
     VisitorRequest,
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
+from pixi.channels.http.faces.adaptive import adaptive
 from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
@@ -50,11 +51,12 @@ from pixi.channels.http.requests import (
     protocol_of,
     queried,
     said_by_page,
+    wants_adaptive,
     wrong_field,
 )
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import Face, read_body, write_stream
-from pixi.channels.http.talks import Place, Reply, Talks, acts_of, id_with_run, messages_reacted_to
+from pixi.channels.http.talks import Place, Talks, acts_of, id_with_run, messages_reacted_to
 from pixi.channels.http.visitors import Visitors
 from pixi.core.card import card_json
 from pixi.core.events import Reacted, Sent, Shown
@@ -157,6 +159,7 @@ class Api:
         body = await read_body(request)
         if has_messages(body):
             return await self._ui_chat(request, body)
+        are_adaptive = wants_adaptive(request)
         protocol_of(request, "native")  # there is one for such a body, but a wrong name is not passed over
         asked = decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
@@ -175,7 +178,7 @@ class Api:
         reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
-            return await write_stream(request, face, _named(reply.events(resumes=True), place))
+            return await write_stream(request, face, _told(reply.events(resumes=True), place, are_adaptive))
         if reply.known and not reply.over:
             raise Problem(
                 409,
@@ -183,7 +186,7 @@ class Api:
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
             )
-        return json_answer(await _whole(reply, place))
+        return json_answer(await _whole(_told(reply.events(), place, are_adaptive), place))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -191,7 +194,7 @@ class Api:
         asked = decoded(body, ai_sdk.UiRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
         place = Place(principal, self._persona(principal, asked.persona), asked.id)
-        protocol = protocol_of(request, "ai-sdk")
+        are_adaptive, protocol = wants_adaptive(request), protocol_of(request, "ai-sdk")
         pauses = protocol == "ai-sdk-6"
         last = asked.messages[-1]
         if verdicts := ai_sdk.verdicts_of(last):
@@ -206,7 +209,9 @@ class Api:
             reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
-        return await write_stream(request, self._face(protocol, principal), _named(events, place))
+        return await write_stream(
+            request, self._face(protocol, principal), _told(events, place, are_adaptive)
+        )
 
     async def _replaced(
         self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str
@@ -280,7 +285,7 @@ class Api:
             if turn == channel.feed.turn or await self._talks.has_turn(place.address, turn):
                 after = channel.feed.place_after(turn, seq)
         spoken = "native" if channel is None or after is not None else channel.protocol
-        protocol = protocol_of(request, spoken)
+        are_adaptive, protocol = wants_adaptive(request), protocol_of(request, spoken)
         if channel is None or (channel.feed.idle and (after is None or after == channel.feed.count)):
             return web.Response(status=204)
         feed = channel.feed
@@ -290,7 +295,7 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _named(events, place))
+        return await write_stream(request, face, _told(events, place, are_adaptive))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -415,8 +420,8 @@ class Api:
         return Place(principal, kept.persona, name)
 
 
-async def _whole(reply: Reply, place: Place) -> ChatAnswer:
-    """Wait for all of a reply.
+async def _whole(events: AsyncGenerator[Form, None], place: Place) -> ChatAnswer:
+    """Wait for all events of a reply.
 
     Raises:
         Problem: 503, the server stops before its end.
@@ -426,7 +431,7 @@ async def _whole(reply: Reply, place: Place) -> ChatAnswer:
     reactions: list[ShownReaction] = []
     errors: list[str] = []
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
-    async for event in reply.events():
+    async for event in events:
         match event:
             case {"event": "turn_start"}:
                 turn = event["turn"]
@@ -450,11 +455,16 @@ async def _whole(reply: Reply, place: Place) -> ChatAnswer:
     return answer
 
 
-async def _named(events: AsyncGenerator[Form, None], place: Place) -> AsyncGenerator[Form, None]:
-    """Yield events that name talk and persona as the client does."""
+async def _told(
+    events: AsyncGenerator[Form, None], place: Place, are_adaptive: bool
+) -> AsyncGenerator[Form, None]:
+    """Yield events that name talk and persona as the client does, with cards in the form that it wants."""
     names = {"conversation": place.name, "persona": place.persona}
     async for form in events:
-        yield form | names if form["event"] == "turn_start" else form
+        if form["event"] == "turn_start":
+            yield form | names
+        else:
+            yield adaptive(form) if are_adaptive and form["event"] == "card" else form
 
 
 def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:

@@ -1,6 +1,6 @@
 """The bodies of requests and answers below `/api`, and what may stand behind `?`."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -121,6 +121,12 @@ class ProtocolQuery(Struct):
     protocol: Protocol | UnsetType = UNSET
 
 
+class ChatQuery(ProtocolQuery):
+    """How an answer comes: in which protocol, and in which form its cards."""
+
+    cards: Literal["adaptive"] | UnsetType = UNSET
+
+
 class PersonaQuery(Struct):
     """Who is to answer."""
 
@@ -140,9 +146,10 @@ class TalkQuery(UserQuery):
 
 
 class StreamQuery(TalkQuery):
-    """Which talk, and in which protocol its stream comes."""
+    """Which talk, in which protocol its stream comes, and in which form its cards."""
 
     protocol: Protocol | UnsetType = UNSET
+    cards: Literal["adaptive"] | UnsetType = UNSET
 
 
 class MessagesQuery(TalkQuery):

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from pixi.channels.http.access import MOST_CHARACTERS
-from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ProtocolQuery
+from pixi.channels.http.bodies import MOST_LETTERS, Attachment, ChatQuery, ProtocolQuery
 from pixi.channels.http.feed import Protocol
 from pixi.channels.http.problems import Problem
 
@@ -75,6 +75,15 @@ def protocol_of(request: web.Request, otherwise: Protocol) -> Protocol:
         if given == known:
             return cast(Protocol, known)
     raise Problem(400, "No such protocol", f"protocol must be one of {', '.join(get_args(Protocol))}.")
+
+
+def wants_adaptive(request: web.Request) -> bool:
+    """Whether a request asks for cards as Adaptive Cards.
+
+    Raises:
+        Problem: 400, it asks for a form that there is not.
+    """
+    return queried(request, ChatQuery).cards == "adaptive"
 
 
 def queried(request: web.Request, kind: type[T]) -> T:

@@ -12,6 +12,7 @@ from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
     ChatAnswer,
+    ChatQuery,
     ChatRequest,
     Done,
     FileAnswer,
@@ -20,7 +21,6 @@ from pixi.channels.http.bodies import (
     MessagesQuery,
     PersonaQuery,
     PersonasAnswer,
-    ProtocolQuery,
     StopAnswer,
     StopRequest,
     StreamQuery,
@@ -93,7 +93,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             ChatAnswer,
             streams=True,
             errors=(*of_talk, *body, 409),
-            query=ProtocolQuery,
+            query=ChatQuery,
             plain=True,
         ),
         Route(
