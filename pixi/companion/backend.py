@@ -8,7 +8,7 @@ the `detail` of a refusal is told further, cut and on one line.
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -93,7 +93,7 @@ class CompanionBackend:
 
     async def spot(self, spot_id: str) -> Spot | None:
         """See `CompanionData.spot`."""
-        found = await self._find(f"/api/spots/{_part(spot_id)}", SpotJson)
+        found = await self._find("/api/spots", spot_id, SpotJson)
         return None if found is None else from_json(Spot, found)
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
@@ -104,7 +104,7 @@ class CompanionBackend:
 
     async def trick(self, trick_id: str) -> Trick | None:
         """See `CompanionData.trick`."""
-        found = await self._find(f"/api/tricks/{_part(trick_id)}", TrickJson)
+        found = await self._find("/api/tricks", trick_id, TrickJson)
         return None if found is None else from_json(Trick, found)
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
@@ -122,8 +122,7 @@ class CompanionBackend:
 
     async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
         """See `CompanionData.tricklist`."""
-        path = f"/api/users/{_user(person)}/tricklists/{_part(tricklist_id)}"
-        found = await self._find(path, TricklistJson)
+        found = await self._find(f"/api/users/{_user(person)}/tricklists", tricklist_id, TricklistJson)
         return None if found is None else from_json(Tricklist, found)
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
@@ -140,7 +139,7 @@ class CompanionBackend:
 
     async def draft(self, draft_id: str) -> Draft | None:
         """See `CompanionData.draft`."""
-        found = await self._find(f"/api/spots/drafts/{_part(draft_id)}", DraftJson)
+        found = await self._find("/api/spots/drafts", draft_id, DraftJson)
         return None if found is None else from_json(Draft, found)
 
     async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
@@ -163,9 +162,9 @@ class CompanionBackend:
         path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
         return from_json(Draft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
 
-    async def _find(self, path: str, kind: type[T]) -> T | None:
+    async def _find(self, path: str, thing_id: str, kind: type[T]) -> T | None:
         try:
-            return await self._get(path, kind, {})
+            return await self._get(f"{path}/{_part(thing_id)}", kind, {})
         except NotFound:
             return None
 
@@ -216,6 +215,7 @@ class CompanionBackend:
         key: str,
     ) -> T:
         from aiohttp import ClientSession
+        from yarl import URL
 
         if self._session is None:
             self._session = ClientSession()
@@ -225,8 +225,9 @@ class CompanionBackend:
         if key:
             headers["Idempotency-Key"] = quote(key)
         data = None if body is None else msgspec.json.encode(body)
+        url = URL(f"{self._url}{path}{f'?{urlencode(query)}' if query else ''}", encoded=True)
         async with self._session.request(
-            method, f"{self._url}{path}", params=query, data=data, headers=headers, allow_redirects=False
+            method, url, data=data, headers=headers, allow_redirects=False
         ) as answer:
             told = bytearray()
             async for piece in answer.content.iter_chunked(65_536):
@@ -279,5 +280,11 @@ def _user(person: str) -> str:
 
 
 def _part(text: str) -> str:
-    """Text as one part of a path. What is none becomes a part that no id is."""
-    return quote(text[:200], safe="").replace(".", "%2E") or "%20"
+    """An id as one part of a path.
+
+    Raises:
+        NotFound: it can be none: it would lead elsewhere.
+    """
+    if not 1 <= len(text) <= 200 or not text.isprintable() or not text.strip("."):
+        raise NotFound("There is nothing of that id.")
+    return quote(text, safe="")
