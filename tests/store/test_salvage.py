@@ -15,9 +15,12 @@ from pixi.core.message import Author, Image, Message
 from pixi.store.sqlite import schema
 from pixi.store.sqlite.connection import SqliteConnection
 from pixi.store.sqlite.salvage import carry_over
+from pixi.store.sqlite.store import SqliteStore
 from pixi.store.statements import inbox, journal
 from pixi.store.statements.rows import pack_line
+from pixi.store.tables import Tables
 from tests.begun import begun_in
+from tests.store.test_tables import BOOKS
 
 ROOM, MO = "discord:1:7:pixi", Author("11", "mo")
 CAT, DOG = Image("image/png", b"cat"), Image("image/png", b"dog")
@@ -173,3 +176,33 @@ def test_where_there_is_no_room_nothing_is_begun(path: Path, new: sqlite3.Connec
         carry_over(path, new)
     assert not new.in_transaction
     assert new.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+async def test_tables_of_addons_are_carried_over_too(tmp_path: Path, new: sqlite3.Connection) -> None:
+    file = tmp_path / "pixi.db"
+    store = await SqliteStore.open(file)
+    tables = Tables(BOOKS)
+    await store.open_tables(tables)
+    for title in ("Emma", "Persuasion"):
+        await tables.write(
+            lambda db, title=title: db.execute(  # type: ignore[misc]
+                "INSERT INTO books_wishes (person, title) VALUES ('discord:7', ?)", (title,)
+            )
+        )
+    await store.close()
+    assert carry_over(file, new)["books_wishes"] == 2
+    assert [title for (title,) in new.execute("SELECT title FROM books_wishes")] == ["Emma", "Persuasion"]
+    assert new.execute("SELECT name FROM sqlite_master WHERE name = 'books_wishes_of_a_person'").fetchone()
+    assert new.execute("SELECT name, version FROM addon_tables").fetchall() == [("books", 2)]
+
+
+async def test_an_addon_whose_tables_are_gone_begins_anew(tmp_path: Path, new: sqlite3.Connection) -> None:
+    file = tmp_path / "pixi.db"
+    store = await SqliteStore.open(file)
+    await store.open_tables(Tables(BOOKS))
+    await store.close()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("DROP TABLE books_wishes")
+        db.commit()
+    carry_over(file, new)
+    assert new.execute("SELECT name FROM addon_tables").fetchall() == []

@@ -1,10 +1,11 @@
 """Carries over what can still be read of a damaged file into a new one, row by row."""
 
 import hashlib
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,7 @@ from pixi.store.statements.rows import digests_in, unpack_line, unpack_message, 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a damaged file raises; the second where SQLite's complaint quotes what is damaged."""
 
+_MADE = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|INDEX) \w+", re.IGNORECASE)
 _FARTHEST = 2**40  # rows that are leapt over at most, where nothing can be read
 
 
@@ -52,7 +54,7 @@ def carry_over(damaged: Path, new: sqlite3.Connection) -> dict[str, int]:
             for table, columns in tables.items():
                 _copy(old, new, table, columns)
             _put_right(new)
-            counts = {table: _count(new, table) for table in tables}
+            counts = {table: _count(new, table) for table in (*tables, *_copy_of_addons(old, new))}
             new.execute("COMMIT")
         finally:
             if new.in_transaction:
@@ -99,6 +101,38 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns:
             new.execute(
                 f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})", values
             )
+
+
+def _copy_of_addons(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
+    """Carry over the tables of addons, made as they were; gives their names.
+
+    An addon of which no table is left begins anew: it is taken for one that was never there.
+    """
+    if "addon_tables" not in tables_of(new):
+        return []
+    try:
+        made = [
+            (kind.decode(), name.decode(), statement.decode())
+            for kind, name, statement in old.execute(
+                "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY type DESC, rowid"
+            )
+        ]
+    except (*_UNREADABLE, AttributeError):  # AttributeError: what should be text is a number
+        made = []
+    copied: list[str] = []
+    for (addon,) in new.execute("SELECT name FROM addon_tables").fetchall():
+        begins, before = f"{addon}_", len(copied)
+        for kind, name, statement in made:  # tables come first
+            if name.startswith(begins) and _MADE.match(statement) and name in statement[:200]:
+                with suppress(sqlite3.Error):  # what is harmed is not made
+                    new.execute(statement)
+                    if kind == "table":
+                        asked = f"SELECT name, type, pk FROM pragma_table_info('{name}')"
+                        _copy(old, new, name, new.execute(asked).fetchall())
+                        copied.append(name)
+        if len(copied) == before:
+            new.execute("DELETE FROM addon_tables WHERE name = ?", (addon,))
+    return copied
 
 
 def _fitting(row: Iterable[Any], columns: Columns) -> list[Any] | None:
