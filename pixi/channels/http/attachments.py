@@ -2,18 +2,21 @@
 
 What becomes of them is what becomes of a file on Discord: a picture is shown to a model that sees, a text
 follows the words of the message, and the rest is named. So it stands in the message, and stays in the history
-when the file is gone. Nothing is ever fetched from an address.
+when the file is gone. From an address a file is fetched only where the operator named its host: who writes
+must not choose whom this server asks.
 """
 
 import asyncio
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
+
+from yarl import URL
 
 from pixi.channels.carried import Carried, told_picture, told_size, told_text, why_not_shown
 from pixi.channels.http.bodies import Attachment
@@ -25,6 +28,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.message import Image
 from pixi.knowledge.reading import Limits, Readers, SetAside
 from pixi.knowledge.reading.formats.outline import as_markdown
+from pixi.web.fetching import Web, WebError
 
 MOST = 8
 """Of one message."""
@@ -32,6 +36,7 @@ MOST = 8
 _PICTURES = 4  # that are shown of one message
 _SIDE = 1_024  # pixels of the longer side of a picture that is shown
 _READING = Limits(seconds=8.0, megabytes=768, unpacked_bytes=64_000_000, characters=5_000_000, records=5_000)
+_FETCH_SECONDS = 10.0
 _TOGETHER_SECONDS = 20.0  # for all documents of one message
 
 _OUR_URL = re.compile(r"(?:https?://[^/?#\s]+)?/api/files/([0-9a-f]{32})(?:\?[^#\s]*)?")
@@ -43,11 +48,23 @@ class Attachments:
     Args:
         files: those that people sent.
         characters: of the text of each that the persona is told.
-        most_bytes: of one that stands in a request.
+        most_bytes: of one that stands in a request, or is fetched.
+        hosts: from which files are fetched.
+        web: fetches them, and no address of a private network; None: one of its own.
     """
 
-    def __init__(self, files: Files, *, characters: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        *,
+        characters: int,
+        most_bytes: int,
+        hosts: Collection[str] = (),
+        web: Web | None = None,
+    ) -> None:
         self._files = files
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._web = web or Web()
         self._characters = characters
         self._most_bytes = most_bytes
         self._drawing = asyncio.Lock()
@@ -57,12 +74,13 @@ class Attachments:
         """End what reads. Calling it twice does no harm."""
         if self._readers is not None:
             await self._readers.close()
+        await self._web.close()
 
     async def read(self, asked: Sequence[Attachment], person: str, *, sees: bool) -> Carried:
         """Read what goes with a message; what cannot be read is named, with the reason.
 
         Args:
-            asked: files of the person by their ids or addresses, or `data:` URLs.
+            asked: files of the person by their ids or addresses, `data:` URLs, or addresses of the web.
             person: id of the author.
             sees: pictures can be shown to the model; otherwise they are only named.
 
@@ -94,10 +112,43 @@ class Attachments:
         if file_id:
             file = await self._files.of(person, file_id)
             return file.name, file.media_type, file.size, self._files.path(file)
-        data = await asyncio.to_thread(_data_of, asked.url or "", self._most_bytes)
+        url, name = (asked.url or "").strip(), asked.name or ""
+        if _is_web(url):
+            data, name = await self._fetched(url), name or unquote(url.partition("?")[0].rpartition("/")[2])
+        else:
+            data = await asyncio.to_thread(_data_of, url, self._most_bytes)
         sniffer = Sniffer()
         sniffer.feed(data)
-        return shown_name(asked.name or ""), sniffer.media_type, len(data), data
+        return shown_name(name), sniffer.media_type, len(data), data
+
+    async def _fetched(self, url: str) -> bytes:
+        """The file behind an address of a host that the operator named, as long as it stays there.
+
+        Raises:
+            Problem: 422, it is another host's, or cannot be fetched.
+        """
+
+        async def check(following: URL) -> None:
+            if (following.host or "").lower() not in self._hosts:
+                raise WebError(f"It leads to {following.host}, from where nothing is fetched.")
+
+        try:
+            host = (urlsplit(url).hostname or "").lower()
+        except ValueError:
+            host = ""
+        if host not in self._hosts:
+            raise Problem(
+                422,
+                "No file",
+                "Nothing is fetched from that address: send the file itself as a data: URL, or its id from "
+                "POST /api/files; or name the host in [http] attachment_hosts.",
+            )
+        try:
+            return (
+                await self._web.get(url, most_bytes=self._most_bytes, seconds=_FETCH_SECONDS, onward=check)
+            ).body
+        except WebError as error:
+            raise Problem(422, "No file", f"The file cannot be fetched: {error}") from error
 
     async def _picture(self, content: Path | bytes) -> Image | str:
         """The picture as a model is shown it, or in a few words why there is none."""
@@ -140,7 +191,7 @@ def file_id_of(asked: Attachment) -> str:
     """The id of the file that is meant; "" for one that stands in the request.
 
     Raises:
-        Problem: 422, neither can be: nothing is fetched.
+        Problem: 422, neither can be.
     """
     if (asked.id is None) == (asked.url is None):
         raise Problem(422, "No file", "Of each file send its id, or a url; not both.")
@@ -149,14 +200,17 @@ def file_id_of(asked: Attachment) -> str:
     url = (asked.url or "").strip()
     if found := _OUR_URL.fullmatch(url):
         return found[1]
-    if not url[:5].lower() == "data:":
+    if not (url[:5].lower() == "data:" or _is_web(url)):
         raise Problem(
             422,
             "No file",
-            "Nothing is fetched from an address: send the file itself as a data: URL, or its id from "
-            "POST /api/files.",
+            "Send the file as a data: URL, by an address of the web, or its id from POST /api/files.",
         )
     return ""
+
+
+def _is_web(url: str) -> bool:
+    return url.lower().startswith(("https://", "http://"))
 
 
 def attachments_in(parts: Any) -> tuple[Attachment, ...]:

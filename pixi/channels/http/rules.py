@@ -29,6 +29,8 @@ class HttpRules:
         max_file_bytes: how large one of them may be.
         file_bytes_per_person: how large all of one person's may be together.
         file_characters: how much of the text of one the persona is told.
+        attachment_hosts: from which a file may be fetched that a message names by its address, e.g. the media
+            server of an app; (): from nowhere.
         show_tools: clients are told which tools were called, and what came of it.
         silence: what a client gets that must get a text, where the persona said nothing.
         reactions: what becomes of them where there is text alone: nothing, or a line of their own.
@@ -53,6 +55,7 @@ class HttpRules:
     max_file_bytes: int = 10_000_000
     file_bytes_per_person: int = 100_000_000
     file_characters: int = 20_000
+    attachment_hosts: tuple[str, ...] = ()
     show_tools: bool = False
     silence: str = "…"
     reactions: Literal["drop", "line"] = "drop"

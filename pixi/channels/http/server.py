@@ -39,6 +39,7 @@ from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.routes import AddonRoute
+from pixi.web.fetching import Web
 
 _MALFORMED = (HttpProcessingError, web.RequestPayloadError)
 
@@ -77,6 +78,7 @@ class HttpServer:
         user: the claim of such a token that names the person.
         forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
         routes: that addons bring.
+        web_for_attachments: fetches files by their addresses; None: one of its own.
 
     Raises:
         ConfigError: one of these routes is taken.
@@ -92,6 +94,7 @@ class HttpServer:
         user: str = "sub",
         forwarded: ForwardedUsers | None = None,
         routes: Sequence[AddonRoute] = (),
+        web_for_attachments: Web | None = None,
     ) -> None:
         self._backend = backend
         self._rules = rules
@@ -102,7 +105,11 @@ class HttpServer:
             turns_per_person=rules.turns_per_person,
             limits=limits,
             attachments=Attachments(
-                self._files, characters=rules.file_characters, most_bytes=rules.max_file_bytes
+                self._files,
+                characters=rules.file_characters,
+                most_bytes=rules.max_file_bytes,
+                hosts=rules.attachment_hosts,
+                web=web_for_attachments,
             ),
         )
         visitors = Visitors(backend.store.key_of)

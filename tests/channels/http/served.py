@@ -26,6 +26,7 @@ from pixi.store.sqlite import MEMORY, SqliteStore
 from pixi.store.store import Store
 from pixi.testing import ScriptedModel
 from pixi.toolbox.addon import Addon
+from pixi.web.fetching import Web
 
 PERSONAS = {
     "pixi": Persona("Pixi", "You are Pixi."),
@@ -157,6 +158,7 @@ async def served(
     files: Path | None = None,
     vision: bool = False,
     routes: Sequence[AddonRoute] = (),
+    web: Web | None = None,
 ) -> AsyncGenerator[Served, None]:
     model = ScriptedModel(*replies, traits=Traits(vision=vision))
     kept = store or await SqliteStore.open(MEMORY)
@@ -174,7 +176,12 @@ async def served(
                 backend = EngineBackend(engine, kept, cast)
                 folder = files or Path(own)
                 server = HttpServer(
-                    backend, rules or HttpRules(), files=folder, forwarded=forwarded, routes=routes
+                    backend,
+                    rules or HttpRules(),
+                    files=folder,
+                    forwarded=forwarded,
+                    routes=routes,
+                    web_for_attachments=web,
                 )
                 async with server.serving("127.0.0.1", 0) as url:
                     yield Served(url, http, model, backend)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from PIL import Image as Pillow
 
 from pixi.channels.http import attachments
@@ -21,6 +22,8 @@ from tests.channels.http.served import Served, served
 from tests.channels.http.test_files import TEXT, lying, picture, send, zipped
 from tests.knowledge.reading.test_pdf import line, pdf
 from tests.knowledge.reading.test_word import document
+from tests.servers.staged_web import Stage, StagedWeb
+from tests.servers.staged_web import served as fetched_from
 
 
 def data_url(data: bytes, kind: str = "text/plain") -> str:
@@ -230,6 +233,44 @@ async def test_a_chat_program_gets_a_clear_error_for_an_address() -> None:
         status, told = await here.post("/v1/chat/completions", v1(shown("what is this?", cat)))
         assert (status, told["error"]["type"]) == (422, "invalid_request_error")
         assert "Nothing is fetched" in told["error"]["message"]
+
+
+async def test_a_file_is_fetched_from_a_host_that_the_operator_named(tmp_path: Path) -> None:
+    async def note(request: web.Request) -> web.StreamResponse:
+        return web.Response(body=TEXT, content_type="text/plain")
+
+    async def elsewhere(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": request.query["to"]})
+
+    stage = Stage({"inner.pixi-web.net": [["10.0.0.1"]]})
+    async with fetched_from({"/note.txt": note, "/go": elsewhere}) as port:
+        media, other = stage.put("media.pixi-web.net", port), stage.put("other.pixi-web.net", port)
+        rules = HttpRules(attachment_hosts=("Media.pixi-web.net", "inner.pixi-web.net"))
+        async with served("[SEND: flour]", files=tmp_path, rules=rules, web=StagedWeb(stage)) as here:
+            status, told = await say(here, "look", {"url": f"{media}/note.txt?x=1"})
+            assert status == 200, told
+            assert '[file "note.txt":]\nFlour' in asked(here).text
+            assert lying(tmp_path) == []
+            for url, told in (
+                (f"{other}/note.txt", "Nothing is fetched from that address"),
+                ("http://127.0.0.1/note.txt", "Nothing is fetched from that address"),
+                (
+                    "http://media.pixi-web.net@other.pixi-web.net/note.txt",
+                    "Nothing is fetched from that address",
+                ),
+                (
+                    f"{media}/go?to={other}/note.txt",
+                    "It leads to other.pixi-web.net, from where nothing is fetched",
+                ),
+                (f"{media}/go?to=http://127.0.0.1/", "cannot be fetched"),
+                ("http://inner.pixi-web.net/note.txt", "is not on the public internet"),
+                (f"{media}/missing", "cannot be fetched"),
+                ("http://[::1", "Nothing is fetched from that address"),
+                ("ftp://media.pixi-web.net/x", "Send the file as a data: URL"),
+            ):
+                status, problem = await say(here, "look", {"url": url})
+                assert (status, told in problem["detail"]) == (422, True), problem
+            assert len(here.model.requests) == 1
 
 
 @pytest.mark.parametrize("kind", ["its address", "a data URL"])
