@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import AsyncGenerator, Collection, Iterable
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,7 +40,7 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.adaptive import adaptive
 from pixi.channels.http.faces.native import NativeStream
-from pixi.channels.http.feed import Form, HttpChannel, Protocol
+from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
 from pixi.channels.http.problems import PLAIN, Problem
@@ -295,7 +296,7 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _told(events, place, are_adaptive))
+        return await write_stream(request, face, _at_once(_told(events, place, are_adaptive)))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -453,6 +454,14 @@ async def _whole(events: AsyncGenerator[Form, None], place: Place) -> ChatAnswer
     if errors:
         answer.error = errors[-1]
     return answer
+
+
+async def _at_once(events: AsyncGenerator[Form, None]) -> AsyncGenerator[Form, None]:
+    """Yield a sign of life before the events: who comes back is answered, though nothing happens for long."""
+    yield SILENCE
+    async with aclosing(events):
+        async for form in events:
+            yield form
 
 
 async def _told(

@@ -84,6 +84,21 @@ async def test_who_loses_the_connection_goes_on_where_they_were() -> None:
         assert numbers == sorted(set(numbers))
 
 
+async def test_who_comes_back_is_answered_before_anything_happens() -> None:
+    go_on = asyncio.Event()
+    async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:
+        async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
+            last = (await _up_to(events, "send"))[-1]["sse_id"]
+        headers = {"Last-Event-ID": last}
+        async with (
+            within("the answer to who comes back"),
+            here.http.get(f"{here.url}/api/chat/a/stream", headers=headers) as answer,
+        ):
+            assert await answer.content.readline() == b": \n"
+            go_on.set()
+            assert b'"text": "two"' in await answer.read()
+
+
 async def test_who_comes_late_has_the_turn_from_its_beginning() -> None:
     go_on = asyncio.Event()
     async with served(["[SEND: one]", go_on, "[SEND: two]"]) as here:
