@@ -102,23 +102,28 @@ def pytest_runtest_logfinish() -> None:
 
 
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
-_LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers", "tests/mcp/test_rogues")
-_WITH_SDKS = ("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors")
+_LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
+_TOGETHER = {
+    "SDKs": ("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
+    "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+}
+"""What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest, which all others run beside, and the largest, whose memory others use again."""
-    first = (*_LONGEST, *_LARGEST, *_WITH_SDKS)
-    items.sort(key=lambda item: not item.nodeid.startswith(first))
+    parts = (_LONGEST, _LARGEST, *_TOGETHER.values())
+    items.sort(key=lambda item: next((n for n, part in enumerate(parts) if item.nodeid.startswith(part)), 9))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """Give one process the tests of all SDKs, which take 90 MB once imported; else a file at a time."""
+    """Give a process a file at a time, or all of what belongs together."""
 
     class Units(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return "SDKs" if nodeid.startswith(_WITH_SDKS) else super()._split_scope(nodeid)
+            units = (unit for unit, begins in _TOGETHER.items() if nodeid.startswith(begins))
+            return next(units, super()._split_scope(nodeid))
 
     config.option.loadscopereorder = False  # in the order above, not the file of most tests first
     return Units(config, log)

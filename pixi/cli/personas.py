@@ -116,7 +116,8 @@ def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
 
 def _place(path: Path) -> str:
     """Where the file is. The folder of an installed package would fill the line, and nobody edits there."""
-    return f"{path.name} (comes with Pixi)" if path.parent == shipped_folder() else shown(path)
+    ours = path.parent == shipped_folder() or path.is_relative_to(Path(__file__).parent.parent)
+    return f"{path.name} (comes with Pixi)" if ours else shown(path)
 
 
 def _used(found: Found, *, bundled: bool) -> Iterator[str]:

@@ -8,7 +8,10 @@ from typing import Any, Literal
 import aiohttp
 import pytest
 
+from pixi import companion
+from tests.end_to_end.bot import Scene, scene
 from tests.end_to_end.program import ran
+from tests.end_to_end.test_discord_tools import calls
 from tests.end_to_end.test_serve import serving
 from tests.engine.test_tools_any_model import Call, Server
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
@@ -117,3 +120,39 @@ async def test_drafts_are_decided_in_the_terminal_and_a_bad_file_is_told(tmp_pat
     bad = await ran(tmp_path, b"", "companion", "load", "spots.json")
     assert bad.code == 1
     assert "spot 1 ('A'): _id is missing: give a text." in bad.err
+
+
+KIT = (Path(companion.__file__).parent / "personas" / "kit.md").read_text(encoding="utf-8")
+
+
+def boxes(here: Scene) -> list[Any]:
+    return [box for message in here.room.messages for box in message.embeds]
+
+
+async def test_on_discord_it_is_the_same_with_cards_as_boxes(tmp_path: Path) -> None:
+    tricks = ["kick flip", "Ollie"]
+    scripts = (
+        *(calls("search_spots", query="lanten bowl"), "[SEND: lantern bowl]"),
+        *(calls("create_spot_draft", name="Quizzical Nook", type="diy", mapsUrl=LINK), "[SEND: sent]"),
+        *(calls("create_tricklist", name="Summer", tricks=tricks), "[SEND: made]"),
+    )
+    addons = ["companion"]
+    async with scene(tmp_path, *scripts, personas={"pixi": KIT.replace("name: Kit", "name: Pixi")}) as here:
+        (tmp_path / "pixi.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path / "pixi.db"}"\n')
+        assert (await ran(tmp_path, b"", "companion", "load", "sample")).code == 0
+        async with here.bot(addons=addons):
+            await here.ask("where can i skate?")
+            await here.said("", "lantern bowl")
+            (found,) = boxes(here)
+            assert (found["title"], found["fields"][0]["name"]) == ("1 spot", "Lantern Bowl")
+            await here.ask(f"a new one: {LINK}")
+            await here.said("", "lantern bowl", "", "sent")
+            draft = boxes(here)[-1]
+            assert draft["fields"][0] == {"name": "Status", "value": "Pending approval", "inline": True}
+            await here.ask("a list")
+            await here.said("", "lantern bowl", "", "sent", "", "made")
+            asked = here.model.requests[-1].json()["messages"]
+            assert "The link to a map shows Quizzical Nook" in str(asked)
+    told = (await ran(tmp_path, b"", "drafts")).out
+    assert "pending approval\n  Quizzical Nook: diy, (54.91000, -38.21000)" in told
+    assert f"by {here.mo.id}" in told or f"by discord:{here.mo.id}" in told
