@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -56,11 +57,7 @@ SHIPPED = {"companion": Shipped("pixi.companion.addon", "pixi/companion/personas
 
 
 def named(path: Path) -> Source:
-    """The addon that an entry of the settings means: one that comes along, or a file.
-
-    Raises:
-        AddonError: there is neither; the text names the nearest.
-    """
+    """The addon that an entry of the settings means: one that comes along, or a file."""
     if is_shipped(path):
         return Source(path.name, lambda: importlib.import_module(SHIPPED[path.name].module))
     return from_file(path)
@@ -212,7 +209,9 @@ def _module_of(path: Path) -> ModuleType:
         AddonError: there is no such file, or it is no Python file.
     """
     if not path.is_file():
-        raise AddonError(f"there is no file {path}; check the path.")
+        near = get_close_matches(path.name, SHIPPED, 1)
+        mend = f"do you mean {near[0]!r}, which comes along?" if near else "check the path."
+        raise AddonError(f"there is no file {path}; {mend}")
     spec = importlib.util.spec_from_file_location(_PREFIX + path.stem, path)
     if spec is None or spec.loader is None:
         raise AddonError("it is not a Python file; its name must end in .py.")

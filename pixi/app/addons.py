@@ -59,9 +59,8 @@ def load_all(
             faults.append(f"addon {path}: {error}{mend}")
     if faults:
         raise ConfigError(*faults)
-    for name in settings.addon:
-        if name not in read.names:
-            report(f"[addon.{name}] is read by no addon: name the addon in `addons`, or remove the section.")
+    for remark in read.unread():
+        report(remark)
     return contents
 
 
@@ -101,6 +100,12 @@ class Reading:
         self.names: set[str] = set()
         self._settings = settings
         self._tools = tools
+
+    def unread(self) -> list[str]:
+        """Tell of sections that no addon read."""
+        mend = "name the addon in `addons`, or remove the section."
+        names = (name for name in self._settings.addon if name not in self.names)
+        return [f"[addon.{name}] is read by no addon: {mend}" for name in names]
 
     def __call__(self, name: str, kind: type[Any]) -> Any:
         """Read one; see `pixi.toolbox.addon.Addon.settings`."""

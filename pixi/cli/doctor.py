@@ -261,7 +261,7 @@ async def check_confinement(settings: "Settings") -> AsyncIterator[Finding]:
 
 async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
     """Check that each addon registers what it brings, as at a start: its file is run."""
-    if not settings.addons:
+    if not settings.addons and not settings.addon:
         return
     from pixi.addons import basics
     from pixi.addons.loading import load_addon, named
@@ -282,6 +282,8 @@ async def check_addons(settings: "Settings") -> AsyncIterator[Finding]:
         else:
             names = ", ".join((*contents.commands, *contents.tools))
             yield Finding(True, "addons", f"{path}: {names or 'it registers nothing'}")
+    for remark in read.unread():
+        yield Finding(False, "addons", remark)
 
 
 async def check_mcp(settings: "Settings") -> AsyncIterator[Finding]:

@@ -213,6 +213,11 @@ def test_a_section_that_no_addon_reads_is_told_of(tmp_path: Path) -> None:
     assert told == ["[addon.books] is read by no addon: name the addon in `addons`, or remove the section."]
 
 
+def test_a_name_that_is_nearly_one_s_is_told_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(PixiError, match="do you mean 'companion', which comes along"):
+        load_addon(named(tmp_path / "companio"), CommandRegistry(), Toolbox())
+
+
 def test_an_addon_that_comes_along_goes_by_its_name(tmp_path: Path) -> None:
     assert is_shipped(tmp_path / "companion")
     assert named(tmp_path / "companion").name == "companion"
