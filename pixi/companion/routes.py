@@ -16,24 +16,18 @@ from pixi.companion.data import (
 )
 from pixi.companion.maps import MapLink, resolve_map_link
 from pixi.companion.tools import Companion
-from pixi.companion.wire import DraftJson, to_json
+from pixi.companion.wire import DraftJson, PlaceJson, to_json
 from pixi.core.routes import AddonRoute, Caller, RouteError
 
 _DRAFTS, _DRAFT = "/api/spots/drafts", "/api/spots/drafts/{id}"
 
 
-class DraftRequest(msgspec.Struct, forbid_unknown_fields=True):
+class DraftRequest(PlaceJson, forbid_unknown_fields=True, kw_only=True):
     """A spot that is submitted. `userId`: for whom; needs the scope `chat:on-behalf`."""
 
     name: str
     type: Kind
     mapsUrl: str = ""
-    latitude: float | None = None
-    longitude: float | None = None
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    description: str = ""
     userId: str | None = None
 
 

@@ -25,18 +25,23 @@ from pixi.companion.data import (
 T = TypeVar("T")
 
 
-class SpotJson(Struct, kw_only=True):
-    """A spot. `rating` from 0 to 5; `distanceKm` where a search had a middle."""
+class PlaceJson(Struct, kw_only=True):
+    """Where something is, and what it is like. Coordinates in degrees."""
 
-    _id: str
-    name: str
-    type: Kind
     city: str = ""
     state: str = ""
     country: str = ""
     latitude: float | None = None
     longitude: float | None = None
     description: str = ""
+
+
+class SpotJson(PlaceJson, kw_only=True):
+    """A spot. `rating` from 0 to 5; `distanceKm` where a search had a middle."""
+
+    _id: str
+    name: str
+    type: Kind
     rating: float | None = None
     imageUrl: str = ""
     createdBy: str = ""
@@ -121,36 +126,24 @@ class NewTricklistJson(Struct, kw_only=True):
     createdBy: str
 
 
-class NewDraftJson(Struct, kw_only=True):
+class NewDraftJson(PlaceJson, kw_only=True):
     """A spot that is submitted."""
 
     name: str
     type: Kind
     submittedBy: str
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    latitude: float | None = None
-    longitude: float | None = None
     mapsUrl: str = ""
-    description: str = ""
     submittedVia: str = ""
 
 
-class DraftJson(Struct, kw_only=True):
+class DraftJson(PlaceJson, kw_only=True):
     """A draft. `spotId`: the spot that approval made of it; times are seconds since the epoch."""
 
     _id: str
     name: str
     type: Kind
     status: Status
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    latitude: float | None = None
-    longitude: float | None = None
     mapsUrl: str = ""
-    description: str = ""
     submittedBy: str = ""
     submittedVia: str = ""
     createdAt: float = 0.0
