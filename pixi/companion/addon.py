@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
 from pixi.companion.data import CompanionData, CompanionError
+from pixi.companion.deciding import register_deciding
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
 from pixi.companion.tables import SCHEMA, CompanionTables
@@ -48,6 +49,7 @@ def setup(addon: Addon) -> None:
     addon.on_close(web.close)
     companion = Companion(data, web, checked_scheme(settings.deep_links), settings.writes_per_hour)
     companion.setup(addon)
+    register_deciding(addon, data)
     for route in routes_of(companion):
         addon.route(route)
     addon.notice(Notice(SOURCE, _Noticing(data, web)))

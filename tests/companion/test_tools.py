@@ -4,16 +4,20 @@ import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
 
-from pixi.companion.data import CompanionData, Unavailable
+from pixi.companion.data import CompanionData, NewDraft, Unavailable
+from pixi.companion.deciding import SOURCE as DRAFTS
+from pixi.companion.deciding import register_deciding
 from pixi.companion.tools import SOURCE, Companion
 from pixi.core.events import Shown
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
 from pixi.core.persona import Persona
+from pixi.core.venue import Rights
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import ScriptedModel
 from pixi.testing.scripted_model import Step
@@ -67,7 +71,10 @@ async def played(
     async with tables() as sample, Web() as web:
         kept = data or sample
         companion = Companion(kept, web, "trickbook")
-        async with scene(ScriptedModel(), persona=persona, addons=[companion.setup], store=store) as here:
+        deciding = partial(register_deciding, data=kept)
+        async with scene(
+            ScriptedModel(), persona=persona, addons=[companion.setup, deciding], store=store
+        ) as here:
             yield Played(here, kept)
 
 
@@ -266,3 +273,31 @@ def test_no_tool_deletes() -> None:
         "share_content": False,
     }
     assert all(tool.source == SOURCE for tool in tools)
+
+
+JUDGE = Persona("Kit", "You skate.", tools=(SOURCE, DRAFTS))
+
+
+async def test_an_operator_decides_by_a_button_and_nobody_else() -> None:
+    async with played(persona=JUDGE) as play:
+        channel = play.here.channel
+        made = await play.data.create_draft("discord:9", NewDraft("Quizzical Nook", "diy", "Wexcombe"), "k")
+        asked = call("decide_spot_draft", id=made.id, name="Quizzical Nook", approve=True)
+        (told,) = await play.asks(asked)
+        assert told.startswith("Only operators of the bot may use decide_spot_draft")
+        assert (await play.asks(call("list_spot_drafts")))[0].startswith("Only operators")
+        channel.powers[MO] = Rights(operator=True)
+        (listed,) = await play.asks(call("list_spot_drafts"))
+        assert (listed["drafts"][0]["_id"], listed["drafts"][0]["submittedBy"]) == (made.id, "discord:9")
+        channel.verdicts = ["no", "yes", "yes"]
+        (told,) = await play.asks(asked)
+        assert "said no" in told
+        (wrong,) = await play.asks(call("decide_spot_draft", id=made.id, name="Other", approve=True))
+        assert wrong.startswith("The _id and the name are not those of one draft")
+        (told,) = await play.asks(asked)
+        assert told == {"_id": made.id, "status": "approved"}
+        assert play.cards()[-1].plain.startswith("Quizzical Nook\nStatus: Approved")
+        assert 'name: "Quizzical Nook"' in channel.questions[0].arguments
+        decided = await play.data.draft(made.id)
+        assert decided
+        assert decided.decided_by == MO
