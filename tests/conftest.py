@@ -111,8 +111,11 @@ _TOGETHER = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest, which all others run beside, and the largest, whose memory others use again."""
-    parts = (_LONGEST, _LARGEST, *_TOGETHER.values())
+    """Begin with what is run by one process, which leaves the rest to others, and with the longest.
+
+    Then come the largest, whose memory others use again.
+    """
+    parts = (*_TOGETHER.values(), _LONGEST, _LARGEST)
     items.sort(key=lambda item: next((n for n, part in enumerate(parts) if item.nodeid.startswith(part)), 9))
 
 

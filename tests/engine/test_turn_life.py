@@ -13,7 +13,6 @@ from pixi.core.lines import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.models.model import Traits
-from pixi.store import writer
 from pixi.store.kept import UnfinishedTurn
 from pixi.store.sqlite import SqliteStore
 from pixi.testing import RecordingChannel, ScriptedModel
@@ -212,26 +211,28 @@ async def test_a_command_is_not_begun_before_its_plan_is_on_record_and_the_strea
     await store.close()
 
 
-async def test_an_outcome_goes_on_record_together_with_the_next_act(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = 0
-    carry_out = writer._carry_out
+async def test_the_next_act_goes_on_record_behind_an_outcome_without_waiting_and_is_done_behind_both() -> (
+    None
+):
+    class Slow(Watched):
+        async def settle(
+            self, turn: int, sequence: int, outcome: Any, platform_id: str | None = None
+        ) -> None:
+            await self.plans.wait()
+            await super().settle(turn, sequence, outcome, platform_id)
 
-    def counting(*given: Any) -> list[object]:
-        nonlocal batches
-        batches += 1
-        return carry_out(*given)
+        async def plan(self, turn: int, commands: Any) -> None:
+            await SqliteStore.plan(self, turn, commands)
 
-    monkeypatch.setattr(writer, "_carry_out", counting)
-
-    async def count(messages: int) -> int:
-        nonlocal batches
-        batches = 0
-        async with scene(ScriptedModel("[SEND: a]\n" * messages)) as here:
-            await here.talk("hello")
-            assert here.channel.sent == ["a"] * messages
-        return batches
-
-    assert await count(8) - await count(2) <= 6 + 2  # one for each message more; two may come apart by chance
+    store = await Slow.watching(plans=False)
+    async with scene(ScriptedModel("[SEND: a]\n[SEND: b]"), store=store) as here:
+        await here.say("hello")
+        await until(lambda: "b" in store.told)
+        assert here.channel.sent == ["a"]
+        store.plans.set()
+        await here.engine.settled()
+        assert here.channel.sent == ["a", "b"]
+    await store.close()
 
 
 async def test_nothing_is_done_behind_an_act_whose_outcome_could_not_be_recorded() -> None:
