@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -21,6 +22,7 @@ from pixi.companion.data import (
 )
 from pixi.companion.host import companion_host
 from pixi.companion.wire import ROUTES, description
+from tests.channels.http.test_openapi import complaint_of
 from tests.companion.conftest import tables
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -166,9 +168,10 @@ async def test_an_id_is_never_another_path(made_up: str) -> None:
     assert [path for path in asked if not path.startswith("/api/spots/") or path.count("/") != 3] == []
 
 
-def test_the_description_that_ships_is_that_of_the_routes() -> None:
+def test_the_description_that_ships_is_valid_and_that_of_the_routes(tmp_path: Path) -> None:
     shipped = json.loads(resources.files("pixi.companion").joinpath("openapi.json").read_text("utf-8"))
     assert shipped == description()
+    assert complaint_of(shipped, tmp_path) == ""
     assert {(method.lower(), path) for method, path, *_ in ROUTES} == {
         (method, path) for path, methods in shipped["paths"].items() for method in methods
     }

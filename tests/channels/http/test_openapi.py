@@ -123,7 +123,7 @@ def references(node: object) -> Iterator[str]:
             yield from references(each)
 
 
-def _complaint(told: dict[str, Any], folder: Path) -> str:
+def complaint_of(told: dict[str, Any], folder: Path) -> str:
     """What the validator says, in a process of its own: it takes much memory."""
     (folder / "openapi.json").write_bytes(msgspec.json.encode(told))
     words = (sys.executable, "-m", "openapi_spec_validator", "openapi.json")
@@ -134,13 +134,13 @@ def _complaint(told: dict[str, Any], folder: Path) -> str:
 async def test_what_is_served_is_described_in_a_valid_form(tmp_path: Path) -> None:
     async with served() as here:
         _, told = await here.get("/openapi.json")
-    assert _complaint(told, tmp_path) == ""
+    assert complaint_of(told, tmp_path) == ""
     assert {"/api/chat", "/api/chat/{id}/stream", "/api/personas", "/healthz"} <= set(told["paths"])
 
 
 def test_it_is_valid_and_json(tmp_path: Path) -> None:
     told = msgspec.json.decode(msgspec.json.encode(described()))
-    assert _complaint(told, tmp_path) == ""
+    assert complaint_of(told, tmp_path) == ""
     assert told["info"]["version"] == "1.2.3"
 
 
