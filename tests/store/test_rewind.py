@@ -11,7 +11,7 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.language import Planned
 from pixi.core.lines import AssistantLine, UserLine
-from pixi.core.message import Author, Image, Message
+from pixi.core.message import Author, Image, Message, Quoted
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from tests.store.kinds import everywhere
@@ -242,6 +242,23 @@ async def test_what_waits_or_was_withdrawn_meanwhile_is_in_nobodys_way(store: St
     (waiting,) = (await store.load(TALK)).waiting
     assert (waiting.text, waiting.number) == ("word4", 4)
     assert await store.message_id(TALK, 2) == "m2"
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+@everywhere
+async def test_what_waits_under_the_id_of_what_is_put_back_is_the_same_message(
+    store: Store, withdrawn: bool
+) -> None:
+    branch = await store.rewind(TALK, await turn(store, 1))
+    quoting = replace(message(1, image=b"png"), quoted=(Quoted("m0", Author("ana", "ana"), "hi"),))
+    assert await store.receive(quoting) is not None
+    if withdrawn:
+        await store.withdraw(TALK, "m1")
+    await store.restore(TALK, branch)
+    assert await said(store) == ["word1", "[SEND: answer1]"]
+    assert (await store.load(TALK)).waiting == ()
+    assert await store.unanswered("http:", 0.0) == ()
+    assert await store.people("ana") == ()  # nothing is left of the quote
 
 
 @everywhere

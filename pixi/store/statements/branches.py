@@ -66,6 +66,7 @@ def restore(db: Database, conversation: str, branch: str) -> None:
     ).fetchone()
     if later is not None:
         rewind(db, conversation, later)
+    _drop_said_again(db, conversation, branch)
     # What waits came later than what is put back, and is counted anew.
     waiting = db.execute(
         "UPDATE messages SET number = NULL WHERE conversation = ? AND turn IS NULL RETURNING position",
@@ -78,6 +79,15 @@ def restore(db: Database, conversation: str, branch: str) -> None:
         [(conversation, position) for (position,) in sorted(waiting)],
     )
     touch(db, [conversation])
+
+
+def _drop_said_again(db: Database, conversation: str, branch: str) -> None:
+    """Drop what waits, or was withdrawn, under the id of a message that is put back: it is that message."""
+    same = "conversation = ? AND turn IS NULL AND id IN (SELECT id FROM messages WHERE conversation = ?)"
+    at = (conversation, branch)
+    db.execute(f"DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE {same})", at)
+    dropped = db.execute(f"DELETE FROM messages WHERE {same} RETURNING body", at).fetchall()
+    pictures.drop_unused(db, conversation, [body for (body,) in dropped if body is not None])
 
 
 def _move(db: Database, conversation: str, turn: int, to: str) -> None:
