@@ -28,12 +28,14 @@ class CompanionSettings:
     Attributes:
         data: where spots, tricks and lists are kept: `store`, beside the talks; or the address of a host app.
         key: sent to the host app; better by PIXI_ADDON__COMPANION__KEY than in the file.
+        app_keys: names of our keys that the host app has: their users are asked for by its own ids.
         deep_links: scheme of the links into the host app, e.g. `trickbook`; "": its cards have none.
         writes_per_hour: lists and drafts that are made for one person within an hour, all together.
     """
 
     data: str = "store"
     key: str = ""
+    app_keys: tuple[str, ...] = ()
     deep_links: str = ""
     writes_per_hour: int = 5
 
@@ -63,7 +65,7 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
             f"[addon.companion] data is {settings.data[:80]!r}: write store, or the address of the app, e.g. "
             "https://app.example.org."
         )
-    backend = CompanionBackend(settings.data, settings.key)
+    backend = CompanionBackend(settings.data, settings.key, settings.app_keys)
     addon.on_close(backend.close)
     return backend
 
@@ -80,7 +82,7 @@ class _Noticing:
         # A host app tells its own people.
         news = await self._data.news(message.author.id) if isinstance(self._data, CompanionTables) else ()
         for draft in news:
-            why = f" The reason: {draft.why}" if draft.why else ""
+            why = f" The reason: {draft.why}" if draft.why and not message.group else ""
             told.append(f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}")
         if link := find_map_link(message.text):
             told.append(await self._place(link))

@@ -6,7 +6,7 @@ the `detail` of a refusal is told further, cut and on one line.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -65,11 +65,14 @@ class CompanionBackend:
     Args:
         url: of the app, above `/api`.
         key: sent as a bearer; "": none is sent.
+        app_keys: names of the app's own keys: whom they speak for is known to the app by its own id. Users
+            of other programs' keys may be called the same and be others.
         seconds: for one answer.
     """
 
-    def __init__(self, url: str, key: str = "", seconds: float = 8.0) -> None:
+    def __init__(self, url: str, key: str = "", app_keys: Collection[str] = (), seconds: float = 8.0) -> None:
         self._url = url.rstrip("/")
+        self._own = tuple(f"web:{name}:" for name in ("jwt", *app_keys))
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._seconds = seconds
         self._session: ClientSession | None = None
@@ -117,23 +120,27 @@ class CompanionBackend:
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
         """See `CompanionData.tricklists`."""
-        found = await self._get(f"/api/users/{_user(person)}/tricklists", TricklistsJson, {"name": name})
+        found = await self._get(
+            f"/api/users/{_part(self._user(person))}/tricklists", TricklistsJson, {"name": name}
+        )
         return tuple(from_json(Tricklist, each) for each in found.tricklists)
 
     async def tricklist(self, person: str, tricklist_id: str) -> Tricklist | None:
         """See `CompanionData.tricklist`."""
-        found = await self._find(f"/api/users/{_user(person)}/tricklists", tricklist_id, TricklistJson)
+        found = await self._find(
+            f"/api/users/{_part(self._user(person))}/tricklists", tricklist_id, TricklistJson
+        )
         return None if found is None else from_json(Tricklist, found)
 
     async def create_tricklist(self, person: str, new: NewTricklist, key: str) -> Tricklist:
         """See `CompanionData.create_tricklist`."""
-        path, body = f"/api/users/{_user(person)}/tricklists", to_json(new, NewTricklistJson)
+        path, body = f"/api/users/{_part(self._user(person))}/tricklists", to_json(new, NewTricklistJson)
         made = await self._ask("POST", path, TricklistJson, body=body, key=key)
         return from_json(Tricklist, made)
 
     async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
         """See `CompanionData.create_draft`."""
-        body = to_json(new, NewDraftJson, submittedBy=_user_id(person))
+        body = to_json(new, NewDraftJson, submittedBy=self._user(person))
         made = await self._ask("POST", "/api/spots/draft", DraftJson, body=body, key=f"{person} {key}")
         return from_json(Draft, made)
 
@@ -150,17 +157,22 @@ class CompanionBackend:
 
     async def approve(self, draft_id: str, by: str) -> Draft:
         """See `CompanionData.approve`."""
-        return await self._decide(draft_id, "approve", DecisionJson(_user_id(by)))
+        return await self._decide(draft_id, "approve", DecisionJson(self._user(by)))
 
     async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
         """See `CompanionData.reject`."""
         if wrong := wrong_reason(why):
             raise CompanionError(" ".join(wrong))
-        return await self._decide(draft_id, "reject", DecisionJson(_user_id(by), why))
+        return await self._decide(draft_id, "reject", DecisionJson(self._user(by), why))
 
     async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> Draft:
         path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
         return from_json(Draft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
+
+    def _user(self, person: str) -> str:
+        """A person as the app knows them: by its own id where it named them, else by ours."""
+        own = next((begins for begins in self._own if person.startswith(begins)), "")
+        return person.removeprefix(own)
 
     async def _find(self, path: str, thing_id: str, kind: type[T]) -> T | None:
         try:
@@ -264,19 +276,6 @@ def _refused(status: int, told: bytes) -> CompanionError:
         case 429:
             return Unavailable(f"The app was asked too often. {_AGAIN}")
     return Unavailable(f"The app has trouble of its own (status {status}). {_AGAIN}")
-
-
-def _user_id(person: str) -> str:
-    """A person as the app knows them: by its own id where the app named them, else by ours.
-
-    `web:KEY:USER` and `web:jwt:USER` hold the app's own id.
-    """
-    parts = person.split(":", 2)
-    return parts[2] if len(parts) == 3 and parts[0] == "web" and parts[1] != "visitor" else person
-
-
-def _user(person: str) -> str:
-    return _part(_user_id(person))
 
 
 def _part(text: str) -> str:

@@ -38,7 +38,7 @@ async def app(answer: Answer, seconds: float = 8.0) -> AsyncGenerator[CompanionB
     runner = web.AppRunner(server, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    backend = CompanionBackend(f"http://127.0.0.1:{runner.addresses[0][1]}", KEY, seconds)
+    backend = CompanionBackend(f"http://127.0.0.1:{runner.addresses[0][1]}", KEY, seconds=seconds)
     try:
         yield backend
     finally:
@@ -145,7 +145,7 @@ async def test_a_write_whose_answer_is_lost_is_asked_once_more_by_the_same_key_a
 )
 async def test_an_app_knows_its_own_people_by_its_own_ids(person: str, known_as: str) -> None:
     async with tables() as kept, companion_host(kept) as url:
-        backend = CompanionBackend(url)
+        backend = CompanionBackend(url, app_keys=("app",))
         ollie = (await backend.search_tricks("ollie"))[0]
         new = NewTricklist("L", "skateboard", [ollie.id], "Kit")
         made = await backend.create_tricklist(person, new, "k")
