@@ -65,7 +65,7 @@ async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
 
 
 async def test_what_was_said_last_is_answered_anew_and_taken_out(tmp_path: Path) -> None:
-    other = stream("[SEND: gamma]", "[REACT: 🐈]", finish())
+    other = stream("[REACT: 🐈]", "[SEND: gamma]", finish())  # once more is said, a line can change no longer
     async with ScriptedOpenAI(HELLO, other) as server:
         async with talk(tmp_path, server) as terminal:
             terminal.type("xylophones" + ENTER)
