@@ -134,9 +134,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes run tests: half as many again as processors, since tests also wait."""
+    """Return how many processes run tests: two for each processor, since tests also wait.
+
+    And the more there are, the less each of them gathers.
+    """
     processors = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(2, processors * 3 // 2)
+    return 2 * processors
 
 
 @pytest.fixture(scope="session", autouse=True)
