@@ -104,7 +104,10 @@ def pytest_runtest_logfinish() -> None:
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
 _LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
 _TOGETHER = {
-    "SDKs": ("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
+    "SDKs": (
+        *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
+        *("tests/engine/", "tests/core/", "tests/conformance/"),  # which leave little behind
+    ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
