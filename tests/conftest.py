@@ -106,7 +106,9 @@ _LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
 _TOGETHER = {
     "SDKs": (
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
-        *("tests/engine/", "tests/core/", "tests/conformance/"),  # which leave little behind
+        # And what leaves little behind, so that this process has enough to do.
+        *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
+        "tests/store/",
     ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
 }

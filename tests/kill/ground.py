@@ -128,10 +128,13 @@ class Ground:
         await room.say(self._people[person], f"{self.discord.bot.mention} {name} {how}")
 
     async def start(self) -> Life:
-        """Start a process; returns once it is on its way to Discord."""
+        """Start a process; returns once it is on its way to Discord, the first one once it is there."""
         sessions = self.discord.gateway.identifies
         life = await self._nursery.start()
         await self.discord.wait_for(lambda: self.discord.gateway.identifies > sessions, timeout=LIMIT)
+        async with asyncio.timeout(LIMIT):
+            while not self.records.begun():  # noqa: ASYNC110 - another process's store
+                await asyncio.sleep(0.01)
         return life
 
     async def settled(self, after: str) -> None:

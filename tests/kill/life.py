@@ -101,6 +101,10 @@ class Records:
         """Whether so many messages are on record, and nothing waits and no turn is under way."""
         return self.summary() == (asked, 0, 0)
 
+    def begun(self) -> bool:
+        """Whether the bot knows since when it is here: what was written before is nobody's to answer."""
+        return bool(self._ask("SELECT address FROM watermarks LIMIT 1"))
+
     def summary(self) -> tuple[object, ...]:
         """How many messages are on record, how many of them wait, and how many turns are under way."""
         rows = self._ask(
