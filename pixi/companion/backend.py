@@ -234,7 +234,7 @@ class CompanionBackend:
                 told += piece
                 if len(told) > _MOST_BYTES:
                     raise Unavailable(f"The app answers more than can be read. {_AGAIN}")
-            if answer.status == 200:
+            if answer.status in (200, 201):
                 return _decoded(bytes(told), kind)
             raise _refused(answer.status, bytes(told))
 

@@ -134,6 +134,12 @@ async def test_a_write_whose_answer_is_lost_is_asked_once_more_by_the_same_key_a
         await whole.close()
 
 
+async def test_what_was_made_may_be_told_so() -> None:
+    made = '{"_id": "a", "name": "Quizzical Nook", "type": "diy", "status": "pending_approval"}'
+    async with app(saying(201, made)) as backend:
+        assert (await backend.create_draft("web:app:7", DRAFT, "k")).id == "a"
+
+
 @pytest.mark.parametrize(
     ("person", "known_as"),
     [
