@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
-from pixi.companion.data import CompanionData, CompanionError
+from pixi.companion.data import CompanionData, CompanionError, Draft, one_line
 from pixi.companion.deciding import register_deciding
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
@@ -52,7 +52,10 @@ def setup(addon: Addon) -> None:
     register_deciding(addon, data)
     for route in routes_of(companion):
         addon.route(route)
-    addon.notice(Notice(SOURCE, _Noticing(data, web)))
+    if isinstance(data, CompanionTables):  # a host app tells its own people
+        news = _News(data)
+        addon.notice(Notice(SOURCE, news.look, news.answered))
+    addon.notice(Notice(SOURCE, _Links(web).look))
 
 
 def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
@@ -68,27 +71,39 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
     return backend
 
 
-class _Noticing:
-    """Notices links to maps in messages, and tells people what became of the spots that they submitted."""
+def _became(draft: Draft) -> str:
+    """What became of a draft, in one line."""
+    why = f" The reason: {one_line(draft.why)}" if draft.why else ""
+    return f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}"
 
-    def __init__(self, data: CompanionData, web: Web) -> None:
-        self._data = data
-        self._web = web
 
-    async def __call__(self, message: Message) -> Sequence[str]:
-        told = []
-        # A host app tells its own people.
-        news = await self._data.news(message.author.id) if isinstance(self._data, CompanionTables) else ()
-        for draft in news:
-            why = f" The reason: {draft.why}" if draft.why else ""
-            told.append(f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}")
-        if link := find_map_link(message.text):
-            told.append(await self._place(link))
-        return told
+@dataclass(frozen=True, slots=True)
+class _News:
+    """Tells people what became of the spots that they submitted, until a reply to it stands."""
+
+    data: CompanionTables
+
+    async def look(self, message: Message) -> Sequence[str]:
+        return [_became(draft) for draft in await self.data.news(message.author.id)]
+
+    async def answered(self, message: Message, lines: Sequence[str]) -> None:
+        told = [draft.id for draft in await self.data.news(message.author.id) if _became(draft) in lines]
+        await self.data.were_told(told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Notices links to maps in messages."""
+
+    web: Web
+
+    async def look(self, message: Message) -> Sequence[str]:
+        link = find_map_link(message.text)
+        return [await self._place(link)] if link else []
 
     async def _place(self, link: str) -> str:
         try:
-            found = await resolve_map_link(link, self._web)
+            found = await resolve_map_link(link, self.web)
         except CompanionError as error:
             return f"The link to a map in the message cannot be used: {error}"
         where = "" if found.latitude is None else f" at {found.latitude:.5f}, {found.longitude:.5f}"
