@@ -549,6 +549,7 @@ def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
     return ToolRunConfig(
         turn=number,
         tools=session.capabilities.tools,
+        all_tools=shared.toolbox,
         rates=shared.toolbox.rates,
         mask=shared.toolbox.mask,
         store=shared.store,
