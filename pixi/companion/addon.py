@@ -63,9 +63,11 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
         return CompanionTables(addon.tables(SCHEMA))
     if not _ADDRESS.fullmatch(settings.data):
         raise ConfigError(
-            f"[addon.companion] data is {settings.data[:80]!r}: write store, or the address of the app, e.g. "
-            "https://app.example.org."
+            "[addon.companion] data is no address of an app: write store, or e.g. https://app.example.org, "
+            "without a user or a password."
         )
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise ConfigError("[addon.companion] key is not a key: copy it again, without line breaks or quotes.")
     backend = CompanionBackend(settings.data, settings.key)
     addon.on_close(backend.close)
     return backend

@@ -56,6 +56,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _MOST_BYTES = 2_000_000
 _LONGEST_DETAIL = 300
 _TRIES = 2
+_OURS = ("discord:", "terminal:", "mcp:", "web:")
 _AGAIN = "Tell them that the app cannot be reached just now, and try again later."
 
 
@@ -269,10 +270,13 @@ def _refused(status: int, told: bytes) -> CompanionError:
 def _user_id(person: str) -> str:
     """A person as the app knows them: by its own id where the app named them, else by ours.
 
-    `web:KEY:USER` and `web:jwt:USER` hold the app's own id.
+    `web:KEY:USER` and `web:jwt:USER` hold the app's own id. One that reads as an id of ours stays whole: a
+    user who is called `discord:7` is not who talks on Discord.
     """
-    parts = person.split(":", 2)
-    return parts[2] if len(parts) == 3 and parts[0] == "web" and parts[1] != "visitor" else person
+    kind, _, rest = person.partition(":")
+    key, _, user = rest.partition(":")
+    is_the_apps = kind == "web" and key != "visitor" and user and not user.startswith(_OURS)
+    return user if is_the_apps else person
 
 
 def _user(person: str) -> str:
