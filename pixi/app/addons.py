@@ -111,8 +111,9 @@ class Reading:
         """Read one; see `pixi.toolbox.addon.Addon.settings`."""
         self.names.add(name)
         folder = Path() if self._settings.origin is None else self._settings.origin.parent
-        value = addon_settings(name, kind, self._settings.addon.get(name, {}), folder)
-        self._tools.mask.learn(secrets_in(value))
+        given = self._settings.addon.get(name, {})
+        value = addon_settings(name, kind, given, folder)
+        self._tools.mask.learn(secrets_in(value) | secrets_in(given))
         return value
 
 

@@ -60,13 +60,19 @@ async def companion_tables(settings: "Settings") -> "AsyncIterator[CompanionTabl
     """The companion's tables in the store of the settings, made where they are missing.
 
     Raises:
-        PixiError: they cannot be opened.
+        PixiError: they cannot be opened, or the companion's data is kept by a host app.
     """
     from pixi.cli.printer import Printer
     from pixi.companion.tables import SCHEMA, CompanionTables
+    from pixi.core.errors import ConfigError
     from pixi.store.opening import open_store
     from pixi.store.tables import Tables
 
+    given = settings.addon.get("companion", {}).get("data")
+    if given is not None and given.value != "store":
+        raise ConfigError(
+            f"{given.place}: the companion's data is kept by an app: load and decide there, or write store."
+        )
     store = await open_store(settings.store.url, Printer(settings.store.url).complain)
     try:
         tables = Tables(SCHEMA)

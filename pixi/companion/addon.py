@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
-from pixi.companion.data import CompanionData, CompanionError
+from pixi.companion.data import CompanionData, CompanionError, Draft, one_line
 from pixi.companion.deciding import register_deciding
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
@@ -54,7 +54,10 @@ def setup(addon: Addon) -> None:
     register_deciding(addon, data)
     for route in routes_of(companion):
         addon.route(route)
-    addon.notice(Notice(SOURCE, _Noticing(data, web)))
+    if isinstance(data, CompanionTables):  # a host app tells its own people
+        news = _News(data)
+        addon.notice(Notice(SOURCE, news.look, news.answered))
+    addon.notice(Notice(SOURCE, _Links(web).look))
 
 
 def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
@@ -62,35 +65,50 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
         return CompanionTables(addon.tables(SCHEMA))
     if not _ADDRESS.fullmatch(settings.data):
         raise ConfigError(
-            f"[addon.companion] data is {settings.data[:80]!r}: write store, or the address of the app, e.g. "
-            "https://app.example.org."
+            "[addon.companion] data is no address of an app: write store, or e.g. https://app.example.org, "
+            "without a user or a password."
         )
+    if not (settings.key.isascii() and settings.key.isprintable()):
+        raise ConfigError("[addon.companion] key is not a key: copy it again, without line breaks or quotes.")
     backend = CompanionBackend(settings.data, settings.key, settings.app_keys)
     addon.on_close(backend.close)
     return backend
 
 
-class _Noticing:
-    """Notices links to maps in messages, and tells people what became of the spots that they submitted."""
+def _became(draft: Draft, message: Message) -> str:
+    """What became of a draft, in one line; the reason only where nobody else reads it."""
+    why = f" The reason: {one_line(draft.why)}" if draft.why and not message.group else ""
+    return f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}"
 
-    def __init__(self, data: CompanionData, web: Web) -> None:
-        self._data = data
-        self._web = web
 
-    async def __call__(self, message: Message) -> Sequence[str]:
-        told = []
-        # A host app tells its own people.
-        news = await self._data.news(message.author.id) if isinstance(self._data, CompanionTables) else ()
-        for draft in news:
-            why = f" The reason: {draft.why}" if draft.why and not message.group else ""
-            told.append(f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}")
-        if link := find_map_link(message.text):
-            told.append(await self._place(link))
-        return told
+@dataclass(frozen=True, slots=True)
+class _News:
+    """Tells people what became of the spots that they submitted, until a reply to it stands."""
+
+    data: CompanionTables
+
+    async def look(self, message: Message) -> Sequence[str]:
+        return [_became(draft, message) for draft in await self.data.news(message.author.id)]
+
+    async def answered(self, message: Message, lines: Sequence[str]) -> None:
+        news = await self.data.news(message.author.id)
+        told = [draft.id for draft in news if _became(draft, message) in lines]
+        await self.data.were_told(told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Links:
+    """Notices links to maps in messages."""
+
+    web: Web
+
+    async def look(self, message: Message) -> Sequence[str]:
+        link = find_map_link(message.text)
+        return [await self._place(link)] if link else []
 
     async def _place(self, link: str) -> str:
         try:
-            found = await resolve_map_link(link, self._web)
+            found = await resolve_map_link(link, self.web)
         except CompanionError as error:
             return f"The link to a map in the message cannot be used: {error}"
         where = "" if found.latitude is None else f" at {found.latitude:.5f}, {found.longitude:.5f}"

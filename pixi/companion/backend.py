@@ -56,6 +56,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 _MOST_BYTES = 2_000_000
 _LONGEST_DETAIL = 300
 _TRIES = 2
+_OURS = ("discord:", "terminal:", "mcp:", "web:")
 _AGAIN = "Tell them that the app cannot be reached just now, and try again later."
 
 
@@ -170,9 +171,14 @@ class CompanionBackend:
         return from_json(Draft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
 
     def _user(self, person: str) -> str:
-        """A person as the app knows them: by its own id where it named them, else by ours."""
+        """A person as the app knows them: by its own id where it named them, else by ours.
+
+        An id of its own that reads as one of ours stays whole: a user who is called `discord:7` is not who
+        talks on Discord.
+        """
         own = next((begins for begins in self._own if person.startswith(begins)), "")
-        return person.removeprefix(own)
+        user = person.removeprefix(own)
+        return user if user and not user.startswith(_OURS) else person
 
     async def _find(self, path: str, thing_id: str, kind: type[T]) -> T | None:
         try:
@@ -246,7 +252,7 @@ class CompanionBackend:
                 told += piece
                 if len(told) > _MOST_BYTES:
                     raise Unavailable(f"The app answers more than can be read. {_AGAIN}")
-            if answer.status == 200:
+            if answer.status in (200, 201):
                 return _decoded(bytes(told), kind)
             raise _refused(answer.status, bytes(told))
 

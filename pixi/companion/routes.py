@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Literal
 
 import msgspec
@@ -72,7 +73,7 @@ def routes_of(companion: Companion) -> tuple[AddonRoute, ...]:
                 description=asked.description,
             )
             # Without a key of its own the same spot of the same person is the same draft.
-            key = caller.key or f"route:{new.name}:{new.kind}:{new.maps_url}:{new.latitude}:{new.longitude}"
+            key = caller.key or f"route:{sha256(repr(new).encode()).hexdigest()}"
             return to_json(await data.create_draft(caller.person, new, key), DraftJson)
 
     async def drafts(caller: Caller, asked: DraftsQuery) -> DraftsShown:

@@ -325,16 +325,17 @@ class CompanionTables:
         return draft
 
     async def news(self, person: str) -> tuple[Draft, ...]:
-        """Drafts of a person that were decided, and that they were not told of; from now on they are."""
+        """Drafts of a person that were decided, and that they were not told of; the first decided first."""
+        where = "WHERE submitted_by = ? AND status <> 'pending_approval' AND told = 0"
+        return await self._read(lambda db: _drafts(db, f"{where} ORDER BY decided_at, id", (person,)))
 
-        def take(db: Database) -> tuple[Draft, ...]:
-            where = "WHERE submitted_by = ? AND status <> 'pending_approval' AND told = 0"
-            found = _drafts(db, f"{where} ORDER BY decided_at, id", (person,))
-            if found:
-                db.execute(f"UPDATE companion_drafts SET told = 1 {where}", (person,))
-            return found
-
-        return await self._write(take)
+    async def were_told(self, draft_ids: Sequence[str]) -> None:
+        """Keep that whoever submitted these drafts was told of the decision."""
+        if draft_ids:
+            ids = [(draft_id,) for draft_id in draft_ids]
+            await self._write(
+                lambda db: db.executemany("UPDATE companion_drafts SET told = 1 WHERE id = ?", ids)
+            )
 
     async def load(self, spots: Sequence[Spot], tricks: Sequence[Trick]) -> None:
         """Keep these spots and tricks; those of an id that is there take its place."""

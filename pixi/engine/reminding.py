@@ -3,7 +3,10 @@
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from pixi.core.errors import PixiError, StoreError
 from pixi.core.lines import AssistantLine, Line
@@ -17,6 +20,8 @@ from pixi.engine.timeouts import within
 from pixi.toolbox.foreign import foreign
 from pixi.toolbox.notices import SECONDS as NOTICE_SECONDS
 from pixi.toolbox.notices import Notice
+
+T = TypeVar("T")
 
 _log = logging.getLogger("pixi.engine")
 
@@ -89,32 +94,69 @@ async def citations_for(session: PersonaSession, messages: Sequence[Message]) ->
     return ()
 
 
-async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Reminder, ...]:
+@dataclass(frozen=True, slots=True)
+class Noticed:
+    """What an addon tells of a message."""
+
+    notice: Notice
+    message: Message
+    facts: tuple[str, ...]
+
+    @property
+    def reminder(self) -> Reminder:
+        """As it is told."""
+        return Reminder(self.message.author, self.facts, self.notice.source)
+
+
+async def notices_for(session: PersonaSession, messages: Sequence[Message]) -> tuple[Noticed, ...]:
     """What addons tell of messages that are to be answered; see `pixi.toolbox.notices`."""
     sources = {tool.source for tool in session.capabilities.tools.values()}
     notices = [each for each in session.shared.toolbox.notices if each.source in sources]
     if not notices or session.role.model.traits.small:
         return ()
     asked = [message for message in messages if message.addressed and not message.again][-_MOST_NOTICED:]
-    found = await asyncio.gather(*(_noticed(each, message) for message in asked for each in notices))
-    return tuple(reminder for reminder in found if reminder.facts)
+    pairs = [(notice, message) for message in asked for notice in notices]
+    found = await asyncio.gather(*(_looked(notice, message) for notice, message in pairs))
+    told: set[tuple[str, str, str]] = set()
+    noticed: list[Noticed] = []
+    for (notice, message), lines in zip(pairs, found, strict=True):
+        about = (notice.source, message.author.id)
+        facts = tuple(line for line in lines if (*about, line) not in told)
+        told.update((*about, line) for line in facts)
+        if facts:
+            noticed.append(Noticed(notice, message, facts))
+    return tuple(noticed)
 
 
-async def _noticed(notice: Notice, message: Message) -> Reminder:
-    what = f"what {notice.source} notices"
-    facts: list[str] = []
+async def notices_answered(noticed: Sequence[Noticed]) -> None:
+    """Tell addons that what they told of was answered."""
+    for each in noticed:
+        if each.notice.answered is not None:
+            what = f"that what {each.notice.source} notices was told"
+            await _bounded(what, each.message, partial(each.notice.answered, each.message, each.facts), None)
+
+
+async def _looked(notice: Notice, message: Message) -> tuple[str, ...]:
+    async def look() -> tuple[str, ...]:
+        return tuple(str(line) for line in await notice.look(message))[:_MOST_FACTS]
+
+    return await _bounded(f"what {notice.source} notices", message, look, ())
+
+
+async def _bounded(what: str, message: Message, ask: Callable[[], Awaitable[T]], otherwise: T) -> T:
+    """What an addon answers; `otherwise` where it takes too long or fails."""
+
+    async def asked() -> T:
+        with foreign(what):
+            return await ask()
+
     try:
-        facts += await within(NOTICE_SECONDS, _looked(what, notice, message), what)
+        return await within(NOTICE_SECONDS, asked(), what)
     except TimeoutError:
         _log.warning("%s of message %s was left out: it took too long", what, message.id)
     except PixiError as error:
         _log.warning("%s of message %s was left out: %s", what, message.id, error)
-    return Reminder(message.author, tuple(facts[:_MOST_FACTS]), notice.source)
-
-
-async def _looked(what: str, notice: Notice, message: Message) -> Sequence[str]:
-    with foreign(what):
-        return await notice.look(message)
+    return otherwise
 
 
 def _by_person(chosen: Sequence[Memory], authors: Mapping[str, Author]) -> tuple[Reminder, ...]:

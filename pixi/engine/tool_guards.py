@@ -10,7 +10,7 @@ import inspect
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -51,6 +51,7 @@ class ToolRunConfig:
     Attributes:
         turn: its number in the store.
         tools: those that the persona may use, by name.
+        all_tools: those that there are, whoever may use them.
         rates: counts how often they are used.
         mask: hides secrets in their answers.
         store: records what they change.
@@ -60,6 +61,7 @@ class ToolRunConfig:
 
     turn: int
     tools: Mapping[str, Tool]
+    all_tools: Iterable[Tool]
     rates: Rates
     mask: Mask
     store: Store

@@ -388,7 +388,8 @@ class _ToolRun:
         rate, source = self.tool.writes_per_person, self.tool.source
         if rate is None:
             return None
-        together = (tool.name for tool in self.config.tools.values() if tool.source == source and tool.writes)
+        # Also those that this persona has not: another may have used them for the same person.
+        together = (tool.name for tool in self.config.all_tools if tool.source == source and tool.writes)
         return Quota(rate.times, rate.seconds, tuple(together))
 
     async def _end(self, number: int, outcome: AuditOutcome, seconds: float) -> None:

@@ -30,7 +30,7 @@ from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import Inbox
 from pixi.engine.model_loop import ModelLoop
-from pixi.engine.reminding import citations_for, notices_for, reminders_for
+from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
 from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
@@ -69,6 +69,7 @@ class TurnRunner:
         "_ends",
         "_gone",
         "_interrupter",
+        "_noticed",
         "_refusal",
         "_session",
         "_steps",
@@ -89,6 +90,7 @@ class TurnRunner:
         self._waiting = waiting
         self._refusal = refusal
         self._attempt: _Attempt | None = None
+        self._noticed: Sequence[Noticed] = ()
         self._began = time.monotonic()
         self._gone: set[str] = set()  # ids of messages that were withdrawn
         self._interrupter = ""  # id of the person for whom it yields
@@ -336,11 +338,13 @@ class TurnRunner:
         """Put a turn on record; None where in the meantime there is nothing left to be answered."""
         session, heard = self._session, self.inbox
         reminders: Sequence[Reminder | Citation] = ()
+        self._noticed = ()
         if over is None and not self._refusal:
+            self._noticed = await notices_for(session, heard.messages)
             reminders = (
                 *await reminders_for(session, heard.messages, channel.venue, window.lines),
                 *await citations_for(session, heard.messages),
-                *await notices_for(session, heard.messages),
+                *(each.reminder for each in self._noticed),
             )
         if not self._is_wanted:
             return None
@@ -415,6 +419,8 @@ class TurnRunner:
         window.append(PastTurn(attempt.id, lines))  # before it is recorded: where it is cut is recorded along
         if not await self._record(attempt, lines, self._finish(attempt), window.news()):
             self.life.on(Event.TAKEN)  # another process ended it, or forgot the conversation
+        elif self.life.reason is Reason.ANSWERED and self._finish(attempt) != "error":
+            await notices_answered(self._noticed)
 
     async def _record(
         self, attempt: _Attempt, lines: tuple[Line, ...], finish: Finish, window: Bounds | None = None
@@ -543,6 +549,7 @@ def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
     return ToolRunConfig(
         turn=number,
         tools=session.capabilities.tools,
+        all_tools=shared.toolbox,
         rates=shared.toolbox.rates,
         mask=shared.toolbox.mask,
         store=shared.store,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 
 from pixi.core.masking import Mask, names_secret
+from pixi.settings.given import Given
 from pixi.settings.secret import Secret
 
 _SHORTEST = 6
@@ -67,6 +68,8 @@ def _walk(value: object) -> Iterator[str]:
             yield value.reveal()[scheme.end() :]
     elif isinstance(value, str):
         yield from _passwords(value)
+    elif isinstance(value, Given):  # of an addon: nothing but its name tells that it is a secret
+        yield from _walk({value.key.rpartition(".")[2]: value.value})
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and names_secret(str(key)):

@@ -368,7 +368,7 @@ class Settings:
     gifs: GifSettings = field(default_factory=GifSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     addons: tuple[Path, ...] = ()
-    addon: Mapping[str, Mapping[str, Given]] = field(default_factory=dict)
+    addon: Mapping[str, Mapping[str, Given]] = field(default_factory=dict, repr=False)
     origin: Path | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 

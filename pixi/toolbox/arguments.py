@@ -54,7 +54,20 @@ def _read(text: str) -> Any:
         ValueError: it is none.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
+    read = json.loads(text, strict=False, parse_constant=_finite, parse_float=_finite)
+    return _without_halves(read) if "\\ud" in text.lower() else read
+
+
+def _without_halves(value: Any) -> Any:
+    """A value in whose texts half a surrogate pair, which nothing can keep or send, is a U+FFFD."""
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case list():
+            return [_without_halves(each) for each in value]
+        case dict():
+            return {_without_halves(name): _without_halves(each) for name, each in value.items()}
+    return value
 
 
 def _finite(written: str) -> float:

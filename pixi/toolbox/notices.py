@@ -12,6 +12,10 @@ Look = Callable[[Message], Awaitable[Sequence[str]]]
 """Given a message that is to be answered, gives what the persona should know of it: short lines, or none."""
 
 
+Answered = Callable[[Message, Sequence[str]], Awaitable[None]]
+"""Given a message and what of its lines the persona was told, keeps that it answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Something that is looked up for each message, e.g. where a link in it leads.
@@ -21,8 +25,11 @@ class Notice:
 
     Attributes:
         source: of the tools that it goes with: only personas that have one of these are told.
-        look: see `Look`; what takes longer than two seconds is left out.
+        look: see `Look`; what takes longer than two seconds is left out, and so are all lines but three.
+            It changes nothing: a turn may look several times before it answers, or fail.
+        answered: called once the answer is on record; for what is told once. None: nothing is to be kept.
     """
 
     source: str
     look: Look
+    answered: Answered | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from pixi.companion.addon import CompanionSettings, setup
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.data import (
     AlreadyDecided,
@@ -22,6 +23,10 @@ from pixi.companion.data import (
 )
 from pixi.companion.host import companion_host
 from pixi.companion.wire import ROUTES, description
+from pixi.core.errors import ConfigError
+from pixi.toolbox.addon import Addon
+from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.tools import Toolbox
 from tests.channels.http.test_openapi import complaint_of
 from tests.companion.conftest import tables
 
@@ -134,11 +139,38 @@ async def test_a_write_whose_answer_is_lost_is_asked_once_more_by_the_same_key_a
         await whole.close()
 
 
+async def test_what_was_made_may_be_told_so() -> None:
+    made = '{"_id": "a", "name": "Quizzical Nook", "type": "diy", "status": "pending_approval"}'
+    async with app(saying(201, made)) as backend:
+        assert (await backend.create_draft("web:app:7", DRAFT, "k")).id == "a"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (CompanionSettings("https://app.example", "canary\r\nX: y"), "key is not a key"),
+        (CompanionSettings("https://mo:canary@app.example"), "data is no address of an app"),
+        (CompanionSettings("canary"), "data is no address of an app"),
+    ],
+    ids=range(3),
+)
+def test_an_address_or_a_key_that_is_none_is_told_and_not_shown(
+    settings: CompanionSettings, told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told) as error:
+        setup(Addon(CommandRegistry(), Toolbox(), None, lambda name, kind: settings))
+    assert "canary" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("person", "known_as"),
     [
         ("web:app:66f0", "66f0"),
         ("web:jwt:a:b", "a:b"),
+        ("web:jwt:discord:7", "web:jwt:discord:7"),
+        ("web:app:web:local", "web:app:web:local"),
+        ("web:visitor:shop:x", "web:visitor:shop:x"),
+        ("web:app", "web:app"),
         ("discord:7", "discord:7"),
         ("web:local", "web:local"),
     ],

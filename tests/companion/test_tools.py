@@ -170,6 +170,14 @@ async def test_a_bad_draft_is_told_to_the_model_and_not_kept(more: dict[str, Any
         assert await play.data.drafts() == ()
 
 
+async def test_half_a_sign_keeps_no_draft_away() -> None:
+    async with played() as play:
+        given = r'{"name": "Nook \ud83d", "type": "diy", "city": "\ud83d\udef9 Wexcombe"}'
+        await play.asks(ToolCall("1", "create_spot_draft", given))
+        (draft,) = await play.data.drafts()
+        assert (draft.name, draft.city) == ("Nook \ufffd", "\N{SKATEBOARD} Wexcombe")
+
+
 async def test_too_many_tricks() -> None:
     async with played() as play:
         (said,) = await play.asks(call("create_tricklist", name="x", tricks=["Ollie"] * 10_000))

@@ -116,6 +116,10 @@ async def test_drafts_are_decided_in_the_terminal_and_a_bad_file_is_told(tmp_pat
     assert (await ran(tmp_path, b"", "drafts")).out == "No drafts wait.\n"
     wrong = await ran(tmp_path, b"", "drafts", "approve", "none")
     assert (wrong.code, wrong.err) == (1, "pixi-persona: There is no draft of the id 'none'.\n")
+    (tmp_path / "other.toml").write_text('[addon.companion]\ndata = "https://app.example"\n')
+    elsewhere = await ran(tmp_path, b"", "--config", "other.toml", "drafts")
+    assert elsewhere.code == 2
+    assert "other.toml, line 2: the companion's data is kept by an app" in elsewhere.err
     (tmp_path / "spots.json").write_text('{"spots": [{"name": "A"}]}')
     bad = await ran(tmp_path, b"", "companion", "load", "spots.json")
     assert bad.code == 1

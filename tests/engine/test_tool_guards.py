@@ -69,7 +69,7 @@ class Play:
         mask = Toolbox().mask
         mask.learn(["canary-secret"])
         run_config = ToolRunConfig(
-            self._turn, {tool.name: tool}, self.rates, mask, self.store, False, self.seconds
+            self._turn, {tool.name: tool}, [tool], self.rates, mask, self.store, False, self.seconds
         )
         message = self.channel.message("ban eve", author=askers[0])
         limits = Limits()

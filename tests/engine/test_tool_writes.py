@@ -298,6 +298,28 @@ async def test_what_is_done_for_one_person_is_counted_over_all_tools_of_a_source
     await store.close()
 
 
+async def test_what_is_done_for_one_person_is_counted_over_personas_that_share_no_tool() -> None:
+    def setup(addon: Addon) -> None:
+        @addon.tool(writes=True, source="shop", writes_per_person=Rate(1, 3_600))
+        async def order(context: Context) -> str:
+            """order"""
+            return "ordered"
+
+        @addon.tool(writes=True, source="shop", writes_per_person=Rate(1, 3_600))
+        async def wish(context: Context) -> str:
+            """wish"""
+            return "wished"
+
+    store = await SqliteStore.open(":memory:")
+    for tool, answer in (("order", "ordered"), ("wish", "As much was done for Mo as may be")):
+        persona = Persona(tool, "x", tools=(tool,))
+        model, channel = ScriptedModel([call(tool, "1")], "[SEND: ok]"), RecordingChannel(f"test:{tool}")
+        async with scene(model, persona=persona, addons=[setup], store=store, channel=channel) as here:
+            await here.talk("go")
+            assert told(here)[-1].startswith(answer)
+    await store.close()
+
+
 async def test_an_end_that_cannot_be_recorded_leaves_it_open_and_the_talk_goes_on() -> None:
     class Failing(SqliteStore):
         async def audit_end(self, number: int, outcome: object, seconds: float) -> None:

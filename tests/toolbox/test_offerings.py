@@ -10,6 +10,8 @@ import pytest
 
 from pixi.addons.loading import Source, is_shipped, load_addon, named, personas_of
 from pixi.app.addons import load_all
+from pixi.channels.http.jwt import HostTokens
+from pixi.companion.addon import CompanionSettings
 from pixi.core.errors import ConfigError, PixiError
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
@@ -17,6 +19,7 @@ from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.models.model import Traits
 from pixi.settings import load
+from pixi.settings.hidden import secrets_in
 from pixi.settings.secret import Secret
 from pixi.store.sqlite import SqliteStore
 from pixi.store.tables import Schema
@@ -27,6 +30,7 @@ from pixi.toolbox.context import Context
 from pixi.toolbox.notices import Notice
 from pixi.toolbox.tools import Toolbox
 from tests.channels.http.served import served
+from tests.channels.http.test_jwt import AUDIENCE, ISSUER, RSA, jwks, token
 from tests.engine.scene import scene
 
 BOOKS = Schema("books", (("CREATE TABLE books_wishes (person {text} NOT NULL, title {text} NOT NULL)",),))
@@ -122,6 +126,22 @@ async def test_a_route_of_an_addon_is_like_any_other() -> None:
     await store.close()
 
 
+async def test_a_user_s_own_token_decides_nothing_for_others(tmp_path: Path) -> None:
+    async def answer(caller: Caller, body: object) -> None: ...
+
+    (tmp_path / "keys.json").write_text(jwks(one=RSA))
+    tokens = HostTokens(ISSUER, AUDIENCE, str(tmp_path / "keys.json"))
+    routes = [AddonRoute("GET", f"/api/{scope}", answer, "x", scope) for scope in ("chat", "approve")]
+    async with served(routes=routes, tokens=tokens) as here:
+        own = {"Authorization": f"Bearer {token()}"}
+        assert (await here.get("/api/chat", **own))[0] == 200
+        status, problem = await here.get("/api/approve", **own)
+        assert (status, "a key with the scope approve" in problem["detail"]) == (403, True)
+        for let_in in (await here.key("staff", "chat", "approve"), {}):
+            assert await here.get("/api/approve", **let_in) == (200, {"done": True})
+        assert (await here.get("/api/approve", Via="1.1 proxy"))[0] == 401
+
+
 @pytest.mark.parametrize("path", ["/api/chat", "/api/chat/{name}/stop"])
 async def test_a_route_of_the_server_is_not_taken(path: str) -> None:
     async def answer(caller: Caller, body: object) -> None: ...
@@ -188,6 +208,17 @@ def test_an_addon_has_settings_of_its_own(tmp_path: Path) -> None:
     assert (found.shelf, found.most) == ("attic", 7)
     assert found.key
     assert found.key.reveal() == "s3cret-key"
+
+
+def test_a_key_of_an_addon_is_hidden_though_it_is_plain_text(tmp_path: Path) -> None:
+    from pixi.app.addons import Reading
+
+    settings = settings_of(tmp_path, '[addon.companion]\nkey = "canary-key"\ndata = "https://a.example"\n')
+    assert "canary-key" in secrets_in(settings)
+    assert "canary-key" not in repr(settings)
+    toolbox = Toolbox()
+    Reading(settings, toolbox)("companion", CompanionSettings)
+    assert toolbox.mask.hide("by canary-key from addon.companion.key") == "by *** from addon.companion.key"
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,9 @@ VISITING = "pixi_vt_"
 VISITOR = "web:visitor:"
 """How the ids of visitors begin."""
 
+LOCAL = "web:local"
+"""The id of the person at this machine."""
+
 _OURS = "pixi_"
 _VISITORS = "http:visitor-"  # how the addresses of their talks begin
 
@@ -221,7 +224,7 @@ class Access:
         if token.startswith(SECRET):
             return _of_key(await self._secret(token), user_id, user_name)
         principal = await self._other(token, headers, remote)
-        if user_id and principal.id == "web:local":
+        if user_id and principal.id == LOCAL:
             raise _not_let_in("To name a userId, send a secret key that has the scope chat:on-behalf.")
         if user_id:
             raise _no_scope("chat:on-behalf")
@@ -238,7 +241,7 @@ class Access:
         if token.lower().startswith(_OURS):
             raise wrong_key()
         if self._local and _is_here(headers, remote):
-            return Principal("web:local", "user", scopes=_OWN)
+            return Principal(LOCAL, "user", scopes=_OWN)
         if token:
             raise wrong_key()
         raise _not_let_in("Send a key: the header Authorization with Bearer, a space, and the key.")

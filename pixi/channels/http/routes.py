@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from pixi.channels.http.access import LOCAL
 from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
@@ -255,6 +256,11 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         asked = decoded(await read_body(request), route.request)
     principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
     principal.require(route.scope)
+    if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
+        # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
+        raise Problem(
+            403, "Not allowed", f"This needs a key with the scope {route.scope}; a token has it not."
+        )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
         answer = await route.answer(caller, asked)

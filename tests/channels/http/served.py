@@ -12,7 +12,7 @@ import aiohttp
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.http.access import digest_of
-from pixi.channels.http.jwt import ForwardedUsers
+from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.server import HttpServer
 from pixi.core.message import Message
@@ -155,6 +155,7 @@ async def served(
     addons: Iterable[Callable[[Addon], object]] = (),
     personas: Mapping[str, Persona] | None = None,
     forwarded: ForwardedUsers | None = None,
+    tokens: HostTokens | None = None,
     files: Path | None = None,
     vision: bool = False,
     routes: Sequence[AddonRoute] = (),
@@ -180,6 +181,7 @@ async def served(
                     rules or HttpRules(),
                     files=folder,
                     forwarded=forwarded,
+                    tokens=tokens,
                     routes=routes,
                     web_for_attachments=web,
                 )
