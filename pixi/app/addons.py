@@ -3,7 +3,7 @@
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import redirect_stdout
+from contextlib import AsyncExitStack, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,13 @@ async def open_tables(store: "SqlStore", brought: "Brought", report: Tell) -> No
             await store.open_tables(tables)
         except StoreError as error:
             report(f"addon {tables.schema.name}: its tables cannot be opened: {error}")
+
+
+async def open_brought(brought: "Brought", store: "SqlStore", stack: AsyncExitStack, report: Tell) -> None:
+    """Open the tables of addons, and let what they opened be closed with the stack."""
+    for close in brought.closing:
+        stack.push_async_callback(close)
+    await open_tables(store, brought, report)
 
 
 async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> None:

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, open_tables, tell_of_unnamed, with_addon
+from pixi.app.addons import load_all, open_brought, tell_of_unnamed, with_addon
 from pixi.app.doors import modules_of, wants_native
 from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
@@ -100,9 +100,7 @@ async def open_engine(
         brought = Brought()
         for contents in load_all(settings, addons, engine.commands, engine.tools, report, brought=brought):
             persona = with_addon(contents, persona, engine, remark)
-        for close in brought.closing:
-            stack.push_async_callback(close)
-        await open_tables(store, brought, report)
+        await open_brought(brought, store, stack, report)
         engine.persona = persona
         stack.push_async_callback(library.close)
         if persona.tools:
@@ -184,9 +182,7 @@ async def open_household(
         library.count = engine.count
         brought = Brought()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
-        for close in brought.closing:
-            stack.push_async_callback(close)
-        await open_tables(store, brought, report)
+        await open_brought(brought, store, stack, report)
         await _load_memory(store, engine)
         stack.push_async_callback(library.close)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))

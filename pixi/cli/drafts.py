@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
-    from pixi.companion.data import Draft
+    from pixi.companion.data import SpotDraft
     from pixi.settings import Settings
 
 HELP = "list, approve and reject spots that people submitted"
@@ -66,7 +66,7 @@ async def _run(settings: "Settings", arguments: argparse.Namespace) -> int:
     return FINE
 
 
-def _told(draft: "Draft") -> str:
+def _told(draft: "SpotDraft") -> str:
     """A draft in lines. Strangers wrote it."""
     from pixi.cli.harmless import on_one_line
 

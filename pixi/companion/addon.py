@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pixi.companion.backend import CompanionBackend
 from pixi.companion.cards import checked_scheme
-from pixi.companion.data import CompanionData, CompanionError, Draft, one_line
+from pixi.companion.data import CompanionData, CompanionError, SpotDraft, one_line
 from pixi.companion.deciding import register_deciding
 from pixi.companion.maps import find_map_link, resolve_map_link
 from pixi.companion.routes import routes_of
@@ -75,7 +75,7 @@ def _data(addon: Addon, settings: CompanionSettings) -> CompanionData:
     return backend
 
 
-def _became(draft: Draft, message: Message) -> str:
+def _became(draft: SpotDraft, message: Message) -> str:
     """What became of a draft, in one line; the reason only where nobody else reads it."""
     why = f" The reason: {one_line(draft.why)}" if draft.why and not message.group else ""
     return f"The spot {draft.name!r} that they submitted was {draft.status}. Tell them so.{why}"

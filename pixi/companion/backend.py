@@ -15,11 +15,11 @@ import msgspec
 from pixi.companion.data import (
     AlreadyDecided,
     CompanionError,
-    Draft,
     NewDraft,
     NewTricklist,
     NotFound,
     Spot,
+    SpotDraft,
     SpotSearch,
     Status,
     Trick,
@@ -37,7 +37,7 @@ from pixi.companion.wire import (
     NamesJson,
     NewDraftJson,
     NewTricklistJson,
-    Refusal,
+    RefusalJson,
     SpotJson,
     SpotsJson,
     TrickJson,
@@ -139,36 +139,38 @@ class CompanionBackend:
         made = await self._ask("POST", path, TricklistJson, body=body, key=key)
         return from_json(Tricklist, made)
 
-    async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
+    async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """See `CompanionData.create_draft`."""
         body = to_json(new, NewDraftJson, submittedBy=self._user(person))
         made = await self._ask("POST", "/api/spots/draft", DraftJson, body=body, key=f"{person} {key}")
-        return from_json(Draft, made)
+        return from_json(SpotDraft, made)
 
-    async def draft(self, draft_id: str) -> Draft | None:
+    async def draft(self, draft_id: str) -> SpotDraft | None:
         """See `CompanionData.draft`."""
         found = await self._find("/api/spots/drafts", draft_id, DraftJson)
-        return None if found is None else from_json(Draft, found)
+        return None if found is None else from_json(SpotDraft, found)
 
-    async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
+    async def drafts(
+        self, status: Status | None = "pending_approval", limit: int = 50
+    ) -> tuple[SpotDraft, ...]:
         """See `CompanionData.drafts`."""
         query = {"status": status or "all", "limit": limit}
         found = await self._get("/api/spots/drafts", DraftsJson, query)
-        return tuple(from_json(Draft, each) for each in found.drafts[:limit])
+        return tuple(from_json(SpotDraft, each) for each in found.drafts[:limit])
 
-    async def approve(self, draft_id: str, by: str) -> Draft:
+    async def approve(self, draft_id: str, by: str) -> SpotDraft:
         """See `CompanionData.approve`."""
         return await self._decide(draft_id, "approve", DecisionJson(self._user(by)))
 
-    async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
+    async def reject(self, draft_id: str, by: str, why: str = "") -> SpotDraft:
         """See `CompanionData.reject`."""
         if wrong := wrong_reason(why):
             raise CompanionError(" ".join(wrong))
         return await self._decide(draft_id, "reject", DecisionJson(self._user(by), why))
 
-    async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> Draft:
+    async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> SpotDraft:
         path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
-        return from_json(Draft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
+        return from_json(SpotDraft, await self._ask("PUT", path, DraftJson, body=decision, key=path))
 
     def _user(self, person: str) -> str:
         """A person as the app knows them: by its own id where it named them, else by ours.
@@ -267,7 +269,7 @@ def _decoded(told: bytes, kind: type[T]) -> T:
 def _refused(status: int, told: bytes) -> CompanionError:
     """What an app said with a status; of its body only the words of a problem."""
     try:
-        detail = one_line(msgspec.json.decode(told, type=Refusal).detail)[:_LONGEST_DETAIL]
+        detail = one_line(msgspec.json.decode(told, type=RefusalJson).detail)[:_LONGEST_DETAIL]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         detail = ""
     match status:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pixi.companion.data import Draft, Spot, Trick, Tricklist
+from pixi.companion.data import Spot, SpotDraft, Trick, Tricklist
 from pixi.core.card import Card, Field
 from pixi.core.errors import ConfigError
 
@@ -147,7 +147,7 @@ def trick_card(trick: Trick, scheme: str = "") -> Card:
     return _card("trick_card", data, title=trick.name, text=trick.description, fields=fields, link=video)
 
 
-def spot_draft_confirmation(draft: Draft) -> Card:
+def spot_draft_confirmation(draft: SpotDraft) -> Card:
     """Make the card of a spot that somebody submitted."""
     data = DraftData(draft.id, draft.name, draft.city, draft.state, draft.status)
     fields = [

@@ -115,7 +115,7 @@ class Tricklist:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class SpotDraft:
     """A spot that somebody submitted and that people decide about.
 
     Attributes:
@@ -290,26 +290,28 @@ class CompanionData(Protocol):
         """Make a list. `NotFound`: there is no trick of one of the ids."""
         ...
 
-    async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
+    async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """Submit a spot, which waits for approval."""
         ...
 
-    async def draft(self, draft_id: str) -> Draft | None:
+    async def draft(self, draft_id: str) -> SpotDraft | None:
         """The draft of that id."""
         ...
 
-    async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
+    async def drafts(
+        self, status: Status | None = "pending_approval", limit: int = 50
+    ) -> tuple[SpotDraft, ...]:
         """Drafts of a status, the oldest first; None: of any."""
         ...
 
-    async def approve(self, draft_id: str, by: str) -> Draft:
+    async def approve(self, draft_id: str, by: str) -> SpotDraft:
         """Make a spot of a draft. The same again changes nothing.
 
         `NotFound`: there is none; `AlreadyDecided`: it was rejected.
         """
         ...
 
-    async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
+    async def reject(self, draft_id: str, by: str, why: str = "") -> SpotDraft:
         """Reject a draft. The same again changes nothing.
 
         `NotFound`: there is none; `AlreadyDecided`: it was approved.

@@ -29,7 +29,7 @@ from pixi.companion.wire import (
     NamesJson,
     NewDraftJson,
     NewTricklistJson,
-    Refusal,
+    RefusalJson,
     SpotJson,
     SpotsJson,
     TrickJson,
@@ -181,7 +181,7 @@ def _answering(handler: Handler, key: str) -> Callable[[web.Request], Awaitable[
 
 
 def _problem(status: int, detail: str) -> web.Response:
-    body = msgspec.json.encode(Refusal(title="Refused", detail=detail))
+    body = msgspec.json.encode(RefusalJson(title="Refused", detail=detail))
     return web.Response(status=status, body=body, content_type="application/problem+json")
 
 

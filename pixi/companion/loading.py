@@ -28,19 +28,19 @@ _TEXTS |= {"_id": LONGEST_NAME, "imageUrl": LONGEST_LINK}
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class SpotsAndTricks:
     """What stands in a file."""
 
     spots: tuple[Spot, ...]
     tricks: tuple[Trick, ...]
 
 
-def sample() -> Loaded:
+def sample() -> SpotsAndTricks:
     """Return some 60 tricks, and 40 spots of a town that is invented."""
     return read(resources.files("pixi.companion").joinpath("sample.json").read_text("utf-8"))
 
 
-def read_file(path: Path) -> Loaded:
+def read_file(path: Path) -> SpotsAndTricks:
     """Read a file.
 
     Raises:
@@ -57,7 +57,7 @@ def read_file(path: Path) -> Loaded:
         raise CompanionError(f"{path} is not UTF-8; save it so.") from error
 
 
-def read(text: str) -> Loaded:
+def read(text: str) -> SpotsAndTricks:
     """Read JSON of the form `{"spots": [...], "tricks": [...]}`; the keys of each are those of the cards.
 
     Raises:
@@ -75,7 +75,7 @@ def read(text: str) -> Loaded:
     if faults:
         more = [f"… and {len(faults) - _MOST_FAULTS} more."] if len(faults) > _MOST_FAULTS else []
         raise CompanionError("\n".join([*faults[:_MOST_FAULTS], *more]))
-    return Loaded(spots, tricks)
+    return SpotsAndTricks(spots, tricks)
 
 
 def _entries(whole: Mapping[str, Any], name: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:

@@ -12,12 +12,12 @@ from typing import Any, Literal, TypeVar
 from pixi.companion.data import (
     AlreadyDecided,
     CompanionError,
-    Draft,
     ListedTrick,
     NewDraft,
     NewTricklist,
     NotFound,
     Spot,
+    SpotDraft,
     SpotSearch,
     Status,
     Trick,
@@ -250,11 +250,11 @@ class CompanionTables:
             )
         return made
 
-    async def create_draft(self, person: str, new: NewDraft, key: str) -> Draft:
+    async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
         """See `CompanionData.create_draft`."""
         made_id, now = _new_id(), self._clock()
 
-        def create(db: Database) -> Draft:
+        def create(db: Database) -> SpotDraft:
             db.execute(
                 "INSERT INTO companion_drafts (id, key, name, kind, city, state, country, latitude,"
                 " longitude, maps_url, description, submitted_by, submitted_via, status, created_at)"
@@ -271,23 +271,25 @@ class CompanionTables:
 
         return await self._write(create)
 
-    async def draft(self, draft_id: str) -> Draft | None:
+    async def draft(self, draft_id: str) -> SpotDraft | None:
         """See `CompanionData.draft`."""
         found = await self._read(lambda db: _drafts(db, "WHERE id = ?", (draft_id,)))
         return found[0] if found else None
 
-    async def drafts(self, status: Status | None = "pending_approval", limit: int = 50) -> tuple[Draft, ...]:
+    async def drafts(
+        self, status: Status | None = "pending_approval", limit: int = 50
+    ) -> tuple[SpotDraft, ...]:
         """See `CompanionData.drafts`."""
         where, values = ("WHERE status = ?", (status,)) if status else ("", ())
         return await self._read(
             lambda db: _drafts(db, f"{where} ORDER BY created_at, id LIMIT ?", (*values, limit))
         )
 
-    async def approve(self, draft_id: str, by: str) -> Draft:
+    async def approve(self, draft_id: str, by: str) -> SpotDraft:
         """See `CompanionData.approve`."""
         return await self._decide(draft_id, "approved", by, "", _new_id())
 
-    async def reject(self, draft_id: str, by: str, why: str = "") -> Draft:
+    async def reject(self, draft_id: str, by: str, why: str = "") -> SpotDraft:
         """See `CompanionData.reject`."""
         if wrong := wrong_reason(why):
             raise CompanionError(" ".join(wrong))
@@ -295,10 +297,10 @@ class CompanionTables:
 
     async def _decide(
         self, draft_id: str, status: Literal["approved", "rejected"], by: str, why: str, spot_id: str
-    ) -> Draft:
+    ) -> SpotDraft:
         now = self._clock()
 
-        def decide(db: Database) -> Draft | None:
+        def decide(db: Database) -> SpotDraft | None:
             decided = db.execute(
                 "UPDATE companion_drafts SET status = ?, decided_by = ?, decided_at = ?, why = ?, spot_id = ?"
                 " WHERE id = ? AND status = 'pending_approval'",
@@ -324,7 +326,7 @@ class CompanionTables:
             )
         return draft
 
-    async def news(self, person: str) -> tuple[Draft, ...]:
+    async def news(self, person: str) -> tuple[SpotDraft, ...]:
         """Drafts of a person that were decided, and that they were not told of; the first decided first."""
         where = "WHERE submitted_by = ? AND status <> 'pending_approval' AND told = 0"
         return await self._read(lambda db: _drafts(db, f"{where} ORDER BY decided_at, id", (person,)))
@@ -471,9 +473,11 @@ def _tricklists(db: Database, person: str) -> tuple[Tricklist, ...]:
     )
 
 
-def _drafts(db: Database, which: str, values: Sequence[object]) -> tuple[Draft, ...]:
+def _drafts(db: Database, which: str, values: Sequence[object]) -> tuple[SpotDraft, ...]:
     """The drafts that `which`, the end of a statement, chooses."""
-    return tuple(Draft(*row) for row in db.execute(f"SELECT {_DRAFT} FROM companion_drafts {which}", values))
+    return tuple(
+        SpotDraft(*row) for row in db.execute(f"SELECT {_DRAFT} FROM companion_drafts {which}", values)
+    )
 
 
 def _in_place(columns: str) -> str:

@@ -58,8 +58,11 @@ class Companion:
 
     def setup(self, addon: Addon) -> None:
         """Register the tools."""
-        writes = Rate(self.writes_per_hour, HOUR)
+        self._register_searches(addon)
+        self._register_writes(addon)
+        self._register_sharing(addon)
 
+    def _register_searches(self, addon: Addon) -> None:
         @addon.tool(source=SOURCE)
         async def search_spots(
             context: Context,
@@ -101,6 +104,9 @@ class Companion:
             with told():
                 tricks = await self.data.search_tricks(query, category)
             return {"tricks": [_trick(trick) for trick in tricks], "count": len(tricks)}
+
+    def _register_writes(self, addon: Addon) -> None:
+        writes = Rate(self.writes_per_hour, HOUR)
 
         @addon.tool(source=SOURCE, writes=True, writes_per_person=writes)
         async def create_tricklist(
@@ -172,6 +178,7 @@ class Companion:
                 "card": spot_draft_confirmation(draft),
             }
 
+    def _register_sharing(self, addon: Addon) -> None:
         @addon.tool(source=SOURCE)
         async def share_content(
             context: Context,

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from pixi.companion.data import (
-    Draft,
     Kind,
     ListedTrick,
     NewDraft,
     NewTricklist,
     Spot,
+    SpotDraft,
     Status,
     Trick,
     Tricklist,
@@ -159,7 +159,7 @@ class DraftsJson(Struct):
     drafts: list[DraftJson]
 
 
-class Refusal(Struct):
+class RefusalJson(Struct):
     """What a host app says where it refuses: of RFC 9457, what is read."""
 
     title: str = ""
@@ -190,7 +190,7 @@ _KEYS = {
     "trick_ids": "trickIds",
 }
 _FIELDS = {key: name for name, key in _KEYS.items()}
-_Value = Spot | Trick | Tricklist | Draft | NewTricklist | NewDraft | TrickMatch
+_Value = Spot | Trick | Tricklist | SpotDraft | NewTricklist | NewDraft | TrickMatch
 
 
 def to_json(value: _Value, kind: type[T], **more: object) -> T:
@@ -262,7 +262,7 @@ ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
 def description() -> dict[str, Any]:
     """Return the OpenAPI document of the routes that a host app offers."""
     bodies = [kind for route in ROUTES for kind in route[4:] if kind is not None]
-    named = (*dict.fromkeys(bodies), Refusal)
+    named = (*dict.fromkeys(bodies), RefusalJson)
     found, schemas = msgspec.json.schema_components(named, ref_template="#/components/schemas/{name}")
     told = dict(zip(named, found, strict=True))
     paths: dict[str, Any] = {}
@@ -279,7 +279,7 @@ def description() -> dict[str, Any]:
                 "required": True,
                 "content": {"application/json": {"schema": told[body]}},
             }
-        refused = {"application/problem+json": {"schema": told[Refusal]}}
+        refused = {"application/problem+json": {"schema": told[RefusalJson]}}
         operation["responses"] = {
             "200": {"description": "Done.", "content": {"application/json": {"schema": told[answer]}}},
             **{

@@ -16,7 +16,7 @@ from pixi.companion.cards import (
     trick_card,
     tricklist_card,
 )
-from pixi.companion.data import Draft, ListedTrick, Spot, Trick, Tricklist
+from pixi.companion.data import ListedTrick, Spot, SpotDraft, Trick, Tricklist
 from pixi.core.card import Card, card_from_record, card_on_record
 from pixi.core.errors import ConfigError
 
@@ -29,7 +29,7 @@ LIST = Tricklist(
     "a1", "Summer", "skateboard", (ListedTrick("t1", "Kickflip", True), ListedTrick("t2", "Ollie"))
 )
 TRICK = Trick("t1", "Kickflip", "skateboard", "intermediate", "Flick.", ("https://example.org/v",))
-DRAFT = Draft("d1", "Rusty Rail", "street", "Wexcombe", latitude=54.9, longitude=-38.2)
+DRAFT = SpotDraft("d1", "Rusty Rail", "street", "Wexcombe", latitude=54.9, longitude=-38.2)
 
 CARDS = {
     "spot_card": spot_card(BOWL, "trickbook"),

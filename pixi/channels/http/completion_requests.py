@@ -22,7 +22,7 @@ _STOPS = 16
 _SYSTEM_LETTERS = 16_000
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A request that is answered with an error in OpenAI's form."""
 
     def __init__(
@@ -65,19 +65,19 @@ async def body_of(request: web.Request) -> Mapping[str, Any]:
     """The body of a request, as JSON.
 
     Raises:
-        Refused: it is no JSON object, too large, or does not come.
+        RefusedRequest: it is no JSON object, too large, or does not come.
     """
     try:
         async with asyncio.timeout(BODY_SECONDS):
             body = json.loads(await request.read())
     except TimeoutError:
-        raise Refused(408, f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
+        raise RefusedRequest(408, f"The body must arrive within {BODY_SECONDS:g} seconds.") from None
     except web.HTTPRequestEntityTooLarge:
-        raise Refused(413, "The body is too large.") from None
+        raise RefusedRequest(413, "The body is too large.") from None
     except (ValueError, RecursionError):
-        raise Refused(400, "The body is not JSON.") from None
+        raise RefusedRequest(400, "The body is not JSON.") from None
     if not isinstance(body, dict):
-        raise Refused(400, "The body must be a JSON object.")
+        raise RefusedRequest(400, "The body must be a JSON object.")
     return body
 
 
@@ -85,18 +85,20 @@ def read_request(body: Mapping[str, Any]) -> ChatCompletionRequest:
     """Check the fields of a request.
 
     Raises:
-        Refused: one is of a wrong type, or there is nothing to answer.
+        RefusedRequest: one is of a wrong type, or there is nothing to answer.
     """
     model = body.get("model")
     if not isinstance(model, str) or not model:
-        raise Refused(400, "model must be the name of a persona; GET /v1/models lists them.", param="model")
+        raise RefusedRequest(
+            400, "model must be the name of a persona; GET /v1/models lists them.", param="model"
+        )
     last, files, told, system = _messages(body.get("messages"))
     options = _object(body, "stream_options")
     wanted = _object(body, "response_format").get("type")
     metadata = _object(body, "metadata")
     talk, user = metadata.get("conversation") or "", body.get("user") or ""
     if not isinstance(talk, str) or not isinstance(user, str):
-        raise Refused(400, "user and metadata.conversation must be text.", param="user")
+        raise RefusedRequest(400, "user and metadata.conversation must be text.", param="user")
     return ChatCompletionRequest(
         model=model,
         last=last,
@@ -117,13 +119,13 @@ def read_request(body: Mapping[str, Any]) -> ChatCompletionRequest:
 def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, ...], str]:
     """What the person says last, the files that go with it, the lines before, and what the program says."""
     if not isinstance(messages, list) or not messages or len(messages) > _MESSAGES:
-        raise Refused(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
+        raise RefusedRequest(400, f"messages must be a list of 1 to {_MESSAGES} messages.", param="messages")
     lines: list[Said] = []
     contents: list[Any] = []
     system: list[str] = []
     for number, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Refused(
+            raise RefusedRequest(
                 400, f"messages[{number}] must be an object with a role.", param=f"messages[{number}]"
             )
         # Half a surrogate pair, which a program that cuts texts may send, is none: no answer could hold it.
@@ -137,7 +139,7 @@ def _messages(messages: Any) -> tuple[str, tuple[Attachment, ...], tuple[Said, .
     at = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].role == "user"), -1)
     files = attachments_in(contents[at]) if at >= 0 else ()
     if at < 0 or not (files or lines[at].text.strip()):
-        raise Refused(400, "messages has no user message with text to answer.", param="messages")
+        raise RefusedRequest(400, "messages has no user message with text to answer.", param="messages")
     return lines[at].text, files, tuple(lines[:at]), "\n\n".join(filter(None, system))[:_SYSTEM_LETTERS]
 
 
@@ -146,14 +148,14 @@ def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Refused(400, f"{name} must be an object.", param=name)
+        raise RefusedRequest(400, f"{name} must be an object.", param=name)
     return value
 
 
 def _stops(stop: Any) -> tuple[str, ...]:
     stops = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(stops, list) or len(stops) > _STOPS or not all(isinstance(each, str) for each in stops):
-        raise Refused(400, f"stop must be a text, or a list of at most {_STOPS}.", param="stop")
+        raise RefusedRequest(400, f"stop must be a text, or a list of at most {_STOPS}.", param="stop")
     return tuple(each for each in stops if each)
 
 
@@ -163,5 +165,5 @@ def _bound(body: Mapping[str, Any]) -> int | None:
     if bound is None:
         return None
     if not isinstance(bound, int) or isinstance(bound, bool) or bound < 1:
-        raise Refused(400, f"{name} must be a whole number above 0.", param=name)
+        raise RefusedRequest(400, f"{name} must be a whole number above 0.", param=name)
     return bound

@@ -17,7 +17,7 @@ from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import Attachment
 from pixi.channels.http.completion_requests import (
     ChatCompletionRequest,
-    Refused,
+    RefusedRequest,
     body_of,
     read_request,
 )
@@ -144,7 +144,7 @@ class Completions:
 
     async def unknown(self, request: web.Request) -> web.Response:
         """Answer for a path or a method that is not there."""
-        return Refused(
+        return RefusedRequest(
             404,
             f"There is no {request.method} {request.path} here. There are GET /v1/models and POST "
             "/v1/chat/completions.",
@@ -162,14 +162,14 @@ class Completions:
                 events = _each(text_events(await self._task(task, asked)))
                 return await self._answer(request, asked, events, Wishes())
             if asked.json:
-                raise Refused(
+                raise RefusedRequest(
                     400,
                     "A persona answers in its own words: leave response_format out.",
                     param="response_format",
                     code="unsupported_value",
                 )
             turn, mark = await self._turn(request, asker, asked)
-        except Refused as refused:
+        except RefusedRequest as refused:
             return refused.response()
         wishes = Wishes(
             silence=self._settings.silence,
@@ -215,9 +215,9 @@ class Completions:
             if asker.knows(stem)
         ]
 
-    def _no_model(self, name: str, asker: Principal) -> Refused:
+    def _no_model(self, name: str, asker: Principal) -> RefusedRequest:
         known = ", ".join(each["id"] for each in self._models(asker)) or "none"
-        return Refused(
+        return RefusedRequest(
             404,
             f"There is no persona {name[:80]!r} here. There is: {known}.",
             param="model",
@@ -263,7 +263,7 @@ class Completions:
         theirs = next((name for name in programs if "{{" not in name and name not in _NO_NAMES), "")
         name = own or theirs
         if len(name) > _NAME_LETTERS or not name.isprintable():
-            raise Refused(
+            raise RefusedRequest(
                 400, "The conversation's name must be 1 to 128 printable characters.", param="conversation"
             )
         return name, not own

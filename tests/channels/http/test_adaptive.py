@@ -7,7 +7,7 @@ import pytest
 
 from pixi.channels.http.faces.adaptive import adaptive
 from pixi.companion.cards import spot_card, spot_draft_confirmation, spots_list, trick_card, tricklist_card
-from pixi.companion.data import Draft, ListedTrick, Spot, Trick, Tricklist
+from pixi.companion.data import SpotDraft, ListedTrick, Spot, Trick, Tricklist
 from pixi.core.card import Card, Field, card_json
 from pixi.core.persona import Persona
 from pixi.toolbox.addon import Addon
@@ -70,7 +70,7 @@ CARDS = {
     "spots_list": spots_list([BOWL, PICTURED], "trickbook"),
     "tricklist_card": tricklist_card(Tricklist("a", "Summer", "bmx", (ListedTrick("t", "Ollie"),))),
     "trick_card": trick_card(Trick("t", "Ollie", "bmx", "easy", "Jump.", ("https://example.org/v",))),
-    "spot_draft_confirmation": spot_draft_confirmation(Draft("d", "Ledge", "street", "Wexcombe")),
+    "spot_draft_confirmation": spot_draft_confirmation(SpotDraft("d", "Ledge", "street", "Wexcombe")),
     "nothing": Card(""),
     "no name": Card("Menu", fields=(Field("", "soup"), Field("price", ""))),
     "link": Card("Menu", "Two\nlines.", link="https://example.org/menu", picture="https://example.org/m.png"),
