@@ -297,6 +297,19 @@ class Talk:
 
 
 @dataclass(frozen=True, slots=True)
+class Circle:
+    """Who takes part in a conversation, as far as that is on record.
+
+    Attributes:
+        group: others could write there too when the last message came of which the words are kept.
+        person: whose talk over HTTP it is; "": it is none, or that was forgotten.
+    """
+
+    group: bool = False
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SentFile:
     """A file that a person sent over HTTP, without what is in it.
 

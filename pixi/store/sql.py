@@ -18,6 +18,7 @@ from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Begun,
+    Circle,
     CommandOutcome,
     Deed,
     Fold,
@@ -343,6 +344,11 @@ class SqlStore:
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """See `Store.talk`."""
         return await self._writer.ask(lambda db: talks.named(db, person, name, persona), writes=False)
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """See `Store.circles`."""
+        wanted = tuple(conversations)
+        return await self._writer.ask(lambda db: talks.circles(db, wanted), writes=False)
 
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:
         """See `Store.add_file`."""

@@ -17,6 +17,7 @@ from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Begun,
+    Circle,
     CommandOutcome,
     Deed,
     Fold,
@@ -318,6 +319,10 @@ class Store(Protocol):
 
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """The latest talk of a person under this name, with this persona or, where that is "", with any."""
+        ...
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """Who takes part in each of these conversations, by address."""
         ...
 
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:
