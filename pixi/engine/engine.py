@@ -31,6 +31,7 @@ from pixi.engine.context import (
     local_now,
 )
 from pixi.engine.conversation import Conversations
+from pixi.engine.observing import tell
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -265,6 +266,7 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).reset()
+        self._let_go_of(conversation)
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
@@ -338,6 +340,7 @@ class Engine:
         assert self._ledger is not None  # as there are conversations
         changed = await self._ledger.forget(person)
         for name in changed:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.outdated()
         return len(changed)
@@ -354,6 +357,7 @@ class Engine:
         conversations = await self._ready()
         found = await self._opened_store.forgotten(self._revision)
         for name in found.conversations:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.evict(found.turns)
         self._revision = found.revision
@@ -482,6 +486,10 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _let_go_of(self, conversation: str) -> None:
+        """Tell whoever looks on that words of a conversation were forgotten."""
+        tell(self.settings.observer, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
         """The conversations; opens the store first, where none was given."""
