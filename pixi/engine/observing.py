@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from pixi.core.commands import CommandEnded, CommandStarted
-from pixi.core.deltas import Cited, Delta, Finished, Request, Text
+from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import PixiError
 from pixi.core.events import (
     Answered,
@@ -27,7 +27,6 @@ from pixi.core.events import (
     to_json,
 )
 from pixi.core.language import Thought
-from pixi.core.lines import ToolCall
 from pixi.core.message import Message
 from pixi.core.reading import CommandEvent
 from pixi.core.report import TurnReport
@@ -41,8 +40,6 @@ Observer = Callable[[Form], None]
 _OPENING = re.compile(r"[\[【［][\s*_/`]*")
 _CLOSING = re.compile(r"[\]】］]")
 _LONGEST_BETWEEN = 4_096  # characters before a command in which its bracket is looked for
-
-_TOLD = (ToolCalled, ToolAnswered, Progressed, Asked, Answered, Sourced, Failed)
 
 
 def tell(observer: Observer | None, form: Form) -> None:
@@ -162,7 +159,7 @@ class ObservedTurn:
 
     def answered(self, model: str, end: Finished, *, failed: bool) -> None:
         """The model's stream ended."""
-        usage = {name: count for name, count in asdict(end.usage).items() if count or name != "searches"}
+        usage = asdict(end.usage)
         self._tell("answered", model=end.model or model, finish=end.reason, failed=failed, usage=usage)
 
     def thrown_away(self, why: Literal["repeat", "broken"]) -> None:
@@ -206,7 +203,7 @@ class ObservedTurn:
             finish=report.finish,
             model=report.model,
             steps=report.steps,
-            usage={name: count for name, count in asdict(report.usage).items()},
+            usage=asdict(report.usage),
             cost=report.cost,
             seconds=round(report.seconds, 4),
             first_visible=None if report.first_visible is None else round(report.first_visible, 4),
