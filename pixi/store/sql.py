@@ -23,7 +23,9 @@ from pixi.store.kept import (
     Deed,
     Fold,
     Forgotten,
+    Framing,
     Known,
+    LookedBack,
     Mark,
     Outcome,
     Place,
@@ -44,6 +46,7 @@ from pixi.store.statements import (
     journal,
     keys,
     leases,
+    looking_back,
     memories,
     people,
     records,
@@ -184,6 +187,7 @@ class SqlStore:
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         """See `Store.end_turn`."""
 
@@ -200,6 +204,7 @@ class SqlStore:
                 model=model,
                 window=window,
                 again=tuple(again),
+                framing=framing,
             )
 
         recorded = await self._writer.ask(end)
@@ -276,6 +281,10 @@ class SqlStore:
     async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
         """See `Store.turns`."""
         return await self._writer.ask(lambda db: records.turns(db, conversation, limit, before), writes=False)
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """See `Store.look_back`."""
+        return await self._writer.ask(lambda db: looking_back.look_back(db, turn), writes=False)
 
     async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
         """See `Store.answer_to`."""
