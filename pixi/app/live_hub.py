@@ -1,4 +1,4 @@
-"""What happens in the house right now, for pages that look on: kept for a while, followed by as many as want to.
+"""What happens in the house right now, for pages that look on: kept for a while, followed by many.
 
 All that is published has a kind. `turn` is what happens in turns, see `pixi.engine.observing`, with the words
 of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of the
@@ -250,7 +250,7 @@ class LiveHub:
             self._sweeping = asyncio.get_running_loop().call_later(oldest - old, self._sweep)
 
     def _note(self, form: Form) -> None:
-        """Take note that something happened in a talk, and tell it without a word where a turn begins or ends."""
+        """Note that something happened in a talk; tell it without a word where a turn begins or ends."""
         address, event = form["conversation"], form["event"]
         talk = self._talks.setdefault(address, LiveTalk(address))
         self._talks.move_to_end(address)

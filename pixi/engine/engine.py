@@ -19,7 +19,7 @@ from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Bill, Budgets, Payer, Share
-from pixi.engine.capabilities import capabilities_of
+from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
 from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (
     EngineContext,
@@ -31,6 +31,7 @@ from pixi.engine.context import (
     local_now,
 )
 from pixi.engine.conversation import Conversations
+from pixi.engine.looking_back import RebuiltRequest, rebuilt
 from pixi.engine.observing import tell
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
@@ -190,6 +191,20 @@ class Engine:
         """
         await self._ready()
         return await self._opened_store.turns(conversation, limit)
+
+    async def look_back(self, turn: int) -> RebuiltRequest | None:
+        """A turn that is over, and its request as it is made again; None: there is none of this number.
+
+        Raises:
+            StoreError: it could not be read.
+            ConfigError: the persona names a command or a tool that is not registered.
+        """
+        await self._ready()
+        found = await self._opened_store.look_back(turn)
+        if found is None:
+            return None
+        abilities = NO_ABILITIES if found.framing is None else found.framing.abilities
+        return rebuilt(self._sessions.at(found.trunk, abilities), found)
 
     async def shares(self, payer: Payer) -> tuple[Share, ...]:
         """What was used today of all that is limited for somebody where they are.

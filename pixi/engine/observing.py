@@ -196,7 +196,7 @@ class ObservedTurn:
         """The turn ends before its time, in this state of its life."""
         self._tell("state", state=name.lower())
 
-    def ended(self, report: TurnReport) -> None:
+    def ended(self, report: TurnReport, limits: Sequence[str]) -> None:
         """The turn is over."""
         self._tell(
             "turn_end",
@@ -208,6 +208,7 @@ class ObservedTurn:
             seconds=round(report.seconds, 4),
             first_visible=None if report.first_visible is None else round(report.first_visible, 4),
             effects=dict(report.effects),
+            limits=list(limits),
         )
 
     def _open(self, name: str) -> None:

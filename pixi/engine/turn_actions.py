@@ -92,6 +92,7 @@ class TurnActions:
         performed: the command that is being performed.
         parts_out: of the next message, so many parts stand in the chat already.
         lost: nobody knows what became of an act, which is open on record for whoever looks for it later.
+        reached: names of the limits that were reached.
     """
 
     __slots__ = (
@@ -124,6 +125,7 @@ class TurnActions:
         "performed",
         "persona",
         "posted",
+        "reached",
         "touched",
         "usage",
     )
@@ -155,6 +157,7 @@ class TurnActions:
         self.effects: Counter[str] = Counter()
         self.acted: list[int] = []
         self.posted: list[str] = []
+        self.reached: set[str] = set()
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
@@ -209,7 +212,7 @@ class TurnActions:
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
             self.show(Sent("".join(parts[:_MOST_PARTS]), said))
-            self._over_limit()
+            self._over_limit("messages")
         self.show(Sent(text, said))
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
@@ -222,7 +225,7 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self._limits.reactions)
+        self._reactions = self._counted(self._reactions, self._limits.reactions, "reactions")
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
@@ -402,12 +405,13 @@ class TurnActions:
         self._sequence += 1
         return self._sequence
 
-    def _counted(self, count: int, limit: int) -> int:
+    def _counted(self, count: int, limit: int, name: str = "messages") -> int:
         if count >= limit:
-            self._over_limit()
+            self._over_limit(name)
         return count + 1
 
-    def _over_limit(self) -> None:
+    def _over_limit(self, name: str) -> None:
+        self.reached.add(name)
         self._life.on(Event.LIMIT)
         raise NotDone("The turn may do no more of this.")
 

@@ -225,6 +225,7 @@ class LookedBack:
     """A turn that is over, with what stands on record of how it was asked.
 
     Attributes:
+        trunk: the conversation, also where the turn was taken out of it.
         messages: that it answered or overheard, oldest first, as far as they are kept.
         past: the turns before it, from where its window began.
         summary: what is remembered of those before them by now.
@@ -232,6 +233,7 @@ class LookedBack:
     """
 
     record: TurnRecord
+    trunk: str
     messages: tuple[Message, ...]
     past: tuple[PastTurn, ...]
     summary: str

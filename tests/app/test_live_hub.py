@@ -25,7 +25,14 @@ def hub(*secrets: str) -> LiveHub:
 
 def told(event: str, conversation: str = "a", *, turn: int = 1, **more: object) -> Form:
     """An event of a turn, as an engine tells it."""
-    form = {"event": event, "conversation": conversation, "persona": "Pixi", "turn": turn, "at": 0.0, "step": 1}
+    form = {
+        "event": event,
+        "conversation": conversation,
+        "persona": "Pixi",
+        "turn": turn,
+        "at": 0.0,
+        "step": 1,
+    }
     if event == "turn_start":
         form |= {"model": "m", "began": 1.0, "answers": []}
     return {**form, **more}
@@ -87,7 +94,9 @@ async def test_the_last_turns_of_one_talk_are_kept_and_of_all_talks_those_under_
         assert (await anext(events))["turn"] == 99
 
 
-async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(live_hub, "MOST_WAITING", 10)
     here = hub()
     async with aclosing(here.follow(["turn"])) as slow:

@@ -23,6 +23,7 @@ def look_back(db: Database, turn: int) -> LookedBack | None:
     first = _first_turn(db, conversation, turn) if framing is None else framing.first_turn
     return LookedBack(
         record_of(db, turn),
+        branches.trunk(conversation),
         messages=_messages(db, conversation, turn),
         past=tuple(sorted(_past(db, conversation, turn, first), key=lambda each: each.id)),
         summary=windows.summary_of(db, branches.trunk(conversation)),
