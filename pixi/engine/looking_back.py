@@ -160,7 +160,7 @@ def _answered(looked_back: LookedBack) -> Message:
 def _by_turn(lines: Sequence[Line], past: Iterable[PastTurn]) -> tuple[PastTurn, ...]:
     """The lines of a window by turns, each of which begins with a user line."""
     starts = [number for number, line in enumerate(lines) if isinstance(line, UserLine)]
-    ends = [*starts[1:], len(lines)]
+    ends = [*starts[1:], len(lines)][: len(starts)]
     ids = [turn.id for turn in past if isinstance(next(iter(turn.lines), None), UserLine)]
     shown = ids[len(ids) - len(starts) :]
     return tuple(
