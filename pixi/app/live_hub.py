@@ -162,6 +162,15 @@ class LiveHub:
         """Whether somebody looks on."""
         return bool(self._followers)
 
+    def text_of(self, conversation: str, turn: int) -> list[str]:
+        """Return what the model wrote in a turn, by requests, to the letter; nothing where it is kept no more."""
+        texts: dict[int, list[str]] = {}
+        kept = self._kept.get(conversation)
+        for form in (form for each in kept.turns for form in each.all()) if kept else ():
+            if form["turn"] == turn and form["event"] == "text":
+                texts.setdefault(form["step"], []).append(form["text"])
+        return ["".join(pieces) for pieces in texts.values()]
+
     def publish(self, kind: str, form: Form) -> None:
         """Tell those who look on. `form` is plain data; secrets in it are hidden."""
         if self._followers:
