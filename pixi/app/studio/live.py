@@ -112,7 +112,7 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
 async def _events(
     house: "Household", caller: Caller, asked: EventsQuery
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield what happens. The words of a talk in private only where it alone was asked for, and may be read."""
+    """Yield what happens; words of a talk in private only where it alone was asked for, and may be read."""
     kinds = [kind for each in asked.kinds.split(",") if (kind := each.strip())]
     readable: dict[str, bool] = {}
     if asked.conversation:
