@@ -160,6 +160,7 @@ class Known:
         memories: how many facts about them.
         deeds: how often a tool changed something on their behalf.
         files: how many they sent over HTTP.
+        last: when they wrote last, in seconds since the epoch; 0: no message of theirs is kept.
     """
 
     id: str
@@ -169,6 +170,7 @@ class Known:
     memories: int = 0
     deeds: int = 0
     files: int = 0
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -365,6 +365,10 @@ class SqlStore:
         """See `Store.list_talks`."""
         return await self._writer.ask(lambda db: listing.talks(db, wanted, before, limit), writes=False)
 
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """See `Store.listed_talk`."""
+        return await self._writer.ask(lambda db: listing.talk(db, conversation), writes=False)
+
     async def find_words(
         self, conversation: str, words: Sequence[str], before: int | None = None
     ) -> FoundWords:

@@ -343,6 +343,10 @@ class Store(Protocol):
         """
         ...
 
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """A conversation, or a branch of one, as it is listed; None: nothing was ever said there."""
+        ...
+
     async def find_words(
         self, conversation: str, words: Sequence[str], before: int | None = None
     ) -> FoundWords:

@@ -174,13 +174,16 @@ async def test_memories_are_listed_the_latest_first(store: SqlStore) -> None:
 async def test_many_memories_are_looked_through_in_portions(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "_FACTS_AT_ONCE", 2)
+    monkeypatch.setattr(listing, "_FACTS_SHOWN", 2)
+    monkeypatch.setattr(listing, "_FACTS_AT_ONCE", 1)
     kept = [
         (await store.remember(Memory(0, "Pixi", str(person), "", ROOM, "one", "likes cats", 1.0)))[0]
         for person in range(3)
     ]
     assert await store.list_memories("", "", ()) == ((kept[2], kept[1]), kept[1].id)
     assert await store.list_memories("", "", (), kept[1].id) == ((kept[0],), None)
+    assert await store.list_memories("", "", ("cats",)) == ((kept[2],), kept[2].id)
+    assert await store.list_memories("", "", ("dogs",)) == ((), kept[2].id)
 
 
 @everywhere

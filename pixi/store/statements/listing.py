@@ -15,7 +15,8 @@ from pixi.store.statements.rows import unpack_message, unpack_text
 
 _LOOKED_AT = 50  # of the last messages of a talk, for who takes part
 _TURNS_AT_ONCE = 200  # of a talk in which words are looked for
-_FACTS_AT_ONCE = 2_000
+_FACTS_SHOWN = 100
+_FACTS_AT_ONCE = 2_000  # in which words are looked for
 
 _PEOPLE = (
     ("messages", "author"),
@@ -32,6 +33,14 @@ def talks(
     """
     told = [each for each in _talks(db, wanted) if before is None or each < before]
     return tuple(_listed(db, last, address) for last, address in sorted(told, reverse=True)[:limit])
+
+
+def talk(db: Database, conversation: str) -> ListedTalk | None:
+    """A conversation, or a branch of one; None: nothing was ever said there."""
+    found = db.execute(
+        "SELECT sent_at FROM messages WHERE conversation = ? ORDER BY number DESC LIMIT 1", (conversation,)
+    ).fetchone()
+    return None if found is None else _listed(db, float(found[0]), conversation)
 
 
 def _talks(db: Database, wanted: TalkFilter) -> Iterator[tuple[float, str]]:
@@ -109,7 +118,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
     written = db.execute(
         "SELECT persona, model FROM turns WHERE conversation = ? ORDER BY id DESC LIMIT 1", (address,)
     ).fetchone()
-    owner = db.execute("SELECT person, name FROM talks WHERE address = ?", (address,)).fetchone()
+    owner = db.execute("SELECT person, name FROM talks WHERE address = ?", (trunk(address),)).fetchone()
     bodies = db.execute(
         "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL ORDER BY number DESC LIMIT ?",
         (address, _LOOKED_AT),
@@ -236,8 +245,9 @@ def facts(
         words: that all stand in it, casefolded.
         before: only facts with a lower number.
     """
-    found = memories.page(db, person, persona, before, _FACTS_AT_ONCE)
-    left = found[-1].id if len(found) == _FACTS_AT_ONCE else None
+    most = _FACTS_AT_ONCE if words else _FACTS_SHOWN
+    found = memories.page(db, person, persona, before, most)
+    left = found[-1].id if len(found) == most else None
     return tuple(fact for fact in found if _says(fact.text, words)), left
 
 

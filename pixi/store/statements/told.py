@@ -60,8 +60,11 @@ def _known(db: Database, person: str, names: tuple[str, ...]) -> Known:
     ]
     places = db.execute("SELECT DISTINCT conversation FROM messages WHERE author = ?", (person,))
     talks = {branches.trunk(address) for (address,) in places}
+    last = db.execute(
+        "SELECT sent_at FROM messages WHERE author = ? ORDER BY position DESC LIMIT 1", (person,)
+    ).fetchone()
     messages, facts, deeds, sent = counts
-    return Known(person, names, messages, len(talks), facts, deeds, sent)
+    return Known(person, names, messages, len(talks), facts, deeds, sent, float(last[0]) if last else 0.0)
 
 
 def export(db: Database, person: str) -> dict[str, Any]:
