@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from pixi.app.studio.privacy import hidden_among
-from pixi.app.studio.rows import readable, words_in
+from pixi.app.studio.rows import names_of_personas, readable, words_in
 from pixi.core.routes import AddonRoute, Caller, RouteError
 
 if TYPE_CHECKING:
@@ -49,10 +49,16 @@ class MemoryRow(Struct):
 
 
 class MemoriesShown(Struct):
-    """Facts, the latest first. `next`: for `after`, to go on; None: there are no more."""
+    """Facts, the latest first.
+
+    Attributes:
+        next: for `after`, to go on; None: there are no more.
+        personas: the names of those who can be asked for.
+    """
 
     memories: list[MemoryRow]
     next: int | None
+    personas: list[str]
 
 
 def routes(house: "Household") -> Sequence[AddonRoute]:
@@ -79,7 +85,7 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
             for each in facts
             if not (words and each.conversation in hidden)
         ]
-        return MemoriesShown(rows, left)
+        return MemoriesShown(rows, left, names_of_personas(house))
 
     async def forget(caller: Caller, asked: None) -> None:
         number = caller.path["id"]

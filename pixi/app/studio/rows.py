@@ -4,7 +4,7 @@ Times are seconds since the epoch. Names and texts are strangers' words.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -12,6 +12,9 @@ from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
 from pixi.store.kept import Known, ListedTalk
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
 
 LONGEST_CURSOR = 1_000
 
@@ -139,6 +142,11 @@ def person_row(known: Known) -> PersonRow:
         deeds=known.deeds,
         files=known.files,
     )
+
+
+def names_of_personas(house: "Household") -> list[str]:
+    """Return the names of the personas there are, each once."""
+    return sorted({readable(each.name) for each in house.personas.values()}, key=str.casefold)
 
 
 def words_in(search: str) -> Sequence[str]:

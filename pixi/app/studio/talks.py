@@ -14,6 +14,7 @@ from pixi.app.studio.rows import (
     TalkRow,
     author_row,
     cursor_of,
+    names_of_personas,
     place_behind,
     readable,
     readable_data,
@@ -63,10 +64,16 @@ class TalksQuery(Struct):
 
 
 class TalksShown(Struct):
-    """Talks, the latest first. `next`: for `after`, to go on; "": there are no more."""
+    """Talks, the latest first.
+
+    Attributes:
+        next: for `after`, to go on; "": there are no more.
+        personas: the names of those who can be asked for.
+    """
 
     talks: list[TalkRow]
     next: str
+    personas: list[str]
 
 
 class SaidRow(Struct):
@@ -235,6 +242,7 @@ async def _listed(house: "Household", asked: TalksQuery) -> TalksShown:
     except PixiError as error:
         raise RouteError(422, "No such page", str(error)) from error
     words, rows, left = words_in(asked.search), list[TalkRow](), _PORTIONS
+    personas = names_of_personas(house)
     while True:
         page = await house.store.list_talks(wanted, asked.limit, after)
         addresses = [talk.address for talk in page]
@@ -252,9 +260,9 @@ async def _listed(house: "Household", asked: TalksQuery) -> TalksShown:
             if not words or found is not None or _names(talk, words, hidden=unseen):
                 rows.append(talk_row(talk, private=secret, hidden=unseen, found=found))
             if len(rows) == asked.limit or left <= 0:
-                return TalksShown(rows, cursor_of(*after))
+                return TalksShown(rows, cursor_of(*after), personas)
         if len(page) < asked.limit or after is None:
-            return TalksShown(rows, "")
+            return TalksShown(rows, "", personas)
 
 
 def _filter(asked: TalksQuery) -> TalkFilter:
