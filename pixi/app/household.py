@@ -7,6 +7,7 @@ from typing import Any
 from pixi.app.cast import Cast, fitting
 from pixi.app.doors import wants_native
 from pixi.app.library import Library
+from pixi.app.live_hub import LiveHub
 from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.channels.channel import Channel, OpenChannel
@@ -50,6 +51,7 @@ class Household:
         engine: see above.
         cast: the personas, and what is wrong with files of them.
         routes: that addons bring, over HTTP.
+        hub: where what happens comes together, for pages that look on.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Household:
         self._settings = settings
         self.cast = cast
         self.routes: tuple[AddonRoute, ...] = ()
+        self.hub = LiveHub(engine.tools.mask)
         self._models = models
         self._store = store
         self._places = dict(places)
