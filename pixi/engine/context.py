@@ -14,6 +14,7 @@ from functools import cache, partial
 from importlib import resources
 from typing import Any
 
+from pixi.channels.channel import OpenQuestion
 from pixi.channels.observing import Observer
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
@@ -113,6 +114,7 @@ class EngineContext:
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
         draining: messages are only recorded, and no turn is begun any more.
+        asked: the questions to people that wait for an answer, by their nonces.
     """
 
     store: Store
@@ -125,6 +127,7 @@ class EngineContext:
     summarizer: Summarizer | None = None
     look_up: LookUp | None = None
     draining: bool = False
+    asked: dict[str, OpenQuestion] = field(default_factory=dict)
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""
