@@ -225,12 +225,12 @@ class LiveHub:
     def _hand_out(self, kind: str, form: Form) -> None:
         for follower in self._followers:
             if follower.wants(kind, form):
-                follower.put({"kind": kind, **form})
+                follower.put({**form, "kind": kind})
 
     def _kept_for(self, follower: _Follower) -> list[Form]:
         """What is kept of what one who looks on wants."""
         return [
-            {"kind": "turn", **form}
+            {**form, "kind": "turn"}
             for address, kept in self._kept.items()
             for turn in kept.turns
             for form in turn.all()

@@ -161,7 +161,7 @@ class ObservedTurn:
     def acted(self, act: str, kind: str, text: str, command: int | None, outcome: Outcome) -> None:
         """An act was carried out, or not."""
         self._tell(
-            "effect", id=act, number=command, kind=kind, text=text, outcome=outcome, ms=self._since(command)
+            "effect", id=act, number=command, act=kind, text=text, outcome=outcome, ms=self._since(command)
         )
 
     def shown(self, event: TurnEvent) -> None:

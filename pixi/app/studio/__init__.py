@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from pixi.app.household import Household
+from pixi.app.studio import live, why
 from pixi.core.routes import AddonRoute
 
-_SCREENS: tuple[Callable[[Household], Sequence[AddonRoute]], ...] = ()
+_SCREENS: tuple[Callable[[Household], Sequence[AddonRoute]], ...] = (
+    live.routes,
+    why.routes,
+)
 
 
 def studio_routes(house: Household) -> Sequence[AddonRoute]:

@@ -125,7 +125,7 @@ async def _events(
                 continue
             address = form["conversation"]
             begins = form.get("event") == "turn_start"  # of a first message more is on record by then
-            if address not in readable or (begins and not readable[address] and not asked.conversation):
+            if address not in readable or (begins and not readable[address]):
                 readable[address] = not await is_private(house.store, address)
             if readable[address]:
                 yield form
