@@ -11,7 +11,7 @@ from pixi.cli.exits import FAILED, FINE
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pixi.cli.inspecting import Inspected
+    from pixi.app.inspecting import Inspected
     from pixi.settings import Settings
 
 HELP = "list the databases, how far each was read, and what is wrong with any"
@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
+    from pixi.app.inspecting import inspect_all
     from pixi.app.library import folders_of, shelved_databases
-    from pixi.cli.inspecting import inspect_all
     from pixi.cli.spinner import spinner
     from pixi.knowledge.one_line import shown
 

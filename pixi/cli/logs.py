@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TextIO
 
-from pixi.cli.harmless import on_one_line
+from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 from pixi.settings.hidden import ambient_secrets
 
