@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pixi.core.errors import ConfigError
+from pixi.knowledge.one_line import shown
 
 if TYPE_CHECKING:
+    from pixi.knowledge.about import About
+    from pixi.knowledge.database import DirectoryDatabase
     from pixi.knowledge.entry import Fault
     from pixi.knowledge.shelf import Shelved
 
@@ -45,6 +48,34 @@ class Inspected:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     trouble: str = ""
 
+    @property
+    def state(self) -> str:
+        """How far it was read, in a word or a few."""
+        if self.trouble:
+            return "broken"
+        if self.waiting is None:
+            return "not read yet"
+        if self.waiting:
+            return f"{self.waiting:,} to read"
+        return "ready" if self.files else "empty"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "name": self.shelved.name,
+            "title": self.title,
+            "about": self.about,
+            "folder": shown(self.shelved.folder),
+            "tools": [f"{verb}_{self.shelved.tool}_database" for verb in ("search", "query")],
+            "entries": self.entries,
+            "files": self.files,
+            "bytes": self.bytes,
+            "state": self.state,
+            "trouble": self.trouble or None,
+            "passed_over": dict(self.passed_over),
+            "faults": [{"file": fault.path, "reason": fault.reason} for fault in self.faults],
+        }
+
 
 async def inspect_all(
     every: "Sequence[Shelved]", progress: Callable[[str], None]
@@ -61,13 +92,11 @@ async def inspect(shelved: "Shelved", seconds: float, progress: Callable[[str], 
     """Look at one; it reads what is new in its folder for as long as it is given."""
     from pixi.knowledge.database import DirectoryDatabase
 
-    told = await asyncio.to_thread(shelved.describe)
     try:
-        files, size = await asyncio.to_thread(_count, shelved.folder)
+        folder = await asyncio.to_thread(_Folder.of, shelved)
         database = await DirectoryDatabase.open(shelved.folder, name=shelved.name, progress=progress)
     except (ConfigError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return Inspected(shelved, told.title, told.text, trouble=reason)
+        return await broken(shelved, error)
     trouble, finished = "", False
     try:
         async with asyncio.timeout(seconds):
@@ -78,23 +107,62 @@ async def inspect(shelved: "Shelved", seconds: float, progress: Callable[[str], 
     except ConfigError as error:
         trouble = str(error)
     finally:
-        state, entries, faults = database.state, database.entries, tuple(database.faults)
-        passed_over = database.passed_over
+        found = _looked_at(shelved, folder, database, finished=finished, trouble=trouble)
         await database.close()
-    # Without a total it has not come to compare the folder with what it knows.
-    waiting = 0 if finished else state.total - state.done if state.total else None
+    return found
+
+
+async def inspect_open(shelved: "Shelved", database: "DirectoryDatabase") -> Inspected:
+    """Look at one that is open, and reads on by itself."""
+    try:
+        folder = await asyncio.to_thread(_Folder.of, shelved)
+    except (ConfigError, OSError) as error:
+        return await broken(shelved, error)
+    return _looked_at(shelved, folder, database, finished=database.state.finished)
+
+
+async def broken(shelved: "Shelved", error: Exception) -> Inspected:
+    """Tell of one that cannot be opened."""
+    about = await asyncio.to_thread(shelved.describe)
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return Inspected(shelved, about.title, about.text, trouble=reason)
+
+
+def _looked_at(
+    shelved: "Shelved", folder: "_Folder", database: "DirectoryDatabase", *, finished: bool, trouble: str = ""
+) -> Inspected:
+    state = database.state
     return Inspected(
         shelved,
-        told.title,
-        told.text,
-        entries,
-        files,
-        size,
-        waiting,
-        tuple(fault for fault in faults if fault.reason != trouble),
-        passed_over,
-        trouble,
+        folder.about.title,
+        folder.about.text,
+        database.entries,
+        folder.files,
+        folder.bytes,
+        # Without a total it has not come to compare the folder with what it knows.
+        waiting=0 if finished else state.total - state.done if state.total else None,
+        faults=tuple(fault for fault in database.faults if fault.reason != trouble),
+        passed_over=database.passed_over,
+        trouble=trouble,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A database's description, and how many documents lie in its folder, with their bytes together."""
+
+    about: "About"
+    files: int
+    bytes: int
+
+    @classmethod
+    def of(cls, shelved: "Shelved") -> "_Folder":
+        """Look at it.
+
+        Raises:
+            ConfigError, OSError: it cannot be read.
+        """
+        return cls(shelved.describe(), *_count(shelved.folder))
 
 
 def _count(folder: Path) -> tuple[int, int]:
