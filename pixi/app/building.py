@@ -202,7 +202,7 @@ async def open_household(
         )
         progress("")
         gc.freeze()
-        stack.enter_context(telling_of_standstills())
+        house.pulse = stack.enter_context(telling_of_standstills())
         yield house
 
 
