@@ -203,7 +203,8 @@ async def open_household(
         progress("")
         gc.freeze()
         house.pulse = stack.enter_context(telling_of_standstills())
-        yield house
+        async with house.closing:
+            yield house
 
 
 async def _house(

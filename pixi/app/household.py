@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from pixi.app.cast import Cast, fitting
@@ -58,6 +59,7 @@ class Household:
         pulse: how quickly the loop gets to what is to be done.
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
+        closing: what is put on it is closed before the house is.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Household:
         self.routes: tuple[AddonRoute, ...] = ()
         self.pulse = Pulse()
         self.look: Callable[[], Awaitable[str]] | None = None
+        self.closing = AsyncExitStack()
         self._models = models
         self._store = store
         self._places = dict(places)
