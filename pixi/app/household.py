@@ -16,6 +16,7 @@ from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import Status
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
+from pixi.core.masking import Mask
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -25,7 +26,7 @@ from pixi.engine.context import Role
 from pixi.engine.engine import Engine
 from pixi.models.model import Model
 from pixi.settings import Settings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.hidden import ambient_secrets, secrets_in
 from pixi.store.kept import Place, TurnRecord
 from pixi.store.store import Store
 
@@ -60,6 +61,7 @@ class Household:
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
         closing: what is put on it is closed before the house is.
+        mask: hides secrets of all settings and of the environment, in what operators are shown.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class Household:
         self.pulse = Pulse()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
+        self.mask = Mask()
+        self.mask.learn(ambient_secrets() | secrets_in(settings))
         self._models = models
         self._store = store
         self._places = dict(places)
@@ -174,6 +178,7 @@ class Household:
             ConfigError: they cannot hold.
         """
         self.engine.tools.mask.learn(secrets_in(settings))
+        self.mask.learn(secrets_in(settings))
         await self.reach.go_by(settings)
 
     async def change(self, settings: Settings, cast: Cast) -> None:
@@ -294,6 +299,13 @@ class Household:
     async def export(self, person: str) -> dict[str, Any]:
         """All that is kept of a person, as plain data."""
         return await self._store.export(person)
+
+    async def overspent(self) -> str:
+        """Say that the month's dollars are spent, for the operator; "" while they are not."""
+        bill = await self.engine.bill()
+        if bill.month_dollars is None or bill.month.cost < bill.month_dollars:
+            return ""
+        return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
 
     async def status(self, payer: Payer) -> Status:
         """How the program is doing, and what is left for whoever asks."""

@@ -241,7 +241,5 @@ def _bare(line: str) -> str:
 
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many lines both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next(
-        (place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), min(len(one), len(other))
-    )
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

@@ -84,7 +84,7 @@ async def _git(path: Path, command: str, *flags: str) -> str:
         process = await asyncio.create_subprocess_exec(
             program,
             *words,
-            cwd=path.absolute().parent,
+            cwd=path.parent,
             env=environment | quiet,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

@@ -115,15 +115,13 @@ class DraftTalks:
             await house.library.want(persona.databases)
             house.library.register(house.engine.addon)
             house.engine.check(persona)
-            bill = await house.engine.bill()
+            spent = await house.overspent()
         except ConfigError as error:
             raise RouteError(422, "It cannot answer so", str(error)) from error
         except PixiError as error:
             raise RouteError(503, "Not now", str(error)) from error
-        if bill.month_dollars is not None and bill.month.cost >= bill.month_dollars:
-            raise RouteError(
-                429, "The month's dollars are spent", "Raise month_dollars of [limits] to go on."
-            )
+        if spent:
+            raise RouteError(429, "Spent", spent)
         key = (caller.person, name)
         talk = self._talks.get(key)
         if talk is None:
