@@ -81,7 +81,7 @@ class SearchRequest(Struct, forbid_unknown_fields=True):
 
 
 class QueryRequest(Struct, forbid_unknown_fields=True):
-    """Have entries read for a question, as a model would. `ids`: which; none: the best that a search finds."""
+    """Have entries read for a question, as a model would. `ids`: which; none: the best that are found."""
 
     question: Annotated[str, Meta(min_length=1, max_length=2_000)]
     ids: Annotated[list[int], Meta(max_length=50)] = []

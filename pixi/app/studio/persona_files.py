@@ -177,8 +177,8 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
         raise RouteError(422, "Not a name for a file", detail)
     folder = settings.persona.folder
     path = folder / f"{name}.md"
-    if like:
-        found = find_file(settings, like)
+    found = find_file(settings, like) if like else None
+    if found is not None:
         text = read_text(found.path).text
     else:
         title = " ".join(name.replace("-", " ").replace("_", " ").split()).title()
@@ -191,7 +191,7 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
         with open(handle, "wb") as file:
             file.write(text.encode("utf-8"))
-        if like and isinstance(found, Loaded):
+        if isinstance(found, Loaded):
             _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
     return path
 
