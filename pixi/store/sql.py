@@ -13,6 +13,7 @@ from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.database import Connection
 from pixi.store.kept import (
+    Alternative,
     Answered,
     ApiKey,
     AuditOutcome,
@@ -228,6 +229,10 @@ class SqlStore:
         """See `Store.branches`."""
         return await self._writer.ask(lambda db: branches.of(db, conversation), writes=False)
 
+    async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
+        """See `Store.alternatives`."""
+        return await self._writer.ask(lambda db: records.alternatives(db, conversation), writes=False)
+
     async def restore(self, conversation: str, branch: str) -> None:
         """See `Store.restore`."""
         await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
@@ -282,9 +287,13 @@ class SqlStore:
             lambda db: records.answer_to(db, conversation, message_id), writes=False
         )
 
-    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+    async def messages_of(
+        self, turns: Sequence[int], *, pictures: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
         """See `Store.messages_of`."""
-        return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
+        return await self._writer.ask(
+            lambda db: records.messages_of(db, turns, with_pictures=pictures), writes=False
+        )
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
         """See `Store.last_asked`."""

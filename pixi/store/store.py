@@ -12,6 +12,7 @@ from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.kept import (
+    Alternative,
     Answered,
     ApiKey,
     AuditOutcome,
@@ -226,6 +227,10 @@ class Store(Protocol):
         """
         ...
 
+    async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
+        """What of `branches` can stand in the conversation again, oldest first: some words of it are left."""
+        ...
+
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
 
@@ -252,8 +257,13 @@ class Store(Protocol):
         """A message that came, and the turn that answers it, or did; None: it never came."""
         ...
 
-    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
-        """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+    async def messages_of(
+        self, turns: Sequence[int], *, pictures: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
+        """The messages that turns answered, oldest first, of each turn that has any.
+
+        Without `pictures` theirs have no bytes.
+        """
         ...
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:

@@ -28,6 +28,7 @@ from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
 from pixi.channels.http.files import Files
+from pixi.channels.http.history import History
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
@@ -35,6 +36,7 @@ from pixi.channels.http.origins import origin_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
@@ -58,7 +60,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
+_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Pixi-Protocol"
 _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
@@ -78,7 +80,7 @@ class HttpServer:
         user: the claim of such a token that names the person.
         forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
         routes: that addons bring.
-        web_for_attachments: fetches files by their addresses; None: one of its own.
+        web_of_strangers: fetches files and pictures by their addresses; None: one of its own.
 
     Raises:
         ConfigError: one of these routes is taken.
@@ -94,12 +96,14 @@ class HttpServer:
         user: str = "sub",
         forwarded: ForwardedUsers | None = None,
         routes: Sequence[AddonRoute] = (),
-        web_for_attachments: Web | None = None,
+        web_of_strangers: Web | None = None,
     ) -> None:
         self._backend = backend
         self._rules = rules
         self._files = Files(backend.store, files, rules)
         limits = Limits(rules)
+        fetching = web_of_strangers or Web()
+        self._shown = ShownPictures(fetching, backend.store)
         self._talks = Talks(
             backend,
             turns_per_person=rules.turns_per_person,
@@ -109,7 +113,7 @@ class HttpServer:
                 characters=rules.file_characters,
                 most_bytes=rules.max_file_bytes,
                 hosts=rules.attachment_hosts,
-                web=web_for_attachments,
+                web=fetching,
             ),
         )
         visitors = Visitors(backend.store.key_of)
@@ -120,8 +124,17 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files)
-        table = routes_of(api)
+        api = Api(
+            backend,
+            self._talks,
+            access,
+            rules,
+            visitors=visitors,
+            limits=limits,
+            files=self._files,
+            shown=self._shown,
+        )
+        table = routes_of(api, History(api, backend, self._talks, self._shown), self._shown)
         table += routes_of_addons(api, routes, table)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(
@@ -176,6 +189,7 @@ class HttpServer:
             for task in sweeping:
                 task.cancel()
             await asyncio.wait(sweeping)
+            await self._shown.close()
             await self._talks.close()
             await runner.cleanup()
 
