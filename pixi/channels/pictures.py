@@ -58,18 +58,16 @@ def redrawn(file: bytes | Path, *, longest_side: int) -> Image:
             return _written(_upright(picture, longest_side))
         side = min(longest_side, _MOVING_SIDE)
         frames: list[Pillow.Image] = []
-        seconds: list[int] = []
-        pixels = picture.width * picture.height
-        for frame in range(
-            min(getattr(picture, "n_frames", 1), _MOST_FRAMES, max(1, _MOST_MOVING_PIXELS // pixels))
-        ):
+        milliseconds: list[int] = []
+        room = max(1, _MOST_MOVING_PIXELS // (picture.width * picture.height))
+        for frame in range(min(getattr(picture, "n_frames", 1), _MOST_FRAMES, room)):
             picture.seek(frame)
             frames.append(picture.convert("RGBA"))
             frames[-1].thumbnail((side, side))
-            seconds.append(max(20, int(picture.info.get("duration", 100))))
+            milliseconds.append(max(20, int(picture.info.get("duration", 100))))
         for each in frames:
             each.info = {}
-        moving = {"save_all": True, "append_images": frames[1:], "duration": seconds, "loop": 0}
+        moving = {"save_all": True, "append_images": frames[1:], "duration": milliseconds, "loop": 0}
         written = BytesIO()
         frames[0].save(written, "WEBP", quality=70, method=0, **moving)
         return Image("image/webp", written.getvalue())

@@ -78,13 +78,14 @@ class History:
         mark, under_way, waits = feed.mark_of(feed.begin_of_turn()), feed.turn, not feed.idle
         records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
         chosen = list(records[-asked_for.limit :])
+        behind = records[: len(records) - len(chosen)]
         waiting: Sequence[Message] = ()
         if not asked_for.before:
             chosen += await self._unended(address, under_way, chosen)
             turn, asked = await self._store.last_asked(address)
             waiting = asked if turn is None else ()
         told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
-        told.siblings = await self._siblings(address, [*records[: -len(chosen) or None][-1:], *chosen])
+        told.siblings = await self._siblings(address, [*behind, *chosen])
         messages = await self._store.messages_of([each.id for each in chosen], pictures=True)
         for record in chosen:
             earlier = await messages_reacted_to(self._store, record)
