@@ -129,7 +129,7 @@ def test_no_cut_and_no_changed_byte_raises_anything_else() -> None:
 
 
 def moving(count: int, size: tuple[int, int] = (40, 20)) -> bytes:
-    frames = [Pillow.new("RGB", size, (number % 256, 99, 9)) for number in range(count)]
+    frames = [Pillow.new("RGB", size, (number * 90 % 256, number * 50 % 256, 9)) for number in range(count)]
     return encoded(frames[0], "GIF", save_all=True, append_images=frames[1:], duration=50, comment=b"secret")
 
 
