@@ -332,6 +332,29 @@ class MessagesAnswer(Struct):
     place: str
 
 
+class TalksQuery(UserQuery):
+    """Which talks. `persona`: with whom; with anybody, where it is left out."""
+
+    persona: Name | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class ListedTalk(Struct):
+    """A talk: its name, with whom it is, when it began and went on last, and the person's last words there."""
+
+    conversation: str
+    persona: str
+    began: float
+    last: float
+    text: str
+
+
+class TalksAnswer(Struct):
+    """Talks of the caller, the one spoken in last first."""
+
+    talks: list[ListedTalk]
+
+
 class ToldBranch(Struct):
     """What was set aside: its first turn, when that began, and what was said there first."""
 

@@ -21,12 +21,15 @@ from pixi.channels.http.bodies import (
     DayShare,
     Done,
     ForgetRequest,
+    ListedTalk,
     MessagesAnswer,
     MessagesQuery,
     ShownPicture,
     ShownReaction,
     Sum,
     TalkMessage,
+    TalksAnswer,
+    TalksQuery,
     ToldBranch,
     ToldTurn,
     UndoAnswer,
@@ -86,7 +89,7 @@ class History:
             waiting = asked if turn is None else ()
         told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
         told.siblings = await self._siblings(address, [*behind, *chosen])
-        messages = await self._store.messages_of([each.id for each in chosen], pictures=True)
+        messages = await self._store.messages_of([each.id for each in chosen])
         for record in chosen:
             earlier = await messages_reacted_to(self._store, record)
             told.turn(record, messages.get(record.id, ()), earlier)
@@ -149,6 +152,19 @@ class History:
         """What people said that these turns answered."""
         messages = await self._store.messages_of(list(turns))
         return {turn: "\n".join(words_of(each.text) for each in told) for turn, told in messages.items()}
+
+    async def talks(self, request: web.Request) -> web.StreamResponse:
+        """List the talks of the caller."""
+        asked_for = queried(request, TalksQuery)
+        person = await self._api.who(request, asked_for.userId or "")
+        found = await self._store.talks(person.id, asked_for.persona or "", asked_for.limit)
+        listed: list[ListedTalk] = []
+        for talk in found:
+            if person.knows(talk.persona):
+                _, asked = await self._store.last_asked(talk.address)
+                text = words_of(asked[-1].text) if asked else ""
+                listed.append(ListedTalk(talk.name, talk.persona, talk.began, talk.last, text))
+        return json_answer(TalksAnswer(listed))
 
     # Going back and forth.
 

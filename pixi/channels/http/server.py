@@ -32,7 +32,7 @@ from pixi.channels.http.history import History
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
-from pixi.channels.http.origins import origin_of
+from pixi.channels.http.origins import is_own, origin_of
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
@@ -222,7 +222,7 @@ class HttpServer:
         if name not in self._hosts:
             raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
-        if origin is not None and not _is_own(origin, request):
+        if origin is not None and not is_own(origin, request.headers.get("Host", "")):
             await self._let_call(request, origin)
         if request.method == "OPTIONS":
             return web.Response(
@@ -315,11 +315,6 @@ def _told(request: web.Request, problem: Problem) -> web.Response:
     else:
         body, kind = problem.openai_body(), "application/json"
     return web.Response(status=problem.status, body=body, content_type=kind, headers=problem.headers)
-
-
-def _is_own(origin: str, request: web.Request) -> bool:
-    """Return True for a page that this server itself served."""
-    return origin.partition("://")[2] == request.headers.get("Host", "").lower()
 
 
 def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:

@@ -74,10 +74,12 @@ async def test_who_was_away_goes_on_and_has_nothing_twice() -> None:
 async def test_who_missed_something_is_told_so_and_goes_on() -> None:
     async with served("[SEND: one]", "[SEND: two]") as here:
         await here.say("hi", conversation="a")
+        last = ""
         for mark in ("00000000-3", "1.4", "nonsense", "00000000-99999999999999999999"):
             async with here.stream(TALK, **{"Last-Event-ID": mark}) as events:
                 (event,) = await up_to(events, "changed")
-        async with here.stream(TALK, **{"Last-Event-ID": event["sse_id"]}) as events:
+                last = event["sse_id"]
+        async with here.stream(TALK, **{"Last-Event-ID": last}) as events:
             await heard(here, "more")
             assert names(await up_to(events, "turn_end")) == ["said", "turn_start", "send", "turn_end"]
 

@@ -276,3 +276,15 @@ async def test_files_go_along_where_an_answer_is_had_anew() -> None:
         (message, _) = (await told(here))["messages"]
         (file,) = message["attachments"]
         assert (message["text"], file["name"]) == ("see?", "a.png")
+
+
+async def test_talks_are_listed_and_nobody_elses() -> None:
+    async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
+        for name, persona in (("a", "pixi"), ("b", "edda")):
+            await here.say(f"hi {name}", conversation=name, persona=persona)
+        _, answer = await here.get("/api/talks")
+        listed = [(each["conversation"], each["persona"], each["text"]) for each in answer["talks"]]
+        assert listed == [("b", "edda", "hi b"), ("a", "pixi", "hi a")]
+        _, answer = await here.get("/api/talks?persona=pixi")
+        assert [each["conversation"] for each in answer["talks"]] == ["a"]
+        assert (await here.get("/api/talks", **await here.key("other", "chat")))[1] == {"talks": []}
