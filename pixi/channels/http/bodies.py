@@ -340,7 +340,7 @@ class TalksQuery(UserQuery):
 
 
 class ListedTalk(Struct):
-    """A talk: its name, with whom it is, when it began and went on last, and the person's last words there."""
+    """A talk: its name, with whom, when it began and went on last, and the person's last words in it."""
 
     conversation: str
     persona: str
