@@ -1,5 +1,6 @@
 """Handlers below `/api`: say something, follow it, stop it, answer a question, read what was said."""
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncGenerator, Collection, Iterable
@@ -28,7 +29,6 @@ from pixi.channels.http.bodies import (
     SaidAnswer,
     StopAnswer,
     StopRequest,
-    StreamQuery,
     TalkQuery,
     UserQuery,
     VisitorAnswer,
@@ -37,9 +37,10 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.adaptive import adaptive
 from pixi.channels.http.faces.native import NativeStream, whole
-from pixi.channels.http.feed import SILENCE, Feed, Form, HttpChannel, Protocol
+from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
+from pixi.channels.http.operators import Operators
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.requests import (
     decoded,
@@ -99,6 +100,8 @@ class Api:
         self._limits = limits
         self._files = files
         self._shown_pictures = shown
+        self.operators = Operators(access, limits)
+        self.closing = asyncio.Event()  # set when the server stops: what streams ends then
         self.openapi = b""  # the description of the API, set once all routes are known
 
     async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -148,6 +151,10 @@ class Api:
                 self._default(person),
             )
         )
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Let an operator in, with a browser."""
+        return await self.operators.enter(request, self._network(request))
 
     def _network(self, request: web.Request) -> str:
         header = self._rules.address_header
@@ -292,9 +299,6 @@ class Api:
         It comes in the protocol in which the talk was spoken to, or the one that is asked for.
         """
         place = await self.place(request)
-        asked_for = queried(request, StreamQuery)
-        if asked_for.follow == "talk":
-            return await self._follow_talk(request, place, asked_for)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
         after = None
@@ -315,32 +319,6 @@ class Api:
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
         return await write_stream(request, face, _at_once(self._told(events, place, are_adaptive)))
-
-    async def _follow_talk(
-        self, request: web.Request, place: Place, asked_for: StreamQuery
-    ) -> web.StreamResponse:
-        """Follow a whole talk, over many turns: what is said in other windows comes too.
-
-        Who was away for too long is told first that the talk has changed, and reads it anew.
-        """
-        feed = self._talks.channels.at(place.address).feed
-        mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
-        begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
-        face = NativeStream(tools=self._rules.show_tools, talk=True)
-        return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
-
-    async def _of_talk(
-        self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
-    ) -> AsyncGenerator[Form, None]:
-        """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
-        yield SILENCE
-        if begin is None:
-            begin = feed.count
-            yield {"event": "changed", "turn": feed.turn, "seq": 0, "place": feed.mark_of(begin)}
-        async with aclosing(feed.follow_on(begin)) as events:
-            async for count, form in events:
-                shown = form if form is SILENCE else self._as_told(form, place, are_adaptive)
-                yield shown if shown is SILENCE else {**shown, "place": feed.mark_of(count)}
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -376,9 +354,9 @@ class Api:
         """Yield events as a client is told of them."""
         async with aclosing(events):
             async for form in events:
-                yield form if form is SILENCE else self._as_told(form, place, are_adaptive)
+                yield form if form is SILENCE else self.as_told(form, place, are_adaptive)
 
-    def _as_told(self, form: Form, place: Place, are_adaptive: bool) -> Form:
+    def as_told(self, form: Form, place: Place, are_adaptive: bool) -> Form:
         """An event that names talk and persona as the client does, with cards in the form that it wants."""
         match form["event"]:
             case "turn_start":

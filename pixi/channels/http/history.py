@@ -5,7 +5,8 @@ turns could stand in one place of it, they are siblings: a page shows which one 
 another. So branches are walked alike, whichever client made them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 
 from aiohttp import web
 
@@ -26,6 +27,7 @@ from pixi.channels.http.bodies import (
     MessagesQuery,
     ShownPicture,
     ShownReaction,
+    StreamQuery,
     Sum,
     TalkMessage,
     TalksAnswer,
@@ -37,10 +39,12 @@ from pixi.channels.http.bodies import (
     UserQuery,
 )
 from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.native import NativeStream
+from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, queried
 from pixi.channels.http.shown import OfMessage, ShownPictures
-from pixi.channels.http.streams import read_body
+from pixi.channels.http.streams import read_body, write_stream
 from pixi.channels.http.talks import Place, Talks, acts_of, messages_reacted_to
 from pixi.core.card import card_json
 from pixi.core.citing import sources_in
@@ -63,14 +67,18 @@ class History:
         backend: answers.
         talks: those of everybody.
         shown: gives addresses to pictures.
+        shows_tools: clients are told which tools were called.
     """
 
-    def __init__(self, api: Api, backend: Backend, talks: Talks, shown: ShownPictures) -> None:
+    def __init__(
+        self, api: Api, backend: Backend, talks: Talks, shown: ShownPictures, *, shows_tools: bool
+    ) -> None:
         self._api = api
         self._backend = backend
         self._store = backend.store
         self._talks = talks
         self._shown = shown
+        self._shows_tools = shows_tools
 
     async def messages(self, request: web.Request) -> web.StreamResponse:
         """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
@@ -165,6 +173,34 @@ class History:
                 text = words_of(asked[-1].text) if asked else ""
                 listed.append(ListedTalk(talk.name, talk.persona, talk.began, talk.last, text))
         return json_answer(TalksAnswer(listed))
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Follow the turn under way; or a whole talk, over many turns, with what is said in other windows.
+
+        Who was away for too long is told first that the talk has changed, and reads it anew.
+        """
+        asked_for = queried(request, StreamQuery)
+        if asked_for.follow == "turn":
+            return await self._api.stream(request)
+        place = await self._api.place(request)
+        feed = self._talks.channels.at(place.address).feed
+        mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
+        begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
+        face = NativeStream(tools=self._shows_tools, talk=True)
+        return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
+
+    async def _of_talk(
+        self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
+    ) -> AsyncGenerator[Form, None]:
+        """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
+        yield SILENCE
+        if begin is None:
+            begin = feed.count
+            yield {"event": "changed", "turn": feed.turn, "seq": 0, "place": feed.mark_of(begin)}
+        async with aclosing(feed.follow_on(begin)) as events:
+            async for count, form in events:
+                shown = form if form is SILENCE else self._api.as_told(form, place, are_adaptive)
+                yield shown if shown is SILENCE else {**shown, "place": feed.mark_of(count)}
 
     # Going back and forth.
 
