@@ -40,9 +40,7 @@ class Embeds:
         request[PLAIN] = True  # it is a person who reads it
         # Browsers without this header are held to `frame-ancestors` all the same.
         if request.headers.get("Sec-Fetch-Dest", _FRAMES[0]) not in _FRAMES:
-            raise Problem(
-                403, "Only in a frame", "This page stands in frames of others; see docs/widget.md."
-            )
+            raise Problem(403, "Only in a frame", "This page stands in frames of others; see docs/widget.md.")
         key = await self._visitors.found(request.query.get("key", ""))
         persona = request.match_info["persona"]
         if persona not in self._backend.personas or (key.personas and persona not in key.personas):
