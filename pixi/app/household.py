@@ -272,7 +272,7 @@ class Household:
         """What everybody used today and in this month."""
         return await self.engine.bill()
 
-    def model(self, conversation: str, /) -> str:
+    def model_of(self, conversation: str, /) -> str:
         """The name of the model that writes in a conversation."""
         return self.role(conversation).model.name
 

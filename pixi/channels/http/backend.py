@@ -80,7 +80,7 @@ class Backend(Protocol):
         """What everybody used today and in this month."""
         ...
 
-    def model(self, conversation: str, /) -> str:
+    def model_of(self, conversation: str, /) -> str:
         """The name of the model that writes in a conversation."""
         ...
 

@@ -257,7 +257,7 @@ class History:
         if person.id == LOCAL or person.may("operate"):
             bill = await self._backend.bill()
             told.today, told.month, told.monthDollars = _sum(bill.today), _sum(bill.month), bill.month_dollars
-            told.model = self._backend.model(f"http:0:{self._backend.default_persona}")
+            told.model = self._backend.model_of(f"http:0:{self._backend.default_persona}")
         return json_answer(told)
 
     async def export(self, request: web.Request) -> web.StreamResponse:

@@ -84,7 +84,7 @@ class EngineBackend:
     async def bill(self) -> Bill:
         return await self.engine.bill()
 
-    def model(self, conversation: str, /) -> str:
+    def model_of(self, conversation: str, /) -> str:
         return self.engine.model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
