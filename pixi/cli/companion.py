@@ -45,13 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _load(settings: "Settings", file: str) -> int:
-    from pixi.cli.asking_for import counted
     from pixi.companion.loading import read_file, sample
+    from pixi.core.figures import how_many
 
     loaded = sample() if file == "sample" else read_file(Path(file))
     async with companion_tables(settings) as tables:
         await tables.load(loaded.spots, loaded.tricks)
-    print(f"Loaded {counted(len(loaded.spots), 'spot')} and {counted(len(loaded.tricks), 'trick')}.")
+    print(f"Loaded {how_many(len(loaded.spots), 'spot')} and {how_many(len(loaded.tricks), 'trick')}.")
     return FINE
 
 

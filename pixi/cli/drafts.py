@@ -68,7 +68,7 @@ async def _run(settings: "Settings", arguments: argparse.Namespace) -> int:
 
 def _told(draft: "SpotDraft") -> str:
     """A draft in lines. Strangers wrote it."""
-    from pixi.cli.harmless import on_one_line
+    from pixi.core.harmless import on_one_line
 
     where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)
     if draft.latitude is not None and draft.longitude is not None:
