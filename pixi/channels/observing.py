@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from pixi.core.commands import CommandEnded, CommandStarted
-from pixi.core.deltas import Delta, Finished, Request, Text
+from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.events import (
     Answered,
     Asked,
@@ -177,7 +177,7 @@ class ObservedTurn:
             case ToolAnswered(id):
                 began = self._calls.pop(id, None)
                 self._tell_of(event, ms=None if began is None else _ms(began))
-            case Progressed() | Asked() | Answered() | Sourced() | Failed():
+            case PromptProgress() | Progressed() | Asked() | Answered() | Sourced() | Failed():
                 self._tell_of(event)
             case _:
                 pass  # told as an act, or as text
