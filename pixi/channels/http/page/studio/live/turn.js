@@ -12,22 +12,26 @@ import { lookOf, stretches, usedBy } from "./story.js";
 export function TurnView({ turn }) {
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const going = !turn.end && !turn.effects.some((each) => each.type === "word" && each.word === "state");
-  return html`<article class="turn" aria-label=${t("live.turn", { number: `${turn.turn}` })} aria-busy=${going}>
+  return html`<article
+    class="turn"
+    aria-label=${t("live.turn", { number: `${turn.turn}` })}
+    aria-busy=${going}
+  >
     <${Asked} turn=${turn} />
     ${
       turn.hidden
         ? null
         : html`<div class="turn-body" ref=${body}>
-          <div class="raw">
-            <h3 class="unseen">${t("live.raw")}</h3>
-            ${turn.reading && html`<${Reading} of=${turn.reading} />`}
-            ${turn.steps.map((step) => html`<${StepView} key=${step.step} step=${step} going=${going && step === turn.steps.at(-1)} />`)}
-          </div>
-          <ol class="effects" aria-label=${t("live.effects")}>
-            ${turn.effects.map((each) => html`<${Effect} key=${each.key} of=${each} />`)}
-          </ol>
-          <${Threads} turn=${turn} around=${body} />
-        </div>`
+            <div class="raw">
+              <h3 class="unseen">${t("live.raw")}</h3>
+              ${turn.reading && html`<${Reading} of=${turn.reading} />`}
+              ${turn.steps.map((step) => html`<${StepView} key=${step.step} step=${step} going=${going && step === turn.steps.at(-1)} />`)}
+            </div>
+            <ol class="effects" aria-label=${t("live.effects")}>
+              ${turn.effects.map((each) => html`<${Effect} key=${each.key} of=${each} />`)}
+            </ol>
+            <${Threads} turn=${turn} around=${body} />
+          </div>`
     }
     <${Sums} turn=${turn} />
   </article>`;
@@ -43,7 +47,8 @@ const Asked = ({ turn }) =>
       )}
     </div>
     <p class="small soft">
-      <bdi>${turn.persona}</bdi>${turn.began > 0 && html` · <${Time} at=${turn.began}>${moment(turn.began)}<//>`}
+      <bdi>${turn.persona}</bdi
+      >${turn.began > 0 && html` · <${Time} at=${turn.began}>${moment(turn.began)}<//>`}
     </p>
   </header>`;
 
@@ -65,8 +70,8 @@ function StepView({ step, going }) {
         <p dir="auto">${step.thoughts}</p>
       </details>`
     }
-    <pre class="stream" dir="auto" tabindex="0" aria-label=${t("live.raw")}>${stretches(step).map(
-      ({ text, command }) =>
+    <pre class="stream" dir="auto" tabindex="0" aria-label=${t("live.raw")}>
+${stretches(step).map(({ text, command }) =>
         command === null
           ? text
           : html`<span
@@ -75,7 +80,7 @@ function StepView({ step, going }) {
               data-command=${command.number}
               >${text}${command.to !== null && html`<sup aria-hidden="true">${command.number + 1}</sup>`}</span
             >`,
-    )}${going && !step.finish && html`<span class="caret" aria-hidden="true"></span>`}</pre>
+      )}${going && !step.finish && html`<span class="caret" aria-hidden="true"></span>`}</pre>
     ${step.thrown && html`<p class="small soft">${t(`live.thrown.${step.thrown}`)}</p>`}
   </section>`;
 }
@@ -107,8 +112,7 @@ function Effect({ of }) {
           html`<details>
             <summary class="small">${t("live.result")}</summary>
             <pre class="small" dir="auto">
-${typeof of.result === "string" ? of.result : JSON.stringify(of.result, null, 1)}</pre
-            >
+${typeof of.result === "string" ? of.result : JSON.stringify(of.result, null, 1)}</pre>
           </details>`
         }
       </li>`;
@@ -127,7 +131,9 @@ function Sums({ turn }) {
   const usage = usedBy(turn);
   return html`<footer class="turn-foot">
     <dl>
-      <${Figure} name=${t("live.model")}><span class="mono">${end?.model || turn.steps.at(-1)?.model || turn.model}</span><//>
+      <${Figure} name=${t("live.model")}
+        ><span class="mono">${end?.model || turn.steps.at(-1)?.model || turn.model}</span><//
+      >
       ${usage.prompt_tokens > 0 && html`<${Prompt} usage=${usage} />`}
       ${usage.completion_tokens > 0 && html`<${Figure} name=${t("live.completion")}>${number(usage.completion_tokens)}<//>`}
       ${end && html`<${Figure} name=${t("live.cost")}>${dollars(end.cost)}<//>`}
@@ -177,7 +183,10 @@ function threadsIn(body) {
     const last = [...(command?.getClientRects() ?? [])].at(-1);
     if (!command || !last) continue;
     const target = effect.getBoundingClientRect();
-    const [x1, y1] = [(rightward ? last.right : last.left) - frame.left, last.top + last.height / 2 - frame.top];
+    const [x1, y1] = [
+      (rightward ? last.right : last.left) - frame.left,
+      last.top + last.height / 2 - frame.top,
+    ];
     const x2 = (rightward ? target.left : target.right) - frame.left;
     const y2 = target.top + 14 - frame.top;
     const bend = rightward ? Math.max(effects.left - raw.right, 24) : -Math.max(raw.left - effects.right, 24);

@@ -41,7 +41,7 @@ export default function LiveScreen({ path, query }) {
   );
   // Without a talk in the address the latest one is watched; another takes its place only once it rests.
   const current = shown.find((talk) => talk.conversation === latest);
-  const next = current?.active ? current : shown.find((talk) => !talk.hidden) ?? shown[0];
+  const next = current?.active ? current : (shown.find((talk) => !talk.hidden) ?? shown[0]);
   const conversation = wanted || (next?.conversation ?? "");
   useEffect(() => {
     if (!wanted) setLatest(conversation);
@@ -69,10 +69,20 @@ export default function LiveScreen({ path, query }) {
   const talk = talks.find((each) => each.conversation === conversation);
   return html`<div class="live">
     <${Watched} key=${conversation} conversation=${conversation} talk=${talk} onTalk=${heard}>
-      <${Filter} name=${t("live.persona")} all=${t("live.everybody")} value=${persona}
-        options=${unique(talks.map((each) => each.persona))} onChoose=${(/** @type {string} */ value) => filter("persona", value)} />
-      <${Filter} name=${t("live.place")} all=${t("live.everywhere")} value=${place}
-        options=${unique(talks.map((each) => placeOf(each.conversation)))} onChoose=${(/** @type {string} */ value) => filter("place", value)} />
+      <${Filter}
+        name=${t("live.persona")}
+        all=${t("live.everybody")}
+        value=${persona}
+        options=${unique(talks.map((each) => each.persona))}
+        onChoose=${(/** @type {string} */ value) => filter("persona", value)}
+      />
+      <${Filter}
+        name=${t("live.place")}
+        all=${t("live.everywhere")}
+        value=${place}
+        options=${unique(talks.map((each) => placeOf(each.conversation)))}
+        onChoose=${(/** @type {string} */ value) => filter("place", value)}
+      />
     <//>
     <${Talks} talks=${shown} current=${conversation} query=${query} />
   </div>`;
@@ -169,7 +179,9 @@ function Watched({ conversation, talk, onTalk, children }) {
       <div class="row controls">
         ${paused && html`<span class="small soft" role="status">${t("live.waits", { count: waits })}</span>`}
         ${paused && html`<button class="quiet" disabled=${waits === 0} onClick=${() => show(1)}>${t("live.step")}</button>`}
-        <button class="quiet" aria-pressed=${paused} onClick=${pause}>${t(paused ? "live.resume" : "live.pause")}</button>
+        <button class="quiet" aria-pressed=${paused} onClick=${pause}>
+          ${t(paused ? "live.resume" : "live.pause")}
+        </button>
       </div>
     </header>
     <${Trouble} problem=${problem} />
@@ -184,7 +196,9 @@ function Watched({ conversation, talk, onTalk, children }) {
 
 /** @param {{state: string}} props */
 const Pulse = ({ state }) =>
-  html`<span class=${`pulse ${state}`} role="status"><span class="unseen">${state && t(`live.state.${state}`)}</span></span>`;
+  html`<span class=${`pulse ${state}`} role="status"
+    ><span class="unseen">${state && t(`live.state.${state}`)}</span></span
+  >`;
 
 /** @param {{talk: Talk | undefined}} props */
 const Nothing = ({ talk }) =>
@@ -214,9 +228,13 @@ function Talks({ talks, current, query }) {
             href=${`/studio/live/${encodeURIComponent(talk.conversation)}${asked}`}
             aria-current=${talk.conversation === current ? "true" : null}
           >
-            <span class="talk-name"><span class=${talk.active ? "dot on" : "dot"} aria-hidden="true"></span><bdi>${talk.persona || "…"}</bdi></span>
+            <span class="talk-name"
+              ><span class=${talk.active ? "dot on" : "dot"} aria-hidden="true"></span
+              ><bdi>${talk.persona || "…"}</bdi></span
+            >
             <span class="small soft"
-              >${talk.active ? t("live.writes") : html`<${Time} at=${talk.last}>${ago(talk.last)}<//>`} · ${t("live.turns", { count: talk.turns })}</span
+              >${talk.active ? t("live.writes") : html`<${Time} at=${talk.last}>${ago(talk.last)}<//>`} ·
+              ${t("live.turns", { count: talk.turns })}</span
             >
             <span class="small soft address" dir="ltr">${talk.conversation}</span>
             <span class="unseen">${place}${talk.hidden ? `, ${t("live.private")}` : ""}</span>
@@ -224,6 +242,5 @@ function Talks({ talks, current, query }) {
         </li>`;
       })}
     </ul>
-    <p class="small soft">${t("live.counted", { count: talks.length })}</p>
   </nav>`;
 }
