@@ -246,8 +246,12 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
     if made.said is None:
         return told
     told.summary = None if made.summary is None else _line(made.summary, mask)
-    told.history = [WhyTurn(turn.id, [_line(line, mask) for line in turn.lines]) for turn in made.window]
-    told.said = _line(made.said, mask)
+    messages = await house.store.messages_of([turn.id for turn in made.window])
+    told.history = [
+        WhyTurn(turn.id, [_line(line, mask, _last(messages.get(turn.id, ()))) for line in turn.lines])
+        for turn in made.window
+    ]
+    told.said = _line(made.said, mask, _last(made.looked_back.messages))
     told.reply = [_line(line, mask) for line in record.lines[1:]]
     told.requests = [
         WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
@@ -267,12 +271,17 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
     return told
 
 
-def _line(line: Line, mask: Mask) -> WhyLine:
+def _last(messages: Sequence[Message]) -> str:
+    """What the last of some messages says."""
+    return messages[-1].text if messages else ""
+
+
+def _line(line: Line, mask: Mask, said: str = "") -> WhyLine:
     told = WhyLine("system", mask.hide(line.text), estimate(line))
     match line:
         case UserLine(text, images):
             told.role, told.images = "user", len(images)
-            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text)]
+            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text, said)]
         case AssistantLine(_, calls):
             told.role = "assistant"
             told.calls = [WhyCall(call.id, call.name, mask.hide(call.arguments)) for call in calls]
@@ -291,7 +300,8 @@ async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> li
     """What came to mind, and for which words: found anew, in what is remembered now."""
     if made.said is None:
         return []
-    parts = [part for part in parts_of(made.said.text) if part.kind in ("memory", "notice", "document")]
+    whole = parts_of(made.said.text, _last(made.looked_back.messages))
+    parts = [part for part in whole if part.kind in ("memory", "notice", "document")]
     persona = made.session.role.persona.name
     known = {
         part.person: [memory.text for memory in await house.store.memories(part.person, persona)]

@@ -56,6 +56,7 @@ async def test_what_came_to_mind_is_told_with_the_words_that_brought_it(tmp_path
         await desk.house.store.remember(fact)
         await desk.say("how is my cat?")
         (reminder,) = (await told(desk))["reminders"]
+        assert reminder["about"] == "Mo"
         assert (reminder["kind"], reminder["about"], reminder["text"]) == ("memory", "Mo", fact.text)
         assert reminder["words"] == ["cat"]
         assert reminder["score"] > 0

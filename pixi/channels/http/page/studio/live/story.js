@@ -88,7 +88,7 @@ function apply(turn, event, fresh) {
       break;
     case "text": {
       const step = stepOf(turn, event);
-      step.text = step.text.slice(0, event.offset) + event.text;
+      step.text = step.text.slice(0, indexAt(step.text, event.offset)) + event.text;
       turn.reading = null;
       break;
     }
@@ -158,6 +158,23 @@ function happened(effects, event) {
   }
 }
 
+const PAIR = /[\ud800-\udbff][\udc00-\udfff]/g;
+
+/**
+ * Where in a text a character stands. The server counts characters; here those beyond the first plane, such
+ * as most emoji, count twice.
+ * @param {string} text
+ * @param {number} characters before it
+ */
+function indexAt(text, characters) {
+  let index = characters;
+  for (const pair of text.matchAll(PAIR)) {
+    if (pair.index >= index) break;
+    index += 1;
+  }
+  return index;
+}
+
 /**
  * Cut a text into stretches: those of commands, and those between them.
  * @param {Step} step
@@ -167,8 +184,8 @@ export function stretches(step) {
   const found = [];
   let at = 0;
   for (const command of [...step.commands].sort((one, other) => one.from - other.from)) {
-    const from = Math.max(command.from, at);
-    const to = Math.min(command.to ?? step.text.length, step.text.length);
+    const from = Math.max(indexAt(step.text, command.from), at);
+    const to = command.to === null ? step.text.length : indexAt(step.text, command.to);
     if (from > at) found.push({ text: step.text.slice(at, from), command: null });
     if (to > from) found.push({ text: step.text.slice(from, to), command });
     at = Math.max(at, to);

@@ -46,9 +46,9 @@ const Asked = ({ turn }) =>
           html`<p key=${id}><bdi class="who">${author}</bdi> <span dir="auto">${text}</span></p>`,
       )}
     </div>
-    <p class="small soft">
-      <bdi>${turn.persona}</bdi
-      >${turn.began > 0 && html` · <${Time} at=${turn.began}>${moment(turn.began)}<//>`}
+    <p class="small soft dotted">
+      <bdi>${turn.persona}</bdi>
+      ${turn.began > 0 && html`<${Time} at=${turn.began}>${moment(turn.began)}<//>`}
     </p>
   </header>`;
 
@@ -183,14 +183,15 @@ function threadsIn(body) {
     const last = [...(command?.getClientRects() ?? [])].at(-1);
     if (!command || !last) continue;
     const target = effect.getBoundingClientRect();
-    const [x1, y1] = [
-      (rightward ? last.right : last.left) - frame.left,
-      last.top + last.height / 2 - frame.top,
-    ];
-    const x2 = (rightward ? target.left : target.right) - frame.left;
-    const y2 = target.top + 14 - frame.top;
-    const bend = rightward ? Math.max(effects.left - raw.right, 24) : -Math.max(raw.left - effects.right, 24);
-    const d = `M${x1} ${y1}C${x2 - bend * 0.2} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+    const round = (/** @type {number} */ value) => Math.round(value * 2) / 2;
+    // Below its line to the edge of the text, so that no word is struck through; then across to the effect.
+    const x1 = round((rightward ? last.right : last.left) - frame.left);
+    const y1 = round(last.bottom + 2 - frame.top);
+    const edge = round((rightward ? raw.right : raw.left) - frame.left);
+    const x2 = round((rightward ? target.left : target.right) - frame.left);
+    const y2 = round(target.top + 12 - frame.top);
+    const middle = (edge + x2) / 2;
+    const d = `M${x1} ${y1}H${edge}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
     found.push({ key: effect.getAttribute("data-effect") + d, d, look: lookIn(effect) });
   }
   return found;

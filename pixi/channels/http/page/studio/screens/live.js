@@ -232,10 +232,10 @@ function Talks({ talks, current, query }) {
               ><span class=${talk.active ? "dot on" : "dot"} aria-hidden="true"></span
               ><bdi>${talk.persona || "…"}</bdi></span
             >
-            <span class="small soft"
-              >${talk.active ? t("live.writes") : html`<${Time} at=${talk.last}>${ago(talk.last)}<//>`} ·
-              ${t("live.turns", { count: talk.turns })}</span
-            >
+            <span class="small soft dotted">
+              ${talk.active ? html`<span>${t("live.writes")}</span>` : html`<${Time} at=${talk.last}>${ago(talk.last)}<//>`}
+              <span>${t("live.turns", { count: talk.turns })}</span>
+            </span>
             <span class="small soft address" dir="ltr">${talk.conversation}</span>
             <span class="unseen">${place}${talk.hidden ? `, ${t("live.private")}` : ""}</span>
           </a>

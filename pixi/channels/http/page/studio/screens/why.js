@@ -44,9 +44,10 @@ function Told({ of }) {
   return html`<article class="why-screen">
     <header class="screen-head">
       <h1>${t("why.title")}</h1>
-      <p class="small soft">
-        <bdi>${of.persona}</bdi> · <${Time} at=${of.began}>${moment(of.began)}<//> ·
-        <a href=${`/studio/live/${encodeURIComponent(of.conversation)}`}>${t("nav.live")}</a> ·
+      <p class="small soft dotted">
+        <bdi>${of.persona}</bdi>
+        <${Time} at=${of.began}>${moment(of.began)}<//>
+        <a href=${`/studio/live/${encodeURIComponent(of.conversation)}`}>${t("nav.live")}</a>
         <a href=${`/studio/talks/${encodeURIComponent(of.conversation)}`}>${t("why.talk")}</a>
       </p>
     </header>
@@ -143,10 +144,11 @@ const UserText = ({ line }) =>
 /** Something that came to mind, with the words that brought it. @param {{of: Reminder}} props */
 const Minded = ({ of }) =>
   html`<li class=${of.kind}>
-    <p class="small soft">
-      ${t(`why.kinds.${of.kind}`)} · <bdi>${of.about}</bdi>
-      ${of.score !== null && html` · ${t("why.score", { score: number(of.score, { maximumFractionDigits: 2 }) })}`}
-      ${!of.known && html` · <${Badge}>${t("why.notKnown")}<//>`}
+    <p class="small soft dotted">
+      <span>${t(`why.kinds.${of.kind}`)}</span>
+      <bdi>${of.about}</bdi>
+      ${of.score !== null && html`<span>${t("why.score", { score: number(of.score, { maximumFractionDigits: 2 }) })}</span>`}
+      ${!of.known && html`<${Badge}>${t("why.notKnown")}<//>`}
     </p>
     <p dir="auto">${of.text}</p>
     ${of.words.length > 0 && html`<p class="small">${t("why.for")} ${of.words.map((word) => html`<mark key=${word} dir="auto">${word}</mark> `)}</p>`}
@@ -156,11 +158,13 @@ const Minded = ({ of }) =>
 function ActRow({ of }) {
   const name = /^\[\s*([^\s:\]#]+)/.exec(of.command)?.[1]?.toLowerCase() ?? of.kind;
   return html`<li class=${`effect ${lookOf(name)} ${of.outcome}`}>
-    <pre class="stream" dir="auto">${of.command || t("why.noCommand", { kind: of.kind })}</pre>
-    <p class="small soft">
-      ${of.kind ? t(`live.outcome.${of.outcome}`) : t("why.kept")}
-      ${of.parts > 1 && ` · ${t("why.parts", { count: of.parts })}`}
-    </p>
+    <div class="act-head">
+      <pre class="stream" dir="auto">${of.command || t("why.noCommand", { kind: of.kind })}</pre>
+      <span class="small soft dotted">
+        <span>${of.kind ? t(`live.outcome.${of.outcome}`) : t("why.kept")}</span>
+        ${of.parts > 1 && html`<span>${t("why.parts", { count: of.parts })}</span>`}
+      </span>
+    </div>
     ${(!of.command || !["send", "react", ""].includes(of.kind)) && of.text && html`<p class="small" dir="auto">${actText(of.kind, of.text)}</p>`}
   </li>`;
 }
@@ -231,7 +235,7 @@ function Request({ of, said }) {
     <${Lines} part="prefix" title=${t("why.shares.prefix")} lines=${of.prefix} />
     ${of.summary && html`<${Lines} part="history" title=${t("why.summary")} lines=${[of.summary]} />`}
     ${of.history.length > 0 && html`<${History} turns=${of.history} />`}
-    <${Lines} part="said" title=${t("why.shares.said")} lines=${[said]} open />
+    <${Lines} part="said" title=${t("why.shares.said")} lines=${[said]} />
     ${of.requests.length > 1 && html`<p class="small soft">${t("why.more", { count: of.requests.length - 1 })}</p>`}
     <${Lines} part="reply" title=${t("why.shares.reply")} lines=${of.reply} />
   </section>`;
@@ -262,11 +266,11 @@ function History({ turns }) {
   </details>`;
 }
 
-/** @param {{part: string, title: string, lines: Line[], open?: boolean}} props */
-const Lines = ({ part, title, lines, open = false }) =>
+/** @param {{part: string, title: string, lines: Line[]}} props */
+const Lines = ({ part, title, lines }) =>
   lines.length === 0
     ? null
-    : html`<details class=${`lines ${part}`} open=${open}>
+    : html`<details class=${`lines ${part}`}>
         <summary>
           ${title}
           <span class="small soft"
