@@ -49,6 +49,22 @@ Answer = Callable[[Caller, Any], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class RouteWrites:
+    """What a route changes, as it stands on record: the same request again is not another.
+
+    Attributes:
+        name: under which it stands there: that of the tool that does the same, where there is one.
+        times: how often for one person within any stretch of `seconds`, together with `others`.
+        others: names of tools and routes that are counted, too.
+    """
+
+    name: str
+    times: int
+    seconds: float
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AddonRoute:
     """One way in.
 
@@ -61,6 +77,8 @@ class AddonRoute:
         request: the type of the body, or of what stands behind `?` for GET: a msgspec Struct whose field
             `userId`, where it has one, names for whom the caller asks; None: nothing is taken.
         response: the type of the answer.
+        writes: what it changes that is put on record and counted; None: nothing. What it refuses by a status
+            below 500, or by 503, it did not do.
 
     Raises:
         ConfigError: the path is not below `/api/`, or the method is none.
@@ -73,6 +91,7 @@ class AddonRoute:
     scope: Scope = "chat"
     request: type[Any] | None = None
     response: type[Any] | None = None
+    writes: RouteWrites | None = None
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/api/"):
