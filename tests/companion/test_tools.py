@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pixi.companion.data import CompanionData, NewDraft, Unavailable
+from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
 from pixi.companion.deciding import SOURCE as DRAFTS
 from pixi.companion.deciding import register_deciding
 from pixi.companion.tools import SOURCE, Companion
@@ -158,10 +158,12 @@ async def test_a_draft_has_the_place_of_its_link() -> None:
         ({"mapsUrl": "http://127.0.0.1/maps"}, "is no link to a map that can be read"),
         ({"latitude": 138.2, "longitude": 54.9}, "seem to be swapped"),
         ({"latitude": 91, "longitude": 200}, "latitude goes from -90 to 90"),
+        ({"latitude": 10**400, "longitude": 1}, "latitude"),
+        ({"latitude": 1, "longitude": -(10**400)}, "longitude"),
         ({"name": "x" * 10_000, "city": "y"}, "name has 10000 characters: 100 is the most."),
         ({"type": "cinema", "city": "y"}, "type"),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 async def test_a_bad_draft_is_told_to_the_model_and_not_kept(more: dict[str, Any], told: str) -> None:
     async with played() as play:
@@ -254,6 +256,24 @@ async def test_data_that_is_away_is_told_in_words() -> None:
     async with played(away) as play:
         (told,) = await play.asks(call("search_spots", query="x"))
         assert told == "The spots cannot be read just now. Try again later."
+
+
+async def test_a_write_of_which_nobody_knows_is_on_record_as_such_and_counts() -> None:
+    class Losing:
+        async def create_draft(self, *given: object) -> object:
+            raise Uncertain("No answer came. Nobody knows whether it was done. Tell them so.")
+
+    losing: Any = Losing()
+    store = await SqliteStore.open(":memory:")
+    async with played(losing, store=store) as play:
+        told = [
+            (await play.asks(call("create_spot_draft", name=f"s{number}", type="diy", city="Wexcombe")))[0]
+            for number in range(6)
+        ]
+        assert told[:5] == ["No answer came. Nobody knows whether it was done. Tell them so."] * 5
+        assert told[5].startswith("As much was done for Mo as may be")
+        assert [each.outcome for each in await store.audit(9)] == ["unknown"] * 5
+    await store.close()
 
 
 async def test_no_more_than_three_rounds_of_tools() -> None:
