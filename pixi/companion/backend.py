@@ -201,7 +201,9 @@ class CompanionBackend:
             return None
 
     async def _get(self, path: str, kind: type[T], query: Mapping[str, Any]) -> T:
-        given = {name: str(value) for name, value in query.items() if value != ""}
+        # Half a surrogate pair is no text that can be sent.
+        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in query.items()}
+        given = {name: text for name, text in texts.items() if text}
         return await self._ask("GET", path, kind, query=given)
 
     async def _ask(

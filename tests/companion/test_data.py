@@ -50,7 +50,7 @@ async def test_a_spot_is_found_though_it_is_misspelt(data: CompanionData, words:
     assert await data.spot(found[0].id) == found[0]
 
 
-@pytest.mark.parametrize("words", ["zzzzqqq", "(a+)+$", ".*", "%", "' OR 1=1 --", "\x00", "🛹"])
+@pytest.mark.parametrize("words", ["zzzzqqq", "(a+)+$", ".*", "%", "' OR 1=1 --", "\x00", "🛹", "\ud800"])
 async def test_what_a_stranger_writes_is_no_pattern(data: CompanionData, words: str) -> None:
     assert await data.search_spots(SpotSearch(words)) == ()
 

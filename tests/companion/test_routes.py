@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from yarl import URL
 
 from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
 from pixi.companion.routes import routes_of
-from pixi.companion.tools import Companion
+from pixi.companion.tools import HOUR, WRITES, Companion
+from pixi.core.errors import OverQuota
+from pixi.store.kept import Deed, Quota
 from pixi.store.sqlite import SqliteStore
 from pixi.web.fetching import Web
 from tests.channels.http.served import Served, served
@@ -87,6 +90,21 @@ async def test_the_sixth_spot_of_a_person_within_an_hour_waits() -> None:
             ("create_spot_draft", "web:app:8", "done"),
         ]
         assert json.loads(kept[0].deed.arguments)["request"]["city"] == "Wexcombe"
+    await store.close()
+
+
+async def test_what_tools_made_for_a_person_counts_too() -> None:
+    store = await SqliteStore.open(":memory:")
+    quota = Quota(5, HOUR, WRITES)
+    async with tables() as data, serving(data, writes=5, store=store) as here:
+        key = await here.key("app", "chat", "chat:on-behalf")
+        for number, tool in enumerate(("create_tricklist", "create_spot_draft", "create_tricklist")):
+            deed = Deed("http:x:kit", "", 0, "Kit", "web:app:7", tool, str(number))
+            await store.audit_end(await store.audit_begin(deed, quota=quota), "done", 0.1)
+        told = [(await here.post(DRAFT, SPOT | {"name": name}, **key))[0] for name in "abc"]
+        assert told == [200, 200, 429]
+        with pytest.raises(OverQuota):
+            await store.audit_begin(replace(deed, arguments="another"), quota=quota)
     await store.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
 from pixi.companion.deciding import SOURCE as DRAFTS
 from pixi.companion.deciding import register_deciding
-from pixi.companion.tools import SOURCE, Companion
+from pixi.companion.tools import SOURCE, WRITES, Companion
 from pixi.core.events import Shown
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
@@ -301,6 +301,7 @@ def test_no_tool_deletes() -> None:
         "share_content": False,
     }
     assert all(tool.source == SOURCE for tool in tools)
+    assert {tool.name for tool in tools if tool.writes} == set(WRITES)
 
 
 JUDGE = Persona("Kit", "You skate.", tools=(SOURCE, DRAFTS))
@@ -317,6 +318,11 @@ async def test_an_operator_decides_by_a_button_and_nobody_else() -> None:
         channel.powers[MO] = Rights(operator=True)
         (listed,) = await play.asks(call("list_spot_drafts"))
         assert (listed["drafts"][0]["_id"], listed["drafts"][0]["submittedBy"]) == (made.id, "discord:9")
+        assert (listed["count"], listed["more"]) == (1, False)
+        for number in range(20):
+            await play.data.create_draft("discord:9", NewDraft("Other", "diy", "Wexcombe"), f"o{number}")
+        (listed,) = await play.asks(call("list_spot_drafts"))
+        assert (listed["count"], len(listed["drafts"]), listed["more"]) == (20, 20, True)
         channel.verdicts = ["no", "yes", "yes"]
         (told,) = await play.asks(asked)
         assert "said no" in told
