@@ -115,16 +115,14 @@ class Household:
         """Who speaks in a conversation, and on which model.
 
         A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
-        its name stands last in the address, and the default model speaks.
+        its name stands last in the address.
         """
-        if not conversation.startswith(_EVERYWHERE):
+        if conversation.startswith(_EVERYWHERE):
+            name = parse_address(conversation).persona
+        else:
             name = conversation.split(":", 2)[-1]
-            return Role(
-                self.cast.personas.get(name) or self.cast.personas[self.cast.default], self._models.default
-            )
-        address = parse_address(conversation)
-        persona = self.cast.personas.get(address.persona) or self.cast.personas[self.cast.default]
-        return Role(persona, self._models.get(self._place_of(address).model))
+        persona = self.cast.personas.get(name) or self.cast.personas[self.cast.default]
+        return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
 
     async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
         """Those of a cast who could answer here, once the databases that they name are open.
@@ -186,8 +184,7 @@ class Household:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        if message.conversation.startswith(_EVERYWHERE):
-            await self._models.want(self._place_of(parse_address(message.conversation)).model)
+        await self._models.want(self.place(self.chosen_at(message.conversation)).model)
         await self.engine.receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
@@ -239,7 +236,14 @@ class Household:
         """Take nothing more; let messages that people see being written be finished, within this time."""
         await self.engine.drain(seconds)
 
-    # What people chose for a channel.
+    # What people chose for a channel, or for one talk elsewhere.
+
+    def chosen_at(self, conversation: str) -> str:
+        """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
+        if not conversation.startswith(_EVERYWHERE):
+            return conversation
+        address = parse_address(conversation)
+        return str(Address(address.bot, address.channel))
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -295,6 +299,3 @@ class Household:
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks."""
         await self._store.mark(watermarks)
-
-    def _place_of(self, address: Address) -> Place:
-        return self.place(str(Address(address.bot, address.channel)))

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache, partial
 from importlib import resources
 
+from pixi.channels.channel import OpenQuestion
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.gathered import Gathered
@@ -108,6 +109,7 @@ class EngineContext:
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
         draining: messages are only recorded, and no turn is begun any more.
+        asked: the questions to people that wait for an answer, by their nonces.
     """
 
     store: Store
@@ -120,6 +122,7 @@ class EngineContext:
     summarizer: Summarizer | None = None
     look_up: LookUp | None = None
     draining: bool = False
+    asked: dict[str, OpenQuestion] = field(default_factory=dict)
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""

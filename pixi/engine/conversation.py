@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from pixi.channels.channel import TAKEN_OVER, Channel
+from pixi.channels.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded
@@ -649,6 +649,11 @@ class Conversations:
     def talking(self) -> int:
         """In how many a reply is under way."""
         return sum(live.talking for live in self._live.values())
+
+    @property
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """The questions to people that wait for an answer, the oldest first."""
+        return tuple(self._shared.asked.values())
 
     @property
     def draining(self) -> bool:

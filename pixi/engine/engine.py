@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from pixi.channels.channel import Channel, OpenChannel
+from pixi.channels.channel import Channel, OpenChannel, OpenQuestion
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.limits import Limits
@@ -160,6 +160,11 @@ class Engine:
     def talking(self) -> int:
         """In how many conversations a reply is under way."""
         return self._conversations.talking if self._conversations else 0
+
+    @property
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """The questions to people that wait for an answer, the oldest first."""
+        return self._conversations.asked if self._conversations else ()
 
     @property
     def kept(self) -> int:

@@ -555,6 +555,7 @@ def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
         store=shared.store,
         vision=session.role.model.traits.vision,
         approval_seconds=shared.settings.approval_seconds,
+        asked=shared.asked,
     )
 
 

@@ -18,11 +18,14 @@ from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Begun,
+    Circle,
     CommandOutcome,
     Deed,
     Fold,
     Forgotten,
+    FoundWords,
     Known,
+    ListedTalk,
     Mark,
     Outcome,
     Place,
@@ -30,8 +33,10 @@ from pixi.store.kept import (
     SavedConversation,
     SentFile,
     Talk,
+    TalkFilter,
     Tally,
     TurnRecord,
+    TurnSums,
 )
 from pixi.store.statements import (
     auditing,
@@ -43,6 +48,7 @@ from pixi.store.statements import (
     journal,
     keys,
     leases,
+    listing,
     memories,
     people,
     records,
@@ -282,9 +288,13 @@ class SqlStore:
             lambda db: records.answer_to(db, conversation, message_id), writes=False
         )
 
-    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+    async def messages_of(
+        self, turns: Sequence[int], *, overheard: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
         """See `Store.messages_of`."""
-        return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
+        return await self._writer.ask(
+            lambda db: records.messages_of(db, turns, overheard=overheard), writes=False
+        )
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
         """See `Store.last_asked`."""
@@ -324,9 +334,9 @@ class SqlStore:
         entries = tuple(spent)
         await self._writer.ask(lambda db: books.spend(db, entries))
 
-    async def used(self, day: int, scope: Scope, name: str) -> Spent:
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
         """See `Store.used`."""
-        return await self._writer.ask(lambda db: books.used(db, day, scope, name), writes=False)
+        return await self._writer.ask(lambda db: books.used(db, day, scope, name, since), writes=False)
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
         """See `Store.usage`."""
@@ -347,6 +357,52 @@ class SqlStore:
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """See `Store.talk`."""
         return await self._writer.ask(lambda db: talks.named(db, person, name, persona), writes=False)
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """See `Store.circles`."""
+        wanted = tuple(conversations)
+        return await self._writer.ask(lambda db: talks.circles(db, wanted), writes=False)
+
+    async def list_talks(
+        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
+    ) -> tuple[ListedTalk, ...]:
+        """See `Store.list_talks`."""
+        return await self._writer.ask(lambda db: listing.talks(db, wanted, before, limit), writes=False)
+
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """See `Store.listed_talk`."""
+        return await self._writer.ask(lambda db: listing.talk(db, conversation), writes=False)
+
+    async def find_words(
+        self, conversation: str, words: Sequence[str], before: int | None = None
+    ) -> FoundWords:
+        """See `Store.find_words`."""
+        return await self._writer.ask(
+            lambda db: listing.find_words(db, conversation, words, before), writes=False
+        )
+
+    async def list_people(
+        self, name: str, limit: int, before: tuple[int, str] | None = None
+    ) -> tuple[tuple[int, str], ...]:
+        """See `Store.list_people`."""
+        return await self._writer.ask(lambda db: listing.people(db, name, before, limit), writes=False)
+
+    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
+        """See `Store.names_of`."""
+        wanted = tuple(people)
+        return await self._writer.ask(lambda db: listing.names_of(db, wanted), writes=False)
+
+    async def list_memories(
+        self, person: str, persona: str, words: Sequence[str], before: int | None = None
+    ) -> tuple[tuple[Memory, ...], int | None]:
+        """See `Store.list_memories`."""
+        return await self._writer.ask(
+            lambda db: listing.facts(db, person, persona, words, before), writes=False
+        )
+
+    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
+        """See `Store.usage_by_persona`."""
+        return await self._writer.ask(lambda db: listing.by_persona(db, since, until), writes=False)
 
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:
         """See `Store.add_file`."""

@@ -55,11 +55,17 @@ def answer_to(db: Database, conversation: str, message_id: str) -> Answered | No
     return Answered(text, None if turn is None else _record(db, turn))
 
 
-def messages_of(db: Database, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
-    """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+def messages_of(
+    db: Database, turns: Sequence[int], *, overheard: bool = False
+) -> dict[int, tuple[Message, ...]]:
+    """The messages that turns answered, oldest first, without pictures; of each turn that has any.
+
+    `overheard`: also those that were not meant for the persona.
+    """
     found: dict[int, list[Message]] = {}
+    meant = "" if overheard else " AND addressed = 1"
     messages = (
-        "SELECT turn, number, body FROM messages WHERE turn IN ({}) AND addressed = 1 AND body IS NOT NULL"
+        f"SELECT turn, number, body FROM messages WHERE turn IN ({{}}){meant} AND body IS NOT NULL"
         " ORDER BY position"
     )
     for turn, number, body in select_many(db, messages, turns):

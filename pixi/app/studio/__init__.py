@@ -1,0 +1,13 @@
+"""The studio: what operators see and do on pages of the server, as routes over the household."""
+
+from collections.abc import Callable, Sequence
+
+from pixi.app.household import Household
+from pixi.core.routes import AddonRoute
+
+_SCREENS: tuple[Callable[[Household], Sequence[AddonRoute]], ...] = ()
+
+
+def studio_routes(house: Household) -> Sequence[AddonRoute]:
+    """Return the routes of all screens."""
+    return tuple(route for routes in _SCREENS for route in routes(house))
