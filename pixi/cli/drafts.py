@@ -106,7 +106,7 @@ async def _list(tables: "CompanionTables", *, every: bool, limit: int | None) ->
 
 def _told(draft: "SpotDraft") -> str:
     """A draft in lines. Strangers wrote it."""
-    from pixi.cli.harmless import on_one_line
+    from pixi.core.harmless import on_one_line
 
     where = ", ".join(part for part in (draft.city, draft.state, draft.country) if part)
     if draft.latitude is not None and draft.longitude is not None:

@@ -45,8 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
     from pixi.app.forgetting import forget_beside
-    from pixi.cli.asking_for import counted, find_person, opened
+    from pixi.cli.asking_for import find_person, opened
     from pixi.cli.printer import Printer
+    from pixi.core.figures import how_many
 
     async with opened(settings) as store:
         person = await find_person(store, user)
@@ -56,7 +57,7 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
             return FAILED
         changed = await store.forget(person.id)
         left = await forget_beside(settings, store, person.id)
-    print(f"Forgotten. Changed: {counted(len(changed), 'conversation')}.")
+    print(f"Forgotten. Changed: {how_many(len(changed), 'conversation')}.")
     for line in left:
         Printer(settings).complain(line)
     return FINE
@@ -64,15 +65,15 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
 
 def _told(person: "Known") -> str:
     """Who it is, and what would go."""
-    from pixi.cli.asking_for import counted
-    from pixi.cli.harmless import on_one_line
+    from pixi.core.figures import how_many
+    from pixi.core.harmless import on_one_line
 
     names = ", ".join(map(on_one_line, person.names))
     parts = [
-        counted(person.messages, "message"),
-        f"in {counted(person.conversations, 'conversation')}",
-        counted(person.memories, "memory", "memories"),
-        f"{counted(person.deeds, 'change')} by tools",
+        how_many(person.messages, "message"),
+        f"in {how_many(person.conversations, 'conversation')}",
+        how_many(person.memories, "memory", "memories"),
+        f"{how_many(person.deeds, 'change')} by tools",
     ]
     return f"{on_one_line(person.id)}{f' ({names})' if names else ''}: {', '.join(parts)}"
 

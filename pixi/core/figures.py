@@ -80,5 +80,15 @@ def cost_of(row: Spent) -> str:
     return f"{dollars(row.cost)}{'+?' if row.unpriced else ''}"
 
 
+def how_many(number: int, thing: str, things: str = "") -> str:
+    """A number with what is counted: `1 message`, `2 messages`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """Return names for a line: the first few of them."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
 def _many(word: str, count: int) -> str:
     return word if count == 1 else f"{word}es" if word.endswith("ch") else f"{word}s"

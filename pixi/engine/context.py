@@ -28,6 +28,7 @@ from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
+from pixi.engine.observing import Observer
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -82,6 +83,7 @@ class EngineSettings:
         summary_tokens: how long that may be.
         search_price: dollars for one search of the web that a model's provider makes by itself; None: not
             known.
+        observer: told all that happens in turns; None: nobody looks on.
     """
 
     limits: Limits
@@ -96,6 +98,7 @@ class EngineSettings:
     search_price: float | None = None
     gather_messages: int = 6
     waiting_messages: int = 200
+    observer: Observer | None = None
 
 
 @dataclass(slots=True)

@@ -462,7 +462,10 @@ class LiveConversation:
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                self._shared.tell(runner.report(ended.finish) if runner else None)
+                report = runner.report(ended.finish) if runner else None
+                if runner is not None and report is not None:
+                    runner.told(report)
+                self._shared.tell(report)
             self._tell_waiters()
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:

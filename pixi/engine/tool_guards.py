@@ -331,7 +331,7 @@ class Guards:
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
         began, expires = clock.time(), time.time() + seconds
-        channel.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
+        self._acts.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
         verdict: Verdict = "nobody"
         conversation = self._acts.message.conversation
         self._run_config.asked[question.nonce] = OpenQuestion(
@@ -345,7 +345,7 @@ class Guards:
         finally:
             del self._run_config.asked[question.nonce]
             self._seconds_left -= clock.time() - began
-            channel.show(Answered(question.nonce, verdict))
+            self._acts.show(Answered(question.nonce, verdict))
         return verdict
 
 

@@ -10,6 +10,7 @@ from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
+from pixi.core.picture import Abilities
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
@@ -197,6 +198,50 @@ class TurnRecord:
     people: tuple[str, ...]
     lines: tuple[Line, ...]
     effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How the first request of a turn was framed, as far as its history does not tell: nobody's words.
+
+    Attributes:
+        prefix, history, said, tools: digests of the static lines, of the window with the summary before it,
+            of the line that is answered, and of the tools' descriptions.
+        offered: names of those tools.
+        first_turn: with which the window began; `notes_from` the first turn whose notes it showed.
+        abilities: what the place could do.
+        limits: names of the limits that the turn reached, e.g. `messages`.
+    """
+
+    prefix: str
+    history: str
+    said: str
+    tools: str
+    offered: tuple[str, ...] = ()
+    first_turn: int = 0
+    notes_from: int = 0
+    abilities: Abilities = field(default=Abilities())
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookedBack:
+    """A turn that is over, with what stands on record of how it was asked.
+
+    Attributes:
+        trunk: the conversation, also where the turn was taken out of it.
+        messages: that it answered or overheard, oldest first, as far as they are kept.
+        past: the turns before it, from where its window began.
+        summary: what is remembered of those before them by now.
+        framing: None where it was not put on record.
+    """
+
+    record: TurnRecord
+    trunk: str
+    messages: tuple[Message, ...]
+    past: tuple[PastTurn, ...]
+    summary: str
+    framing: Framing | None
 
 
 @dataclass(frozen=True, slots=True)

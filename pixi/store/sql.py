@@ -24,8 +24,10 @@ from pixi.store.kept import (
     Fold,
     Forgotten,
     FoundWords,
+    Framing,
     Known,
     ListedTalk,
+    LookedBack,
     Mark,
     Outcome,
     Place,
@@ -49,6 +51,7 @@ from pixi.store.statements import (
     keys,
     leases,
     listing,
+    looking_back,
     memories,
     people,
     records,
@@ -189,6 +192,7 @@ class SqlStore:
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         """See `Store.end_turn`."""
 
@@ -205,6 +209,7 @@ class SqlStore:
                 model=model,
                 window=window,
                 again=tuple(again),
+                framing=framing,
             )
 
         recorded = await self._writer.ask(end)
@@ -281,6 +286,10 @@ class SqlStore:
     async def turns(self, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
         """See `Store.turns`."""
         return await self._writer.ask(lambda db: records.turns(db, conversation, limit, before), writes=False)
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """See `Store.look_back`."""
+        return await self._writer.ask(lambda db: looking_back.look_back(db, turn), writes=False)
 
     async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
         """See `Store.answer_to`."""

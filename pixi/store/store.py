@@ -23,8 +23,10 @@ from pixi.store.kept import (
     Fold,
     Forgotten,
     FoundWords,
+    Framing,
     Known,
     ListedTalk,
+    LookedBack,
     Mark,
     Outcome,
     Place,
@@ -178,12 +180,14 @@ class Store(Protocol):
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
         False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
         store owns the conversation by now (then it is not ended). What was used is entered all the same.
-        `model` is who wrote, where it was another than the one that the turn began with.
+        `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept
+        beside the lines.
 
         Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
         waiting, in their old places. It does not, and answers False, where an act of the turn may have been
@@ -251,6 +255,10 @@ class Store(Protocol):
 
         `before`: only those before the turn of this number.
         """
+        ...
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn of this number that has ended, with how it was asked; None: there is none."""
         ...
 
     async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
