@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _load(settings: "Settings", file: str) -> int:
-    from pixi.cli.harmless import on_one_line
     from pixi.cli.spinner import spinner
     from pixi.companion.loading import read_file, sample
     from pixi.core.figures import how_many
+    from pixi.core.harmless import on_one_line
 
     with spinner() as progress:
         progress(f"reading {on_one_line(file)}")
