@@ -16,11 +16,14 @@ from pixi.channels.http.access import LOCAL
 from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
+    BranchesAnswer,
+    BranchRequest,
     ChatAnswer,
     ChatQuery,
     ChatRequest,
     Done,
     FileAnswer,
+    ForgetRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
@@ -32,6 +35,10 @@ from pixi.channels.http.bodies import (
     StopRequest,
     StreamQuery,
     TalkQuery,
+    TalksAnswer,
+    TalksQuery,
+    UndoAnswer,
+    UsageAnswer,
     UserQuery,
     VisitorAnswer,
     VisitorRequest,
@@ -39,8 +46,10 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
+from pixi.channels.http.history import History
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
+from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
@@ -90,7 +99,7 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api) -> tuple[Route, ...]:
+def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -110,9 +119,19 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         ),
         Route(
             "GET",
+            "/api/talks",
+            history.talks,
+            "List one's talks",
+            "chat",
+            response=TalksAnswer,
+            errors=(*_NOT_IN, 400),
+            query=TalksQuery,
+        ),
+        Route(
+            "GET",
             f"{talk}/stream",
-            api.stream,
-            "Follow a turn",
+            history.stream,
+            "Follow a turn, or a whole talk",
             "chat",
             streams=True,
             errors=of_talk,
@@ -144,7 +163,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{talk}/messages",
-            api.messages,
+            history.messages,
             "Read what was said",
             "chat",
             response=MessagesAnswer,
@@ -152,9 +171,40 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             query=MessagesQuery,
         ),
         Route(
+            "GET",
+            f"{talk}/branches",
+            history.branches,
+            "List what was set aside",
+            "chat",
+            response=BranchesAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/branch",
+            history.branch,
+            "Go back to what was set aside",
+            "chat",
+            (BranchRequest,),
+            Done,
+            errors=(*of_talk, *body),
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/undo",
+            history.undo,
+            "Take the last words and their answer out",
+            "chat",
+            response=UndoAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
             "POST",
             f"{talk}/reset",
-            api.reset,
+            history.reset,
             "Forget what was said",
             "chat",
             response=Done,
@@ -180,6 +230,44 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "GET",
+            "/api/pictures/{name}",
+            shown.answer,
+            "Get a picture that a talk showed",
+            response=bytes,
+            errors=(404, 503),
+        ),
+        Route(
+            "GET",
+            "/api/usage",
+            history.usage,
+            "See what was used of what is limited",
+            "chat",
+            response=UsageAnswer,
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "GET",
+            "/api/me/export",
+            history.export,
+            "Get all that is kept of oneself",
+            "chat",
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "POST",
+            "/api/me/forget",
+            history.forget,
+            "Have oneself forgotten",
+            "chat",
+            (ForgetRequest,),
+            Done,
+            errors=(*_NOT_IN, *body),
+            query=UserQuery,
         ),
         Route(
             "POST",
