@@ -31,7 +31,7 @@ export function Side({ personas, talks, persona, talk, onMeet, onOpen, onNew }) 
                   onClick=${() => onMeet(each.id)}
                 >
                   <${Face} persona=${each} />
-                  <span class="words">
+                  <span class="names">
                     <span dir="auto">${each.name}</span>
                     ${each.about && html`<span class="small soft clip" dir="auto">${each.about}</span>`}
                   </span>
