@@ -371,10 +371,13 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         asked = queried(request, route.request)
     elif route.request is not None:
         asked = decoded(await read_body(request), route.request)
+    user = getattr(asked, "userId", None) or ""
     if operator is not None:
         principal = operator
+        if user:
+            raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
+        principal = await api.who_has_a_key(request, user)
         principal.require(route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
