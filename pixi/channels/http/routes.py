@@ -19,10 +19,12 @@ from pixi.channels.http.bodies import (
     ChatRequest,
     Done,
     FileAnswer,
-    ForgetRequest,
+    ForgetMeRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
+    OwnTalksAnswer,
+    OwnTalksQuery,
     PersonaQuery,
     PersonasAnswer,
     SessionAnswer,
@@ -31,8 +33,6 @@ from pixi.channels.http.bodies import (
     StopRequest,
     StreamQuery,
     TalkQuery,
-    TalksAnswer,
-    TalksQuery,
     UndoAnswer,
     UsageAnswer,
     UserQuery,
@@ -42,7 +42,7 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
-from pixi.channels.http.history import History
+from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.shown import ShownPictures
@@ -93,7 +93,7 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
+def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -117,9 +117,9 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.talks,
             "List one's talks",
             "chat",
-            response=TalksAnswer,
+            response=OwnTalksAnswer,
             errors=(*_NOT_IN, 400),
-            query=TalksQuery,
+            query=OwnTalksQuery,
         ),
         Route(
             "GET",
@@ -258,7 +258,7 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.forget,
             "Have oneself forgotten",
             "chat",
-            (ForgetRequest,),
+            (ForgetMeRequest,),
             Done,
             errors=(*_NOT_IN, *body),
             query=UserQuery,

@@ -56,13 +56,17 @@ export class Session {
         picture: each.mediaType.startsWith("image/"),
         url: "",
       }));
-      this._set(conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }));
+      this._set(
+        conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }),
+      );
     }
     const body = {
       message: text,
       conversation: this.name,
       persona: this.persona,
-      attachments: attachments.map((each) => (each.id ? { id: each.id } : { url: each.url, name: each.name })),
+      attachments: attachments.map((each) =>
+        each.id ? { id: each.id } : { url: each.url, name: each.name },
+      ),
       ...(replaces ? { replaces } : {}),
     };
     try {

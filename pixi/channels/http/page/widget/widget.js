@@ -110,7 +110,8 @@ class PixiChat extends HTMLElement {
     this._set({ state: "coming", trouble: "" });
     try {
       const personas = await visitor.enter();
-      const persona = personas.find((each) => each.id === this.persona) ?? (this.persona ? null : personas[0]);
+      const persona =
+        personas.find((each) => each.id === this.persona) ?? (this.persona ? null : personas[0]);
       if (!persona) {
         console.error(`pixi-chat: the key reaches no persona ${JSON.stringify(this.persona)}.`);
         this._set({ state: "refused" });
