@@ -325,6 +325,10 @@ class SqlStore:
         """See `Store.audit_begin`."""
 
         def begin(db: Connection) -> int:
+            if quota is not None and quota.once:
+                again = auditing.known(db, deed, quota.seconds)
+                if again is not None:
+                    return again
             if quota is not None:
                 auditing.check_quota(db, deed.person, quota)
             books.spend(db, spent)

@@ -295,7 +295,8 @@ class Store(Protocol):
     ) -> int:
         """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
 
-        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says.
+        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that
+        is known, where `quota` wants it once, it gives the number that it has.
         `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
         conversation by now.
         """

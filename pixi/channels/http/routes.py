@@ -1,11 +1,15 @@
 """The table of routes: what is served is what stands here, and so is what is described."""
 
+import asyncio
+import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from pixi.channels.http.access import LOCAL
@@ -47,8 +51,10 @@ from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.store.kept import AuditOutcome, Deed, Quota
+from pixi.store.store import Store
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -377,8 +383,7 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         if user:
             raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, user)
-        principal.require(route.scope)
+        principal = await api.who_has_a_key(request, user, scope=route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
@@ -386,13 +391,52 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        answer = route.answer(caller, asked)
+        answer = _on_record(api.store, route, caller, asked) if route.writes else route.answer(caller, asked)
         if isinstance(answer, AsyncGenerator):
             return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
         answered = await answer
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail) from error
     return json_answer(Done() if route.response is None else answered)
+
+
+async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any) -> Any:
+    """Let an addon answer that changes something, with an entry in the record begun before and ended after.
+
+    Raises:
+        Problem: 429, as much was changed for this person as may be; nothing was done.
+    """
+    writes = route.writes
+    assert writes is not None
+    given = msgspec.json.encode({"request": asked, "key": caller.key, **caller.path}).decode()
+    quota = Quota(writes.times, writes.seconds, (writes.name, *writes.others), once=True)
+    try:
+        number = await store.audit_begin(Deed("", "", 0, "", caller.person, writes.name, given), quota=quota)
+    except OverQuota as error:
+        wait = math.ceil(error.wait)
+        raise Problem(
+            429,
+            "Changed too often",
+            f"At most {writes.times} changes within {writes.seconds:g} seconds are made for one person, and "
+            f"this one was not. Try again in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        ) from error
+    clock = asyncio.get_running_loop()
+    began = clock.time()
+    outcome: AuditOutcome = "unknown"
+    try:
+        answering = route.answer(caller, asked)
+        assert not isinstance(answering, AsyncGenerator)  # no stream is put on record
+        answer = await answering
+        outcome = "done"
+        return answer
+    except RouteError as error:
+        if error.status < 500 or error.status == 503:
+            outcome = "failed"
+        raise
+    finally:
+        with suppress(StoreError):  # then it stands there as one of which nobody knows
+            await store.audit_end(number, outcome, clock.time() - began)
 
 
 def _shape(path: str) -> str:
