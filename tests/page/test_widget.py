@@ -1,6 +1,7 @@
 """The widget on somebody else's page, under a strict content security policy, in a real Chromium."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,20 @@ MOST_BYTES = 25_600
 """Of all that the widget loads, packed."""
 
 pytestmark = needs_chromium
+
+ADDON = '''
+from pixi.core.card import Card, Field
+
+
+def setup(addon):
+    @addon.command
+    async def spot(context, name: str) -> None:
+        """show a spot"""
+        fields = (Field("City", "Venice"), Field("Map", "javascript:alert(1)"))
+        picture = "https://pictures.example/bowl.png"
+        data = {"name": name, "imageUrl": "https://pictures.example/other.png"}
+        await context.card(Card(name, "By the beach.", fields, picture, "https://spots.example/", "spot_card", 1, data))
+'''
 
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src {pixi}; connect-src {pixi}; img-src {pixi}; "
@@ -130,6 +145,41 @@ async def test_a_reload_takes_the_talk_up_and_an_unread_reply_is_marked(tmp_path
         await expect(page.locator(".said .words")).to_have_text(["hi", "one", "two", "more", "three"])
         async with aiohttp.ClientSession() as http, http.get(f"{here.url}/api/talks") as answer:
             assert (await answer.json())["talks"] == [], "it is the visitor's alone"
+
+
+async def test_a_card_is_drawn_and_nobody_else_is_asked_for_its_picture(tmp_path: Path) -> None:
+    addon = tmp_path / "spots.py"
+    addon.write_text(ADDON)
+    persona = "---\nname: Kit\ncommands: [send, spot]\n---\n\nYou are Kit.\n"
+    made = shop(tmp_path, "[SPOT: <b>Bowl</b>]", personas={"kit": persona}, addons=(addon,))
+    async with made as (here, site), visiting(here, site) as page:
+        site.body = site.body.replace("data-key", 'data-persona="kit" data-key')
+        await page.reload()
+        await page.get_by_role("button", name="Open the chat").click()
+        await say(page, "where?")
+        card = page.locator(".card")
+        await expect(card.get_by_role("link", name="<b>Bowl</b>")).to_have_attribute(
+            "rel", re.compile("nofollow")
+        )
+        await expect(card.locator("dd")).to_have_text(["Venice", "javascript:alert(1)"])
+        await page.reload()
+        await page.get_by_role("button", name="Open the chat").click()
+        await expect(card.locator("dd")).to_have_text(["Venice", "javascript:alert(1)"])
+
+
+async def test_a_talk_is_forgotten_when_it_was_asked_twice(tmp_path: Path) -> None:
+    async with shop(tmp_path, "[SEND: one]") as (here, site), visiting(here, site) as page:
+        site.body = f'<pixi-chat open dir="rtl" key="{PUBLIC}"></pixi-chat>' + site.body
+        await page.reload()
+        await say(page, "hi")
+        await expect(page.locator(".said .words")).to_have_text(["hi", "one"])
+        await page.get_by_role("button", name="Start over").click()
+        await expect(page.locator(".said")).to_have_count(2)
+        await page.get_by_role("button", name="Forget this talk?").click()
+        await expect(page.locator(".said")).to_have_count(0)
+        box = await page.get_by_role("dialog").bounding_box()
+        assert box is not None
+        assert box["x"] < 100, "from right to left it stands at the other side"
 
 
 async def test_a_page_that_the_key_was_not_made_for_is_told_so_in_the_console(tmp_path: Path) -> None:

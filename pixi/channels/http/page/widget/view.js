@@ -79,12 +79,7 @@ function Panel({ shown, acts }) {
         <h2 dir="auto">${name || t("loading")}</h2>
         ${persona?.about && html`<p class="soft small" dir="auto">${persona.about}</p>`}
       </div>
-      ${
-        talk.messages.length > 0 &&
-        html`<button class="bare" aria-label=${t("reset")} title=${t("reset")} onClick=${acts.reset}>
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12a7 7 0 1 0 2.1-5M5 4v4h4" /></svg>
-        </button>`
-      }
+      ${talk.messages.length > 0 && html`<${Reset} onReset=${acts.reset} />`}
       ${
         !shown.framed &&
         html`<button class="bare" aria-label=${t("close")} onClick=${() => acts.toggle(false)}>
@@ -96,6 +91,26 @@ function Panel({ shown, acts }) {
     <${Condition} shown=${shown} acts=${acts} />
     <${Composer} shown=${shown} acts=${acts} />
   </section>`;
+}
+
+/** Begins anew, when it was asked twice.
+ * @param {{onReset: () => void}} props
+ */
+function Reset({ onReset }) {
+  const [asked, setAsked] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(false), 4000);
+    return () => clearTimeout(timer);
+  }, [asked]);
+  const again = () => {
+    setAsked(!asked);
+    if (asked) onReset();
+  };
+  return asked
+    ? html`<button class="danger small" onClick=${again}>${t("really")}</button>`
+    : html`<button class="bare" aria-label=${t("reset")} title=${t("reset")} onClick=${again}>
+        <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12a7 7 0 1 0 2.1-5M5 4v4h4" /></svg>
+      </button>`;
 }
 
 /** What was said, with the end in sight unless one reads further up.

@@ -27,8 +27,8 @@ async function dress(language) {
     sheet.replaceSync((await answer.text()).replaceAll(":root", ":host"));
     return sheet;
   });
-  await loadWords("widget", language);
-  return Promise.all(sheets);
+  const [made] = await Promise.all([Promise.all(sheets), loadWords("widget", language)]);
+  return made;
 }
 
 /** The element. Attributes: `key`, `persona`, `open`, `inline`, `lang`, `theme`; see docs/widget.md. */
