@@ -11,6 +11,7 @@ import { t } from "../lib/words.js";
  *
  * @typedef {object} Shown
  * @property {boolean} open
+ * @property {boolean} byHand somebody has just opened or closed it
  * @property {boolean} framed it fills the place that it has, and has no button
  * @property {number} unread
  * @property {Persona | null} persona
@@ -273,7 +274,7 @@ function Composer({ shown, acts }) {
   const [text, setText] = useState("");
   const area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   useEffect(() => {
-    if (!shown.framed) area.current?.focus();
+    if (shown.byHand) area.current?.focus();
   }, []);
   useLayoutEffect(() => {
     if (!area.current) return;

@@ -44,6 +44,7 @@ class PixiChat extends HTMLElement {
     /** @type {import("./view.js").Shown} */
     this._shown = {
       open: false,
+      byHand: false,
       framed: false,
       unread: 0,
       persona: null,
@@ -85,15 +86,18 @@ class PixiChat extends HTMLElement {
     if (!this.isConnected) return;
     const visitor = (this._visitor = new Visitor(this.key, this.persona));
     this._shown.unread = visitor.kept.unread;
-    // Whoever has never opened it is nobody to the server.
-    if (this._shown.framed || this.hasAttribute("open")) this._toggle(true);
+    // Whoever has never opened it is nobody to the server. On the next page of a site it stays open, where it
+    // does not cover the page.
+    const stays = visitor.wasOpen && matchMedia("(min-width: 481px)").matches;
+    if (this._shown.framed || this.hasAttribute("open") || stays) this._toggle(true);
     else if (visitor.kept.waits) this._enter();
     this._redraw();
   }
 
-  /** @param {boolean} open */
-  _toggle(open) {
-    this._set({ open, ...(open ? { unread: 0 } : {}) });
+  /** @param {boolean} open @param {boolean} [byHand] */
+  _toggle(open, byHand = false) {
+    this._set({ open, byHand, ...(open ? { unread: 0 } : {}) });
+    if (this._visitor && byHand) this._visitor.wasOpen = open;
     if (open) {
       this._visitor?.keep({ unread: 0 });
       if (!this._session) this._enter();
@@ -122,7 +126,7 @@ class PixiChat extends HTMLElement {
         visitor.kept.talk,
         persona.id,
         (talk) => session === this._session && this._heard(talk),
-        (state) => session === this._session && this._connection(state),
+        (state, problem) => session === this._session && this._connection(state, problem),
       );
       this._leave();
       this._session = session;
@@ -139,11 +143,13 @@ class PixiChat extends HTMLElement {
     this._session = null;
   }
 
-  /** @param {"open" | "lost" | "refused"} state */
-  _connection(state) {
+  /** @param {"open" | "lost" | "refused"} state @param {Problem} [problem] */
+  _connection(state, problem) {
     if (state === "refused") {
       this._leave();
-      this._enter(); // the token has ended, or the talk was forgotten
+      // The token has ended, or the talk was forgotten: they come in anew.
+      if (problem?.status === 401 || problem?.status === 404) this._enter();
+      else this._refused(problem);
       return;
     }
     this._set({ state: state === "open" ? "" : "lost" });
@@ -217,7 +223,7 @@ class PixiChat extends HTMLElement {
     const quietly = (/** @type {Promise<unknown> | undefined} */ doing) =>
       doing?.catch((error) => this._set({ trouble: error.detail || t("lost") }));
     const acts = {
-      toggle: (/** @type {boolean} */ open) => this._toggle(open),
+      toggle: (/** @type {boolean} */ open) => this._toggle(open, true),
       say: (/** @type {string} */ text) => this._say(text),
       stop: () => quietly(session()?.stop()),
       reset: () => quietly(session()?.reset()),
