@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from playwright.async_api import ConsoleMessage, Page, expect
 
+from pixi.channels.http import pages
 from pixi.channels.http.access import digest_of
 from pixi.store.kept import ApiKey
 from tests.page.browsing import Here, browsing, needs_chromium, serving_pages
@@ -43,6 +44,9 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src {pixi}; connect-src {pixi}; img-src {pixi}; "
     "frame-src {pixi}; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+
+
+COLOUR = re.compile(r"(--[a-z-]+): (?:var\(--pixi-[a-z-]+, )?(light-dark\([^)]*\))")
 
 
 @pytest.fixture(autouse=True)
@@ -184,30 +188,27 @@ async def test_a_talk_is_forgotten_when_it_was_asked_twice(tmp_path: Path) -> No
 
 
 async def test_a_page_that_the_key_was_not_made_for_is_told_so_in_the_console(tmp_path: Path) -> None:
-    told: list[str] = []
-
-    def hear(message: ConsoleMessage) -> None:
-        told.append(message.text)
-
     async with shop(tmp_path, lets_in=False) as (here, site), browsing(here.url, site.origin) as (context, _):
         page = await context.new_page()
-        page.on("console", hear)
         await page.goto(site.origin)
-        await page.get_by_role("button", name="Open the chat").click()
-        await expect(page.get_by_role("status")).to_contain_text("not available here")
-        said = next(line for line in told if line.startswith("pixi-chat:"))
+        async with page.expect_console_message(_is_ours) as told:
+            await page.get_by_role("button", name="Open the chat").click()
+        said = (await told.value).text
         assert f"keys add NAME --publishable --origin {site.origin}" in said
+        await expect(page.get_by_role("status")).to_contain_text("not available here")
+
+
+def _is_ours(message: ConsoleMessage) -> bool:
+    return message.text.startswith("pixi-chat:")
 
 
 async def test_a_policy_that_forbids_the_server_is_told_of(tmp_path: Path) -> None:
-    told: list[str] = []
     async with shop(tmp_path) as (here, site), browsing(here.url, site.origin) as (context, watched):
         site.policy = "default-src 'none'; script-src {pixi}"
         page = await context.new_page()
-        page.on("console", lambda message: told.append(message.text))
-        async with page.expect_console_message(lambda message: message.text.startswith("pixi-chat:")):
+        async with page.expect_console_message(_is_ours) as told:
             await page.goto(site.origin)
-        assert any("must name" in line and here.url in line for line in told)
+        assert f"must name {here.url}" in (await told.value).text
         await until(lambda: watched.errors, "that the browser tells what it stopped")
         watched.errors.clear()
 
@@ -245,3 +246,13 @@ async def test_it_loads_little_and_speaks_the_language_of_the_page(tmp_path: Pat
                 async with http.get(url, headers={"Accept-Encoding": "gzip"}) as answer:
                     loaded[url] = len(await answer.read())
     assert 10_000 < sum(loaded.values()) <= MOST_BYTES, loaded
+
+
+def test_its_colours_are_those_of_the_other_pages() -> None:
+    folder = Path(pages.__file__).parent / "page"
+    style, widget = (
+        dict(COLOUR.findall((folder / name).read_text(encoding="utf-8")))
+        for name in ("style.css", "widget/widget.css")
+    )
+    assert len(widget) > 5
+    assert widget == {name: style[name] for name in widget}

@@ -16,19 +16,15 @@ const tag = [...document.querySelectorAll("script[data-key]")].find(
 
 server.origin = HOME === location.origin ? "" : HOME;
 
-/** What all of them need, loaded once. @type {Promise<CSSStyleSheet[]> | null} */
+const sheet = new CSSStyleSheet();
+
+/** What all of them need, loaded once. @type {Promise<unknown> | null} */
 let dressed = null;
 
 /** @param {string} language */
 async function dress(language) {
-  const sheets = ["../style.css", "./widget.css"].map(async (path) => {
-    const answer = await fetch(new URL(path, import.meta.url));
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync((await answer.text()).replaceAll(":root", ":host"));
-    return sheet;
-  });
-  const [made] = await Promise.all([Promise.all(sheets), loadWords("widget", language)]);
-  return made;
+  const answer = await fetch(new URL("./widget.css", import.meta.url));
+  await Promise.all([sheet.replace(await answer.text()), loadWords("widget", language)]);
 }
 
 /** The element. Attributes: `key`, `persona`, `open`, `inline`, `lang`, `theme`; see docs/widget.md. */
@@ -77,7 +73,8 @@ class PixiChat extends HTMLElement {
     const language = this.lang || tag?.getAttribute("data-lang") || document.documentElement.lang;
     dressed ??= dress(language);
     try {
-      this._root.adoptedStyleSheets = await dressed;
+      await dressed;
+      this._root.adoptedStyleSheets = [sheet];
     } catch {
       dressed = null;
       console.error(`pixi-chat: ${HOME} cannot be asked from this page. ${policy()}`);
