@@ -31,6 +31,7 @@ from pixi.channels.http.bodies import (
     OwnTalksQuery,
     PersonaQuery,
     PersonasAnswer,
+    SaidAnswer,
     SessionAnswer,
     SessionRequest,
     StopAnswer,
@@ -76,6 +77,8 @@ class Route:
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
         empty: it may answer with 204, that there is nothing.
+        accepted: the type of the answer 202 to a client that does not wait (`Prefer: respond-async`); None: there
+            is none.
         plain: it may tell problems as plain text, for pages that show them to people.
     """
 
@@ -90,6 +93,7 @@ class Route:
     errors: tuple[int, ...] = ()
     query: type[Any] | None = None
     empty: bool = False
+    accepted: type[Any] | None = None
     plain: bool = False
 
 
@@ -115,6 +119,7 @@ def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Rou
             streams=True,
             errors=(*of_talk, *body, 409),
             query=ChatQuery,
+            accepted=SaidAnswer,
             plain=True,
         ),
         Route(
