@@ -216,8 +216,7 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     responses = {"200": answer}
     if route.accepted is not None:
         responses["202"] = {
-            "description": "It is on record, and done while the client follows. It asked for this by `Prefer: "
-            "respond-async`.",
+            "description": "It is on record, and is done beside: `Prefer: respond-async` asked for that.",
             "content": {"application/json": {"schema": described[route.accepted]}},
         }
     if route.empty:

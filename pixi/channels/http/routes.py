@@ -77,8 +77,7 @@ class Route:
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
         empty: it may answer with 204, that there is nothing.
-        accepted: the type of the answer 202 to a client that does not wait (`Prefer: respond-async`); None: there
-            is none.
+        accepted: the type of the answer 202 to a client that does not wait; None: there is none.
         plain: it may tell problems as plain text, for pages that show them to people.
     """
 
