@@ -23,20 +23,21 @@ from pixi.channels.http.bodies import (
     ChatRequest,
     Done,
     FileAnswer,
-    ForgetRequest,
+    ForgetMeRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
+    OwnTalksAnswer,
+    OwnTalksQuery,
     PersonaQuery,
     PersonasAnswer,
+    SaidAnswer,
     SessionAnswer,
     SessionRequest,
     StopAnswer,
     StopRequest,
     StreamQuery,
     TalkQuery,
-    TalksAnswer,
-    TalksQuery,
     UndoAnswer,
     UsageAnswer,
     UserQuery,
@@ -46,7 +47,7 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
-from pixi.channels.http.history import History
+from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.shown import ShownPictures
@@ -76,6 +77,7 @@ class Route:
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
         empty: it may answer with 204, that there is nothing.
+        accepted: the type of the answer 202 to a client that does not wait; None: there is none.
         plain: it may tell problems as plain text, for pages that show them to people.
     """
 
@@ -90,6 +92,7 @@ class Route:
     errors: tuple[int, ...] = ()
     query: type[Any] | None = None
     empty: bool = False
+    accepted: type[Any] | None = None
     plain: bool = False
 
 
@@ -99,7 +102,7 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
+def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -115,6 +118,7 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             streams=True,
             errors=(*of_talk, *body, 409),
             query=ChatQuery,
+            accepted=SaidAnswer,
             plain=True,
         ),
         Route(
@@ -123,9 +127,9 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.talks,
             "List one's talks",
             "chat",
-            response=TalksAnswer,
+            response=OwnTalksAnswer,
             errors=(*_NOT_IN, 400),
-            query=TalksQuery,
+            query=OwnTalksQuery,
         ),
         Route(
             "GET",
@@ -264,7 +268,7 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.forget,
             "Have oneself forgotten",
             "chat",
-            (ForgetRequest,),
+            (ForgetMeRequest,),
             Done,
             errors=(*_NOT_IN, *body),
             query=UserQuery,

@@ -1,5 +1,5 @@
 // The talk: who may come in, with whom one talks, and what is said.
-import { credentials, get, Problem } from "../lib/api.js";
+import { credentials, get, newId, Problem } from "../lib/api.js";
 import { html, render, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { markdown } from "../lib/markdown.js";
 import { asProblem, Trouble, Waiting } from "../lib/parts.js";
@@ -131,7 +131,7 @@ function Room({ house, persona, talk: name }) {
   useEffect(() => {
     // Without a name: the last talk with this persona, else a new one.
     if (name || talks === null) return;
-    go(persona.id, talks.find((each) => each.persona === persona.id)?.conversation ?? crypto.randomUUID(), true);
+    go(persona.id, talks.find((each) => each.persona === persona.id)?.conversation ?? newId(), true);
   }, [name, talks === null, persona.id]);
   useEffect(() => {
     setTalk({ ...EMPTY, persona: persona.id });
@@ -168,12 +168,12 @@ function Room({ house, persona, talk: name }) {
   };
   const startNew = () => {
     setOpen(false);
-    go(persona.id, crypto.randomUUID());
+    go(persona.id, newId());
   };
   /** @param {string} id */
   const meet = (id) => {
     setOpen(false);
-    if (id !== persona.id) go(id, talks?.find((each) => each.persona === id)?.conversation ?? crypto.randomUUID());
+    if (id !== persona.id) go(id, talks?.find((each) => each.persona === id)?.conversation ?? newId());
   };
   /** @param {import("./conversation.js").Message} message */
   const edit = (message) => {
