@@ -329,7 +329,7 @@ class Guards:
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
         began, expires = clock.time(), time.time() + seconds
-        channel.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
+        self._acts.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
         verdict: Verdict = "nobody"
         try:
             async with asyncio.timeout(seconds + _LOOK_SECONDS):
@@ -338,7 +338,7 @@ class Guards:
             pass  # nobody could be asked, or nobody answered
         finally:
             self._seconds_left -= clock.time() - began
-            channel.show(Answered(question.nonce, verdict))
+            self._acts.show(Answered(question.nonce, verdict))
         return verdict
 
 

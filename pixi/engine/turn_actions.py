@@ -3,6 +3,9 @@
 What became of an act is put on record together with the next one, which waits for both; so an act that is
 done is told of at once, and nothing is posted behind one that may be lost.
 
+Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds goes on
+record at once, and events are held back until what was to be recorded before them is.
+
 An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
 Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
 looks for it later, and the life holds everything that would be posted after it.
@@ -16,7 +19,7 @@ import logging
 import time
 import unicodedata
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
@@ -24,7 +27,7 @@ from pixi.channels.channel import Channel
 from pixi.core.card import Card, card_on_record
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, act_id
+from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Event, Life, State
 from pixi.core.limits import TOOL_SECONDS, Limits
@@ -96,6 +99,7 @@ class TurnActions:
         "_acts_for",
         "_closed",
         "_first",
+        "_held",
         "_hurry",
         "_ids",
         "_life",
@@ -162,7 +166,8 @@ class TurnActions:
         self._first = self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
-        self._recording: list[asyncio.Task[None]] = []  # what is being put on record: no act is done before
+        self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
+        self._held: deque[TurnEvent | asyncio.Future[None]] = deque()  # events behind what is to be recorded
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
@@ -203,9 +208,9 @@ class TurnActions:
             act = await self._say(part, reply_to, to if reply_to else 0)
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
-            self.channel.show(Sent("".join(parts[:_MOST_PARTS]), said))
+            self.show(Sent("".join(parts[:_MOST_PARTS]), said))
             self._over_limit()
-        self.channel.show(Sent(text, said))
+        self.show(Sent(text, said))
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
         """Put a reaction on the message being answered, or on the one of this number.
@@ -227,7 +232,7 @@ class TurnActions:
             await channel.react(message_id, emoji, nonce=nonce)
 
         act = await self._act(REACT, emoji, put, target=to)
-        channel.show(Reacted(emoji, act, message_id))
+        self.show(Reacted(emoji, act, message_id))
 
     async def card(self, card: Card) -> None:
         """Show a card, which counts as a message. Nothing happens for an empty one.
@@ -245,7 +250,7 @@ class TurnActions:
         act = await self._post(
             "card", card_on_record(card), lambda nonce: channel.card(card, nonce=nonce, answers=answers)
         )
-        channel.show(Shown(card, act))
+        self.show(Shown(card, act))
 
     async def picture(self, picture: Picture) -> None:
         """Show a picture, which counts as a message. Nothing happens for one with neither link nor file.
@@ -263,7 +268,7 @@ class TurnActions:
         act = await self._post(
             "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
         )
-        channel.show(Pictured(picture, act))
+        self.show(Pictured(picture, act))
 
     async def sticker(self, name: str) -> None:
         """Show one of the place's own stickers, which counts as a message. Nothing happens without a name.
@@ -283,7 +288,7 @@ class TurnActions:
         """Write down a private thought."""
         if text.strip():
             number = self.performed.number if self.performed else None
-            self.channel.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
+            self.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
@@ -297,7 +302,7 @@ class TurnActions:
 
     def progress(self, text: str) -> None:
         """Tell people how far a command is, in a line that the next one replaces."""
-        self.channel.show(Progressed(clipped(text, 200)))
+        self.show(Progressed(clipped(text, 200)))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used for whoever is answered."""
@@ -362,9 +367,35 @@ class TurnActions:
         else:
             self._typing.end(_READING)
 
-    def wait_for(self, recording: asyncio.Task[None]) -> None:
+    def wait_for(self, recording: asyncio.Future[None]) -> None:
         """Do no act before this is on record. Its own record is asked for meanwhile: one way for both."""
         self._recording.append(recording)
+        if self.channel.acts_by_events:
+            self.hold(recording)
+
+    def show(self, event: TurnEvent) -> None:
+        """Show an event, once what it was held for is on record."""
+        if self._held:
+            self._held.append(event)
+        else:
+            self.channel.show(event)
+
+    def hold(self, recording: asyncio.Future[None]) -> None:
+        """Hold what is shown from now on until this is on record. Where it cannot be, nothing more is shown."""
+        if not (recording.done() and recording.exception() is None):
+            self._held.append(recording)
+            recording.add_done_callback(self._release)
+
+    def _release(self, _: asyncio.Future[None]) -> None:
+        """Show what is held no longer."""
+        while self._held:
+            first = self._held[0]
+            if isinstance(first, asyncio.Future):
+                if not first.done() or first.cancelled() or first.exception() is not None:
+                    return
+            else:
+                self.channel.show(first)
+            self._held.popleft()
 
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""
@@ -445,11 +476,53 @@ class TurnActions:
     async def _act(
         self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
     ) -> str:
-        """Do an act, on record before and after; gives its id."""
+        """Do an act; gives its id."""
         sequence = self._begin()
-        self._under_way += 1
         command = self.performed.number if self.performed else None
         first, self._acts_for = command != self._acts_for, command
+        if self.channel.acts_by_events:
+            await self._act_by_event(sequence, kind, payload, do, target=target, command=command)
+        else:
+            await self._act_outside(sequence, kind, payload, do, target=target, command=command)
+        return act_id(self._turn, sequence, command, first=first)
+
+    async def _act_by_event(
+        self,
+        sequence: int,
+        kind: str,
+        payload: str,
+        do: Callable[[str], Awaitable[str | None]],
+        *,
+        target: int,
+        command: int | None,
+    ) -> None:
+        """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
+        outcome: Outcome = "refused"
+        try:
+            platform_id = await do(nonce_of(self._turn, sequence, self.message.id))
+            outcome = "done"
+            self._note(kind, platform_id, target)
+        finally:
+            self.wait_for(
+                asyncio.ensure_future(
+                    self._store.intend(
+                        self._turn, sequence, kind, payload, target=target, command=command, outcome=outcome
+                    )
+                )
+            )
+
+    async def _act_outside(
+        self,
+        sequence: int,
+        kind: str,
+        payload: str,
+        do: Callable[[str], Awaitable[str | None]],
+        *,
+        target: int,
+        command: int | None,
+    ) -> None:
+        """Do an act in the world, on record before and after."""
+        self._under_way += 1
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
@@ -471,7 +544,6 @@ class TurnActions:
             self._under_way -= 1
             if outcome is not None:
                 self._settle(sequence, outcome, platform_id)
-        return act_id(self._turn, sequence, command, first=first)
 
     def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""
@@ -479,7 +551,7 @@ class TurnActions:
             self.lost = True
         else:
             work = self._store.settle(self._turn, sequence, outcome, platform_id)
-            self._recording.append(asyncio.create_task(work))
+            self._recording.append(asyncio.ensure_future(work))
 
     async def _recorded(self) -> None:
         """Wait until what was told before is on record.
@@ -547,7 +619,7 @@ class TypingSign:
         self._asking: asyncio.Task[None] | None = None
         self._left: set[asyncio.Task[None]] = set()  # cancelled, and not ended yet
         self._again: asyncio.TimerHandle | None = None
-        self._refused = False
+        self._refused = channel.acts_by_events  # a message that opens is seen
 
     def begin(self, reason: str) -> None:
         """There is a reason to show it."""

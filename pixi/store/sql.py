@@ -1,6 +1,6 @@
 """The store, whatever the database: each method is one function of statements, carried out by the thread."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pixi.core.conversation import Bounds
@@ -139,19 +139,19 @@ class SqlStore:
             )
         )
 
-    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """See `Store.plan`."""
-        await self._writer.ask(Row(record, Plan(turn, tuple(commands))))
+        return self._writer.note(Row(record, Plan(turn, tuple(commands))))
 
-    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+    def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
         """See `Store.command_ended`."""
-        await self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
+        return self._writer.note(Row(record, CommandEnd(turn, number, outcome)))
 
-    async def mark_turn(self, turn: int, mark: Mark) -> None:
+    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """See `Store.mark_turn`."""
-        await self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
+        return self._writer.note(lambda db: journal.mark_turn(db, turn, mark))
 
-    async def intend(
+    def intend(
         self,
         turn: int,
         sequence: int,
@@ -160,15 +160,17 @@ class SqlStore:
         *,
         target: int = 0,
         command: int | None = None,
-    ) -> None:
+        outcome: Outcome | None = None,
+    ) -> Awaitable[None]:
         """See `Store.intend`."""
-        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target, command)))
+        intent = Intent(turn, sequence, kind, payload, target, command, outcome)
+        return self._writer.note(Row(record, intent))
 
-    async def settle(
+    def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
-    ) -> None:
+    ) -> Awaitable[None]:
         """See `Store.settle`."""
-        await self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
+        return self._writer.note(Row(record, Settlement(turn, sequence, outcome, platform_id)))
 
     async def end_turn(
         self,

@@ -90,13 +90,20 @@ class Writer:
         Raises:
             StoreError: it could not be done, and nothing of it was.
         """
-        if self._closing or self._stopped.done():
-            raise StoreError(f"The store {self.name} is closed.")
+        return await self.note(operation, writes=writes, alone=alone)
+
+    def note(
+        self, operation: Operation[T], *, writes: bool = True, alone: bool = False
+    ) -> "asyncio.Future[T]":
+        """Carry out an operation as `ask` does, at once in its place in the order; gives what to wait for."""
         answer: asyncio.Future[T] = self._loop.create_future()
+        if self._closing or self._stopped.done():
+            answer.set_exception(StoreError(f"The store {self.name} is closed."))
+            return answer
         if not self._noted:
             self._loop.call_soon(self._hand_over)
         self._noted.append(_Call(operation, writes, alone, answer))
-        return await answer
+        return answer
 
     async def close(self) -> None:
         """Carry out what was asked, then close the connection. Calling it twice does no harm."""

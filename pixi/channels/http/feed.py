@@ -223,6 +223,11 @@ class HttpChannel:
         return False
 
     @property
+    def acts_by_events(self) -> bool:
+        """What is shown is all that happens."""
+        return True
+
+    @property
     def venue(self) -> Venue:
         """Between two."""
         return Venue()
