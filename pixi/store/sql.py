@@ -141,15 +141,15 @@ class SqlStore:
 
     def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """See `Store.plan`."""
-        return self._writer.note(Row(record, Plan(turn, tuple(commands))))
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands))))
 
     def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
         """See `Store.command_ended`."""
-        return self._writer.note(Row(record, CommandEnd(turn, number, outcome)))
+        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """See `Store.mark_turn`."""
-        return self._writer.note(lambda db: journal.mark_turn(db, turn, mark))
+        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
 
     def intend(
         self,
@@ -164,13 +164,13 @@ class SqlStore:
     ) -> Awaitable[None]:
         """See `Store.intend`."""
         intent = Intent(turn, sequence, kind, payload, target, command, outcome)
-        return self._writer.note(Row(record, intent))
+        return self._writer.ask(Row(record, intent))
 
     def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
     ) -> Awaitable[None]:
         """See `Store.settle`."""
-        return self._writer.note(Row(record, Settlement(turn, sequence, outcome, platform_id)))
+        return self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
 
     async def end_turn(
         self,

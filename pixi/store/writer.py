@@ -84,18 +84,16 @@ class Writer:
             self._stop()
             raise
 
-    async def ask(self, operation: Operation[T], *, writes: bool = True, alone: bool = False) -> T:
-        """Carry out an operation; returns once it is committed. With `alone` it is in no transaction.
-
-        Raises:
-            StoreError: it could not be done, and nothing of it was.
-        """
-        return await self.note(operation, writes=writes, alone=alone)
-
-    def note(
+    def ask(
         self, operation: Operation[T], *, writes: bool = True, alone: bool = False
     ) -> "asyncio.Future[T]":
-        """Carry out an operation as `ask` does, at once in its place in the order; gives what to wait for."""
+        """Have an operation carried out. Its place in the order is taken at once, before it is awaited.
+
+        The future is done once it is committed. With `alone` it is in no transaction.
+
+        Raises:
+            StoreError: it could not be done, and nothing of it was; from the future.
+        """
         answer: asyncio.Future[T] = self._loop.create_future()
         if self._closing or self._stopped.done():
             answer.set_exception(StoreError(f"The store {self.name} is closed."))

@@ -57,7 +57,7 @@ async def test_whoever_came_after_the_fault_is_told_too(ends: list[type[BaseExce
     await writer.open()
     calls: list[asyncio.Task[None]] = []
     for operation in (failing, lambda db: None, lambda db: None):
-        calls.append(asyncio.create_task(writer.ask(operation)))
+        calls.append(asyncio.ensure_future(writer.ask(operation)))
         await asyncio.sleep(0.02)  # the thread has begun with the first
     may_fail.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -125,12 +125,12 @@ async def test_calls_made_together_are_one_transaction() -> None:
         begun.set()
         return first_may_end.wait(5)
 
-    first = asyncio.create_task(writer.ask(hold))
+    first = asyncio.ensure_future(writer.ask(hold))
     await asyncio.to_thread(begun.wait, 5)
     rest = []
     for _ in range(9):
         rest.append(
-            asyncio.create_task(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
+            asyncio.ensure_future(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
         )
         await asyncio.sleep(0)  # a round of the loop for each: they wait in several portions
     await asyncio.sleep(0)
