@@ -1,5 +1,6 @@
 """What a conversation knows of its past: read from the store when needed, kept until it is outdated."""
 
+import asyncio
 from dataclasses import replace
 
 from pixi.channels.channel import Channel
@@ -81,9 +82,10 @@ class History:
         """
         self.forget()
         store = session.shared.store
-        self.lease = await store.lease(self._name)
         context_tokens = session.role.model.traits.context_tokens
-        saved = await store.load(self._name, context_tokens)
+        self.lease, saved = await asyncio.gather(
+            store.lease(self._name), store.load(self._name, context_tokens)
+        )
         # None is under way here; one under a later lease is another's, who took the conversation just now.
         left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
         if not left:

@@ -97,14 +97,18 @@ class SqlStore:
         """See `Store.unanswered`."""
         return await self._writer.ask(lambda db: inbox.unanswered(db, prefix, since), writes=False)
 
-    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+    def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """See `Store.load`."""
-        return await self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
+        return self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
 
-    async def lease(self, conversation: str, *, take: bool = False) -> int:
+    def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """See `Store.lease`."""
-        await self._writer.ask(lambda db: db.become_owner(), alone=True)
-        return await self._writer.ask(lambda db: leases.lease(db, conversation, take=take))
+
+        def lease(db: Connection) -> int:
+            db.become_owner()
+            return db.transact(lambda: leases.lease(db, conversation, take=take), writes=True)
+
+        return self._writer.ask(lease, alone=True)
 
     async def release(self, conversation: str) -> None:
         """See `Store.release`."""
@@ -334,9 +338,9 @@ class SqlStore:
         """See `Store.notice`."""
         return await self._writer.ask(lambda db: books.notice(db, day, scope, name))
 
-    async def keep_talk(self, talk: Talk) -> None:
+    def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """See `Store.keep_talk`."""
-        await self._writer.ask(lambda db: talks.keep(db, talk))
+        return self._writer.ask(lambda db: talks.keep(db, talk))
 
     async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
         """See `Store.talks`."""

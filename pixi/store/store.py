@@ -70,14 +70,14 @@ class Store(Protocol):
         waits that was sent at `since` (seconds since the epoch) or later."""
         ...
 
-    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+    def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """What is known of a conversation; generation 0 and nothing else for a new one.
 
         Of the history only what a model is shown that holds so many tokens; None: all of it.
         """
         ...
 
-    async def lease(self, conversation: str, *, take: bool = False) -> int:
+    def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; gives the number of the lease, which grows whenever the owner changes.
 
         A living store that owns it loses it where it has no turn under way there, or with `take`. From then
@@ -311,7 +311,7 @@ class Store(Protocol):
         """
         ...
 
-    async def keep_talk(self, talk: Talk) -> None:
+    def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """Keep a talk, by its address; of one that is kept only `last` is changed, and never lowered."""
         ...
 

@@ -176,7 +176,9 @@ class Api:
         message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
-        reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
+        reply = await self._talks.begin(
+            place, asked.message, message_id, (), asked.attachments, is_new=not key
+        )
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
             return await write_stream(request, face, _told(reply.events(resumes=True), place, are_adaptive))

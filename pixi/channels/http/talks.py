@@ -154,6 +154,7 @@ class Talks:
         quoted: Sequence[Quoted] = (),
         attachments: Sequence[Attachment] = (),
         *,
+        is_new: bool = False,
         answers: bool = True,
         replaces: Callable[[], Awaitable[int | None]] | None = None,
         seen: Collection[str] = (),
@@ -169,6 +170,7 @@ class Talks:
             message_id: the key of the request.
             quoted: lines that stand before it.
             attachments: files that go with it.
+            is_new: the key was made just now, so that nothing can have come under it.
             answers: see `HttpChannel`.
             replaces: finds the first of the turns in place of which this is said; None: of none.
             seen: as in `branch_point`.
@@ -183,7 +185,7 @@ class Talks:
         channel = self.channels.at(address)
         async with channel.saying:
             cut = None if replaces is None else await replaces()
-            if cut is None and (answered := await store.answer_to(address, message_id)) is not None:
+            if cut is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 return await self._again(address, answered, text, message_id)
             # A talk has one turn at a time, whatever is said amid it.
             if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
@@ -207,12 +209,15 @@ class Talks:
                     carried = await self._attachments.read(attachments, person.id, sees=sees)
                 if cut is not None:
                     await self._branch(address, channel, cut, seen)
-                await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
                     message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
                 )
-                await self._backend.receive(message, channel)
+                kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+                try:
+                    await self._backend.receive(message, channel)  # goes on record together with the talk
+                finally:
+                    await kept
             except BaseException:
                 self._done(channel, person.id)
                 raise
