@@ -369,9 +369,10 @@ class TurnActions:
 
     def wait_for(self, recording: asyncio.Future[None]) -> None:
         """Do no act before this is on record. Its own record is asked for meanwhile: one way for both."""
-        self._recording.append(recording)
-        if self.channel.acts_by_events:
+        if self.channel.acts_by_events:  # nothing else waits for what is there already
+            self._recording = [each for each in self._recording if not _is_there(each)]
             self.hold(recording)
+        self._recording.append(recording)
 
     def show(self, event: TurnEvent) -> None:
         """Show an event, once what it was held for is on record."""
@@ -382,7 +383,7 @@ class TurnActions:
 
     def hold(self, recording: asyncio.Future[None]) -> None:
         """Hold what is shown from now on until this is on record. Where it cannot be, nothing more is shown."""
-        if not (recording.done() and recording.exception() is None):
+        if not _is_there(recording):
             self._held.append(recording)
             recording.add_done_callback(self._release)
 
@@ -391,7 +392,7 @@ class TurnActions:
         while self._held:
             first = self._held[0]
             if isinstance(first, asyncio.Future):
-                if not first.done() or first.cancelled() or first.exception() is not None:
+                if not _is_there(first):
                     return
             else:
                 self.channel.show(first)
@@ -575,6 +576,11 @@ class TurnActions:
             self.posted.append(platform_id)
         if self.first_seen is None:
             self.first_seen = time.monotonic()
+
+
+def _is_there(recording: asyncio.Future[None]) -> bool:
+    """Return True for what is on record, False for what is not yet, or cannot be."""
+    return recording.done() and not recording.cancelled() and recording.exception() is None
 
 
 def _command(performed: Planned | None) -> str:
