@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from benchmarks.processes import Worker, WorkerFailed, worker
 from benchmarks.report import Figure, progress

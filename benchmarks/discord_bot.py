@@ -1,7 +1,7 @@
 """The bot as the program runs it, in a process of its own, watched: how late its loop is, what it holds.
 
-Answers each line of JSON on standard input with one. The first says where the far ends are, and whether the HTTP
-server runs beside the bot (`serves`); its answer tells the server's port.
+Answers each line of JSON on standard input with one. The first says where the far ends are, and whether the
+HTTP server runs beside the bot (`serves`); its answer tells the server's port.
 """
 
 import asyncio

@@ -3,8 +3,8 @@
 What became of an act is put on record together with the next one, which waits for both; so an act that is
 done is told of at once, and nothing is posted behind one that may be lost.
 
-Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds goes on
-record at once, and events are held back until what was to be recorded before them is.
+Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds goes
+on record at once, and events are held back until what was to be recorded before them is.
 
 An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
 Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
@@ -382,7 +382,7 @@ class TurnActions:
             self.channel.show(event)
 
     def hold(self, recording: asyncio.Future[None]) -> None:
-        """Hold what is shown from now on until this is on record. Where it cannot be, nothing more is shown."""
+        """Hold what is shown from now on until this is on record; for good where it cannot be."""
         if not _is_there(recording):
             self._held.append(recording)
             recording.add_done_callback(self._release)

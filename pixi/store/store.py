@@ -37,8 +37,8 @@ from pixi.store.kept import (
 class Store(Protocol):
     """Everything that must outlive the process. All methods raise `StoreError` alone.
 
-    A method returns once the change is committed. Calls are carried out in the order they were made; those that
-    are no coroutines take their place in it at once, before they are awaited.
+    A method returns once the change is committed. Calls are carried out in the order they were made; those
+    that are no coroutines take their place in it at once, before they are awaited.
     """
 
     async def receive(self, message: Message) -> Message | None:

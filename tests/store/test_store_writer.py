@@ -165,3 +165,14 @@ async def test_what_is_asked_alone_stands_in_no_transaction_and_in_its_place() -
         ("a", True), ("b", False), ("c", False), ("d", True), ("e", True), ("f", False)
     ]  # fmt: skip
     await writer.close()
+
+
+async def test_a_call_takes_its_place_before_it_is_awaited() -> None:
+    writer = Writer("test", memory)
+    await writer.open()
+    done: list[int] = []
+    first, second = (writer.ask(lambda _, number=number: done.append(number)) for number in (1, 2))
+    await second
+    assert done == [1, 2]
+    assert first.done()
+    await writer.close()

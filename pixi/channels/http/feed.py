@@ -46,7 +46,7 @@ class FollowedTooSlowly(PixiError):
 class Feed:
     """The latest events of one talk.
 
-    The pieces of a message are left out once it came whole, and those who follow had a chance to take them: who
+    The pieces of a message are left out once it came whole and those who wait for them have had them: who
     resumes in their midst has it from the event that holds all of it.
 
     Attributes:
