@@ -172,10 +172,16 @@ def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:
     return line
 
 
+def _name(key: object) -> str:
+    """The name of a field; one that could stand in code is harmless already."""
+    name = str(key)
+    return name if name.isidentifier() else on_one_line(name)
+
+
 def _harmless(value: object, mask: Mask) -> object:
     """The value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
-        return {on_one_line(str(key)): _harmless(inner, mask) for key, inner in value.items()}
+        return {_name(key): _harmless(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_harmless(inner, mask) for inner in value]
     if value is None or isinstance(value, bool | int):

@@ -3,8 +3,8 @@
 What became of an act is put on record together with the next one, which waits for both; so an act that is
 done is told of at once, and nothing is posted behind one that may be lost.
 
-Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds goes
-on record at once, and events are held back until what was to be recorded before them is.
+Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds
+goes on record at once, and events are held back until what was to be recorded before them is.
 
 An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
 Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
