@@ -19,7 +19,7 @@ import logging
 import time
 import unicodedata
 import zlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
@@ -167,7 +167,7 @@ class TurnActions:
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
-        self._held: deque[TurnEvent | asyncio.Future[None]] = deque()  # events behind what is to be recorded
+        self._held: list[TurnEvent | asyncio.Future[None]] = []  # events behind what is to be recorded
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
@@ -389,14 +389,14 @@ class TurnActions:
 
     def _release(self, _: asyncio.Future[None]) -> None:
         """Show what is held no longer."""
-        while self._held:
-            first = self._held[0]
-            if isinstance(first, asyncio.Future):
-                if not _is_there(first):
-                    return
-            else:
-                self.channel.show(first)
-            self._held.popleft()
+        freed = 0
+        for held in self._held:
+            if not isinstance(held, asyncio.Future):
+                self.channel.show(held)
+            elif not _is_there(held):
+                break
+            freed += 1
+        del self._held[:freed]
 
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""
