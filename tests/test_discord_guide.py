@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor.discord import NOT_SET_UP
 from pixi.app.turn_log import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
 from pixi.channels.discord.slash.words import Words
-from pixi.cli.doctor_discord import NOT_SET_UP
 from pixi.core.deltas import Usage
 from pixi.core.report import TurnReport
 from pixi.settings import DiscordSettings, load

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor.checks import check_key
 from pixi.app.doors import door_to
-from pixi.cli.doctor import check_key
 from pixi.core.errors import ConfigError
 from pixi.models.deadlines import Deadlines
 from pixi.settings import ModelSettings, Settings

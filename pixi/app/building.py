@@ -202,8 +202,9 @@ async def open_household(
         )
         progress("")
         gc.freeze()
-        stack.enter_context(telling_of_standstills())
-        yield house
+        house.pulse = stack.enter_context(telling_of_standstills())
+        async with house.closing:
+            yield house
 
 
 async def _house(

@@ -4,6 +4,8 @@ import dataclasses
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
 
 from pixi.addons import basics, memory
 from pixi.app.addons import load_all
@@ -15,11 +17,12 @@ from pixi.core.persona import Persona
 from pixi.engine.capabilities import Missing, missing_names
 from pixi.engine.context import EngineSettings
 from pixi.personas.faults import Remark
-from pixi.personas.files import Loaded
+from pixi.personas.files import Loaded, shown
+from pixi.personas.shelf import Broken, Found
 from pixi.settings import Settings
 from pixi.store.sqlite import SqliteStore
 from pixi.toolbox.addon import Addon
-from pixi.toolbox.commands import CommandRegistry
+from pixi.toolbox.commands import BY_SETTING, CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 
@@ -48,20 +51,68 @@ async def find_missing(settings: Settings, loaded: Sequence[Loaded]) -> list[tup
         except ConfigError:  # which stops a start, and is told by whoever checks that part
             reached = False
 
-        def missing(persona: Persona) -> Iterator[Missing]:
-            for each in missing_names(dataclasses.replace(persona, databases=()), commands, tools):
-                if reached or each.key != "tools":
-                    yield each
-            yield from (Missing("databases", fault) for fault in library.missing(persona))
-
-        remarks = [
-            [Remark(each.lines.get(it.key, 1), it.text) for it in missing(each.persona)] for each in loaded
-        ]
-        return [tuple(sorted(each, key=lambda remark: remark.line)) for each in remarks]
+        return [missing_in(each, commands, tools, library, reached=reached) for each in loaded]
     finally:
         await reach.close()
         await library.close()
         await store.close()
+
+
+def missing_in(
+    loaded: Loaded, commands: CommandRegistry, tools: Toolbox, library: Library, *, reached: bool = True
+) -> tuple[Remark, ...]:
+    """List the names in a persona's file that are not there: line and mend, by line.
+
+    `reached`: all is there that the settings bring; else a tool may be missing for another reason.
+    """
+
+    def missing(persona: Persona) -> Iterator[Missing]:
+        for each in missing_names(dataclasses.replace(persona, databases=()), commands, tools):
+            if reached or each.key != "tools":
+                yield each
+        yield from (Missing("databases", fault) for fault in library.missing(persona))
+
+    remarks = [Remark(loaded.lines.get(it.key, 1), it.text) for it in missing(loaded.persona)]
+    return tuple(sorted(remarks, key=lambda remark: remark.line))
+
+
+def with_missing(found: Found, missing: Sequence[Remark], settings: Settings) -> Found:
+    """Return a file with the names that a start would not find among its remarks, or its faults."""
+    if isinstance(found, Broken):
+        return dataclasses.replace(found, faults=(*found.faults, *placed(found.path, missing)))
+    remarks = (*missing, *_unset_commands(found, settings), *found.remarks)
+    return dataclasses.replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
+
+
+def _unset_commands(found: Loaded, settings: Settings) -> Iterator[Remark]:
+    """A remark for each command that the persona names and that a setting would bring."""
+    is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
+    for name, setting in BY_SETTING.items():
+        if name in (found.persona.commands or ()) and not is_set[name]:
+            text = f"it goes without the command {name}, which {setting} would bring"
+            yield Remark(found.lines.get("commands", 1), text)
+
+
+def placed(path: Path, remarks: Sequence[Remark]) -> list[str]:
+    """Remarks as lines that name their places: `personas/wren.md:3: …`."""
+    return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
+
+
+def persona_form(found: Found) -> dict[str, Any]:
+    """A file as plain data, with the same keys for every file; of a broken one only the faults are known."""
+    persona = found.persona if isinstance(found, Loaded) else None
+    remarks: Sequence[Remark] = found.remarks if isinstance(found, Loaded) else ()
+    return {
+        "name": persona.name if persona else None,
+        "file": shown(found.path),
+        "about": persona.about if persona else None,
+        "language": persona.language if persona else None,
+        "databases": list(persona.databases) if persona else None,
+        "tools": list(persona.tools) if persona else None,
+        "examples": len(persona.examples) if persona else None,
+        "faults": list(found.faults) if isinstance(found, Broken) else [],
+        "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
+    }
 
 
 def _ignore(_: str) -> None: ...

@@ -1,28 +1,33 @@
 """What stands behind a bot on Discord: the engine, the store, the personas and the models, as one house."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 from pixi.app.cast import Cast, fitting
 from pixi.app.doors import wants_native
 from pixi.app.library import Library
+from pixi.app.live_hub import LiveHub
 from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
+from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import Status
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
+from pixi.core.masking import Mask
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import Payer
+from pixi.core.spending import Bill, Payer, Share
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
+from pixi.models.model import Model
 from pixi.settings import Settings
-from pixi.settings.hidden import secrets_in
+from pixi.settings.hidden import ambient_secrets, secrets_in
 from pixi.store.kept import Place, TurnRecord
 from pixi.store.store import Store
 
@@ -49,7 +54,16 @@ class Household:
     Attributes:
         engine: see above.
         cast: the personas, and what is wrong with files of them.
+        library: see above.
+        reach: see above.
+        version: see above.
         routes: that addons bring, over HTTP.
+        hub: where what happens comes together, for pages that look on.
+        pulse: how quickly the loop gets to what is to be done.
+        look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
+            the files.
+        closing: what is put on it is closed before the house is.
+        mask: hides secrets of all settings and of the environment, in what operators are shown.
     """
 
     def __init__(
@@ -66,15 +80,21 @@ class Household:
         reach: Reach,
     ) -> None:
         self.engine = engine
-        self._library = library
-        self._reach = reach
+        self.library = library
+        self.reach = reach
         self._settings = settings
         self.cast = cast
         self.routes: tuple[AddonRoute, ...] = ()
+        self.hub = LiveHub(engine.tools.mask)
+        self.pulse = Pulse()
+        self.look: Callable[[], Awaitable[str]] | None = None
+        self.closing = AsyncExitStack()
+        self.mask = Mask()
+        self.mask.learn(ambient_secrets() | secrets_in(settings))
         self._models = models
         self._store = store
         self._places = dict(places)
-        self._version = version
+        self.version = version
         self._began = time.monotonic()
 
     @property
@@ -107,6 +127,16 @@ class Household:
         """Names of the models that a channel may choose from; the first is the default."""
         return self._models.names
 
+    @property
+    def up_seconds(self) -> float:
+        """How long it has stood."""
+        return time.monotonic() - self._began
+
+    @property
+    def model(self) -> Model:
+        """The one who answers where nobody chose another."""
+        return self._models.default
+
     def sees(self, channel: str) -> bool:
         """Whether the model that writes in that channel can be shown pictures."""
         return self._models.get(self.place(channel).model).traits.vision
@@ -115,16 +145,14 @@ class Household:
         """Who speaks in a conversation, and on which model.
 
         A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
-        its name stands last in the address, and the default model speaks.
+        its name stands last in the address.
         """
-        if not conversation.startswith(_EVERYWHERE):
+        if conversation.startswith(_EVERYWHERE):
+            name = parse_address(conversation).persona
+        else:
             name = conversation.split(":", 2)[-1]
-            return Role(
-                self.cast.personas.get(name) or self.cast.personas[self.cast.default], self._models.default
-            )
-        address = parse_address(conversation)
-        persona = self.cast.personas.get(address.persona) or self.cast.personas[self.cast.default]
-        return Role(persona, self._models.get(self._place_of(address).model))
+        persona = self.cast.personas.get(name) or self.cast.personas[self.cast.default]
+        return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
 
     async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
         """Those of a cast who could answer here, once the databases that they name are open.
@@ -135,11 +163,11 @@ class Household:
         Raises:
             PixiError: the default persona could not answer, or what they name cannot be opened.
         """
-        await self._library.want(name for each in cast.personas.values() for name in each.databases)
-        self._library.register(self.engine.addon)
+        await self.library.want(name for each in cast.personas.values() for name in each.databases)
+        self.library.register(self.engine.addon)
 
         def check(persona: Persona) -> None:
-            self._library.check(persona)
+            self.library.check(persona)
             self.engine.check(persona)
 
         return fitting(cast, check, before)
@@ -151,7 +179,8 @@ class Household:
             ConfigError: they cannot hold.
         """
         self.engine.tools.mask.learn(secrets_in(settings))
-        await self._reach.go_by(settings)
+        self.mask.learn(secrets_in(settings))
+        await self.reach.go_by(settings)
 
     async def change(self, settings: Settings, cast: Cast) -> None:
         """Go by new settings and personas from now on; turns under way end as they began.
@@ -162,7 +191,7 @@ class Household:
         before = self._settings
         await self._exchange_models(settings)
         try:
-            await self._library.change(settings, self._models.default)
+            await self.library.change(settings, self._models.default)
         except PixiError:
             await self._exchange_models(before)
             raise
@@ -186,8 +215,7 @@ class Household:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        if message.conversation.startswith(_EVERYWHERE):
-            await self._models.want(self._place_of(parse_address(message.conversation)).model)
+        await self._models.want(self.place(self.chosen_at(message.conversation)).model)
         await self.engine.receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
@@ -218,7 +246,7 @@ class Household:
         """
         if "helper_model.name" not in self._settings.sources:
             return None
-        model = await self._library.helper()
+        model = await self.library.helper()
         if model.traits.small:
             return None
         reply = await ask(model, _TASK, prompt, _TASK_TOKENS, self.engine.count)
@@ -227,6 +255,26 @@ class Household:
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
         await self.engine.rewind(conversation, turn)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then."""
+        await self.engine.restore(conversation, branch)
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
+        return await self.engine.take_back(conversation)
+
+    async def shares(self, payer: Payer) -> Sequence[Share]:
+        """What was used today of all that is limited for somebody where they are."""
+        return await self.engine.shares(payer)
+
+    async def bill(self) -> Bill:
+        """What everybody used today and in this month."""
+        return await self.engine.bill()
+
+    def model_of(self, conversation: str, /) -> str:
+        """The name of the model that writes in a conversation."""
+        return self.role(conversation).model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits."""
@@ -239,7 +287,14 @@ class Household:
         """Take nothing more; let messages that people see being written be finished, within this time."""
         await self.engine.drain(seconds)
 
-    # What people chose for a channel.
+    # What people chose for a channel, or for one talk elsewhere.
+
+    def chosen_at(self, conversation: str) -> str:
+        """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
+        if not conversation.startswith(_EVERYWHERE):
+            return conversation
+        address = parse_address(conversation)
+        return str(Address(address.bot, address.channel))
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -272,14 +327,20 @@ class Household:
         """All that is kept of a person, as plain data."""
         return await self._store.export(person)
 
+    async def overspent(self) -> str:
+        """Say that the month's dollars are spent, for the operator; "" while they are not."""
+        bill = await self.engine.bill()
+        if bill.month_dollars is None or bill.month.cost < bill.month_dollars:
+            return ""
+        return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
+
     async def status(self, payer: Payer) -> Status:
         """How the program is doing, and what is left for whoever asks."""
         today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
-        up = time.monotonic() - self._began
         bill = await self.engine.bill()
         return Status(
-            self._version,
-            up_seconds=up,
+            self.version,
+            up_seconds=self.up_seconds,
             talking=self.engine.talking,
             today=today,
             month=bill.month,
@@ -295,6 +356,3 @@ class Household:
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks."""
         await self._store.mark(watermarks)
-
-    def _place_of(self, address: Address) -> Place:
-        return self.place(str(Address(address.bot, address.channel)))

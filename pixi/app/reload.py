@@ -32,6 +32,7 @@ class Reloading:
         self._folder = folder
         self._started = house.settings
         self._waiting: frozenset[str] = frozenset()  # keys that changed and need a restart
+        self._looking = asyncio.Lock()
 
     async def run(self) -> None:
         """Watch, until cancelled."""
@@ -39,8 +40,15 @@ class Reloading:
             async for _ in changed:
                 await self.look()
 
-    async def look(self) -> None:
-        """Read everything again, and tell in a line each what changed or why nothing did."""
+    async def look(self) -> str:
+        """Read everything again, and tell in a line each what changed or why nothing did.
+
+        Return why nothing did; "" where nothing stood in the way.
+        """
+        async with self._looking:
+            return await self._look()
+
+    async def _look(self) -> str:
         house = self._house
         try:
             settings = await asyncio.to_thread(self._read)
@@ -52,15 +60,17 @@ class Reloading:
             cast = await house.admit(cast, house.cast)
             before, there = house.settings, house.cast
             if (settings, cast) == (before, there):
-                return
+                return ""
             await house.change(settings, cast)
         except PixiError as error:
-            _log.warning("%s Until then everything stays as it was.", " ".join(str(error).split()))
-            return
+            why = " ".join(str(error).split())
+            _log.warning("%s Until then everything stays as it was.", why)
+            return why
         for fault in cast.faults:
             if fault not in there.faults:
                 _log.warning("%s Until then the persona stays as it was, if there was one.", fault)
         self._tell(changed_keys(before, settings), changed_personas(there.personas, cast.personas))
+        return ""
 
     def _tell(self, keys: tuple[str, ...], personas: str) -> None:
         at_once = [key for key in keys if key not in NEED_RESTART]
@@ -93,9 +103,12 @@ async def reloading(
     house: Household, read: Callable[[], Settings], folder: Path | None = None
 ) -> AsyncGenerator[None, None]:
     """Keep a house to what its files say, as long as the block lasts; see `Reloading`."""
-    watching = asyncio.create_task(Reloading(house, read, folder or Path()).run())
+    it = Reloading(house, read, folder or Path())
+    house.look = it.look
+    watching = asyncio.create_task(it.run())
     try:
         yield
     finally:
+        house.look = None
         watching.cancel()
         await asyncio.wait([watching])

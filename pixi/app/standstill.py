@@ -21,18 +21,37 @@ _PYTHON = (sysconfig.get_path("stdlib"), "<frozen")
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
 
+class Pulse:
+    """How quickly the loop gets to what is to be done now.
+
+    Attributes:
+        lag: seconds that the last sign of life took, or takes so far.
+        longest: the longest of them since the start.
+    """
+
+    def __init__(self) -> None:
+        self.lag = 0.0
+        self.longest = 0.0
+
+    def beat(self, seconds: float) -> None:
+        """Note how long a sign of life took, or takes so far."""
+        self.lag = seconds
+        self.longest = max(self.longest, seconds)
+
+
 @contextmanager
-def telling_of_standstills() -> Iterator[None]:
-    """Watch the loop that runs here, from a thread of its own, until the block is left.
+def telling_of_standstills() -> Iterator[Pulse]:
+    """Watch the loop that runs here, from a thread of its own, until the block is left. Gives its pulse.
 
     A function that blocks (`time.sleep`, a request without `await`) cannot be ended from outside; but
     whoever runs the bot is told in the log where it stands, while it still does.
     """
-    watch = _Watch(asyncio.get_running_loop(), threading.get_ident())
+    pulse = Pulse()
+    watch = _Watch(asyncio.get_running_loop(), threading.get_ident(), pulse)
     thread = threading.Thread(target=watch.run, name="standstill", daemon=True)
     thread.start()
     try:
-        yield
+        yield pulse
     finally:
         watch.stop()
         thread.join()
@@ -44,11 +63,13 @@ class _Watch:
     Args:
         loop: who is asked.
         thread: where it runs.
+        pulse: told how long each takes.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, thread: int, pulse: Pulse) -> None:
         self._loop = loop
         self._thread = thread
+        self._pulse = pulse
         self._stopped = threading.Event()
         self._answered = threading.Event()
 
@@ -64,11 +85,14 @@ class _Watch:
             self._answered.clear()
             if self._stopped.is_set():
                 return
+            asked = time.monotonic()
             self._loop.call_soon_threadsafe(self._answered.set)
             self._answered.wait(STILL_SECONDS)
+            self._pulse.beat(time.monotonic() - asked)
             where = "" if self._answered.is_set() else self._tell()
             self._answered.wait()
             ended = time.monotonic()
+            self._pulse.beat(ended - asked)
             if where or ended - began > _PAUSE + STILL_SECONDS:
                 _log.warning("for %.1f s nothing went on%s", ended - began, where or _UNKNOWN)
             began = ended

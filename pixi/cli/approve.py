@@ -1,10 +1,8 @@
 """`pixi-persona approve`: shows what changed of an MCP server, command or tools, and asks for consent."""
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator, Sequence
-from difflib import unified_diff
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,6 @@ from pixi.cli.exits import FAILED, FINE
 if TYPE_CHECKING:
     from pixi.cli.printer import Tell
     from pixi.mcp.lock import Approved, Lock
-    from pixi.mcp.offers import ForeignTool
     from pixi.mcp.where import Where
     from pixi.settings import Settings
 
@@ -28,11 +25,6 @@ examples:
   pixi-persona approve
   pixi-persona approve time --yes
 """
-
-SECONDS = 60.0
-"""How long a server may take to start and list its tools."""
-
-_MOST_LINES = 2_000  # of what differs in one tool; more than what is kept of it can have in earnest
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,8 +72,8 @@ async def _approve_all(settings: "Settings", names: Sequence[str], *, sure: bool
 
 async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure: bool) -> bool:
     """Whether nothing of a server waits any more."""
-    from pixi.mcp.connection import connected
-    from pixi.mcp.lock import sifted
+    from pixi.app.approving import changed_tools, told_changes
+    from pixi.mcp.where import visible
 
     approved = await lock.approved(name)
     if approved is None:
@@ -93,10 +85,11 @@ async def _approve(name: str, where: "Where", lock: "Lock", say: "Tell", *, sure
             say(f"{name}: left as it was.")
             return False
         await lock.approve(name, where)
-    async with connected(name, where, SECONDS) as connection:
-        changed = sifted(approved, (await connection.list()).tools).changed
+    changed = await changed_tools(name, where, approved)
     for tool in changed:
-        _show_tool(name, tool, approved, say)
+        say(f"{name}: its tool {visible(tool.name)} is described otherwise.")
+        for line in told_changes(tool, approved):
+            say(line)
     if changed and not (sure or _asked("Use it so from now on?")):
         say(f"{name}: left as it was.")
         return False
@@ -112,38 +105,6 @@ def _show_command(name: str, approved: "Approved", where: "Where", say: "Tell") 
     say(f"{name}: it is another one than was approved.")
     say(f"  approved  {visible(approved.shown)}")
     say(f"  now       {where.shown}")
-
-
-def _show_tool(name: str, tool: "ForeignTool", approved: "Approved", say: "Tell") -> None:
-    from pixi.mcp.lock import in_full, kept
-    from pixi.mcp.where import visible
-
-    before, now = approved.tools[tool.name], kept(tool)
-    say(f"{name}: its tool {visible(tool.name)} is described otherwise.")
-    lines = [*_differing(before.description, now.description)]
-    lines += _differing(_spread(before.schema), _spread(now.schema))
-    if beyond := sum(map(len, in_full(tool))) - len(now.description) - len(now.schema):
-        lines.append(f"  (what stands after that was not kept, and may differ too: {beyond:,} characters)")
-    if not lines:
-        lines = ["  (it differs far down, in what was not kept)"]
-    for line in lines[:_MOST_LINES]:
-        say(visible(line))
-    if len(lines) > _MOST_LINES:
-        say(f"  … and {len(lines) - _MOST_LINES} lines more")
-
-
-def _differing(before: str, now: str) -> Iterator[str]:
-    for line in unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=1):
-        if not line.startswith(("---", "+++", "@@")):
-            yield f"  {line}"
-
-
-def _spread(schema: str) -> str:
-    """A schema on lines of its own; as it is where it was cut."""
-    try:
-        return json.dumps(json.loads(schema), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return schema
 
 
 def _asked(question: str) -> bool:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pixi.cli.printer import Printer
 from pixi.core.errors import PixiError
+from pixi.core.figures import how_many
+from pixi.core.harmless import on_one_line
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -42,8 +44,6 @@ async def find_person(store: "Store", name: str) -> "Known":
         PixiError: nothing is kept of anybody of that id or name, or several go by it.
         StoreError: the store cannot be read.
     """
-    from pixi.cli.harmless import on_one_line
-
     found = await store.people(name)
     if not found:
         raise PixiError(
@@ -51,11 +51,6 @@ async def find_person(store: "Store", name: str) -> "Known":
             "under."
         )
     if len(found) > 1:
-        told = ", ".join(f"{on_one_line(one.id)} ({counted(one.messages, 'message')})" for one in found)
+        told = ", ".join(f"{on_one_line(one.id)} ({how_many(one.messages, 'message')})" for one in found)
         raise PixiError(f"Several are called {on_one_line(name)!r}: name one by id: {told}.")
     return found[0]
-
-
-def counted(number: int, thing: str, things: str = "") -> str:
-    """A number with what is counted: `1 message`, `2 messages`."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"

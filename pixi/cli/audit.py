@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
-from pixi.cli.harmless import on_one_line
+from pixi.core.harmless import on_one_line
 
 if TYPE_CHECKING:
     from pixi.store.kept import AuditRecord

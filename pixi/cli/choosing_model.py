@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.figures import some
 
 if TYPE_CHECKING:
     from prompt_toolkit.formatted_text import AnyFormattedText
@@ -94,6 +95,7 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
 def _asked(settings: "Settings", folder: Path) -> Mapping[str, str]:
     from pixi.models.discovery import find_servers
     from pixi.models.providers import providers_with_key
+    from pixi.settings.given import variables_in
 
     printer = Printer(settings)
     found = asyncio.run(find_servers())
@@ -113,13 +115,6 @@ def _asked(settings: "Settings", folder: Path) -> Mapping[str, str]:
             options.remove(option)
             continue
         return _written(settings.origin or folder / "pixi.toml", values, printer)
-
-
-def variables_in(folder: Path) -> Mapping[str, str]:
-    """Return the environment, and what `.env` says. Its faults were told when the settings were read."""
-    from pixi.settings.given import Faults, variables_of
-
-    return {name: each.value for name, each in variables_of(os.environ, folder, Faults()).items()}
 
 
 def options_of(
@@ -210,6 +205,8 @@ def _here() -> Iterator[Option]:
 
 def said_of(found: "Sequence[FoundServer]") -> list[str]:
     """Return what a person should know of the servers: paragraphs."""
+    from pixi.models.discovery import trouble_of
+
     names = ", ".join(server.kind for server in found if server.models)
     there = f" Found on this machine: {names}." if names else ""
     there = there if found else " No model server runs on this machine."
@@ -217,15 +214,6 @@ def said_of(found: "Sequence[FoundServer]") -> list[str]:
     troubles = [(server, trouble) for server in found if (trouble := trouble_of(server))]
     said += [f"{server.kind} at {urlsplit(server.base_url).netloc} {trouble}" for server, trouble in troubles]
     return said
-
-
-def trouble_of(server: "FoundServer") -> str:
-    """Return why a server's models cannot be offered, and the mend; empty where they can."""
-    if server.state == "silent":
-        return "takes connections and does not answer: is it still starting? Restart it, then try again."
-    if server.state == "locked":
-        return "wants a key: set model.base_url to it, and its key as OPENAI_API_KEY."
-    return "" if server.models else "has no model yet: load one there."
 
 
 def _choose(said: Sequence[str], options: Sequence[Option]) -> Option:
@@ -326,7 +314,7 @@ def _at_server(name: str, found: "Sequence[FoundServer]") -> Mapping[str, str]:
         ConfigError: none has it; the text names the nearest, and what was looked at.
     """
     from pixi.models.catalogue import find_in_catalogue
-    from pixi.models.discovery import KNOWN_SERVERS, holders_of
+    from pixi.models.discovery import KNOWN_SERVERS, holders_of, trouble_of
 
     if holders := holders_of(name, found):
         server, listed = holders[0]
@@ -359,8 +347,3 @@ def _nearest(name: str, names: Sequence[str]) -> str:
 
     near = process.extract(name, names, scorer=fuzz.ratio, score_cutoff=60, limit=3)
     return f"Do you mean {' or '.join(dict.fromkeys(each[0] for each in near))}? " if near else ""
-
-
-def some(names: Sequence[str], most: int = 5) -> str:
-    """Return names for a line: the first few of them."""
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")

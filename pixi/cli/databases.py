@@ -11,7 +11,7 @@ from pixi.cli.exits import FAILED, FINE
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pixi.cli.inspecting import Inspected
+    from pixi.app.inspecting import Inspected
     from pixi.settings import Settings
 
 HELP = "list the databases, how far each was read, and what is wrong with any"
@@ -47,8 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
+    from pixi.app.inspecting import inspect_all
     from pixi.app.library import folders_of, shelved_databases
-    from pixi.cli.inspecting import inspect_all
     from pixi.cli.spinner import spinner
     from pixi.knowledge.one_line import shown
 
@@ -57,7 +57,7 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
         found = [each async for each in inspect_all(shelved, progress)]
     if as_json:
         for each in found:
-            print(json_line(_as_json(each)))
+            print(json_line(each.to_json()))
     elif found:
         _print_table(found)
     else:
@@ -65,36 +65,6 @@ async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
         print(f"There are none. Make a folder in {own}, with documents in it: it is a database.")
     amiss = any(each.trouble or each.faults for each in found)
     return FAILED if check and amiss else FINE
-
-
-def _as_json(each: "Inspected") -> dict[str, object]:
-    from pixi.knowledge.one_line import shown
-
-    return {
-        "name": each.shelved.name,
-        "title": each.title,
-        "about": each.about,
-        "folder": shown(each.shelved.folder),
-        "tools": [f"{verb}_{each.shelved.tool}_database" for verb in ("search", "query")],
-        "entries": each.entries,
-        "files": each.files,
-        "bytes": each.bytes,
-        "state": state_of(each),
-        "trouble": each.trouble or None,
-        "passed_over": dict(each.passed_over),
-        "faults": [{"file": fault.path, "reason": fault.reason} for fault in each.faults],
-    }
-
-
-def state_of(each: "Inspected") -> str:
-    """How far it was read, in a word or a few."""
-    if each.trouble:
-        return "broken"
-    if each.waiting is None:
-        return "not read yet"
-    if each.waiting:
-        return f"{each.waiting:,} to read"
-    return "ready" if each.files else "empty"
 
 
 def _print_table(found: "Sequence[Inspected]") -> None:
@@ -133,7 +103,7 @@ def _style(place: int, each: "Inspected") -> str:
     if place == 0:
         return "bold red" if each.trouble else "bold"
     if place == 4:
-        return "red" if each.trouble else "green" if state_of(each) == "ready" else "yellow"
+        return "red" if each.trouble else "green" if each.state == "ready" else "yellow"
     return "dim" if place == 5 else ""
 
 
@@ -144,7 +114,7 @@ def _cells(each: "Inspected") -> tuple[str, ...]:
 
     place = "comes with Pixi" if each.shelved.shipped else shown(each.shelved.folder)
     name = on_one_line(each.shelved.name)
-    return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), state_of(each), place)
+    return (name, f"{each.entries:,}", f"{each.files:,}", decimal(each.bytes), each.state, place)
 
 
 def _print_below(console: "Console", each: "Inspected") -> None:

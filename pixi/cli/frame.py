@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
 from pixi.cli.exits import FAILED, FINE, INTERRUPTED, PIPE_CLOSED, USAGE
-from pixi.cli.harmless import on_own_lines
 from pixi.cli.printer import Printer
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.harmless import on_own_lines
 from pixi.core.masking import Mask
 
 if TYPE_CHECKING:

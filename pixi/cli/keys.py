@@ -201,8 +201,8 @@ async def _list(settings: "Settings", *, as_json: bool) -> int:
 
 
 async def _revoke(settings: "Settings", name: str) -> int:
-    from pixi.cli.harmless import on_one_line
     from pixi.cli.printer import Printer
+    from pixi.core.harmless import on_one_line
     from pixi.store.opening import open_existing
 
     printer = Printer(settings)

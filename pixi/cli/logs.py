@@ -2,14 +2,14 @@
 
 import json
 import logging
-import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from pixi.cli.harmless import on_one_line
+from pixi.app.log_forms import form_of, message_of, trace_of
+from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 from pixi.settings.hidden import ambient_secrets
 
@@ -109,7 +109,7 @@ class _PeoplesLine:
         """Print the record, and its traceback when debugging."""
         self._console.print(self._line(record))
         if self._debug:
-            for line in _trace(record).splitlines():
+            for line in trace_of(record).splitlines():
                 # Set off, so that no text in it passes for a line of the log.
                 self._console.print(f"    | {on_one_line(self._mask.redact(line))}", style="dim")
 
@@ -117,7 +117,7 @@ class _PeoplesLine:
         from rich.text import Text
 
         level = record.levelname.lower()
-        told = on_one_line(self._mask.redact(_message(record)))
+        told = on_one_line(self._mask.redact(message_of(record)))
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         return Text.assemble(
             (time, "dim"),
@@ -135,57 +135,8 @@ def _short(name: str) -> str:
     return on_one_line(name.removeprefix("pixi.") or name)
 
 
-def _message(record: logging.LogRecord) -> str:
-    """What is told; of an exception also its name and text, in the same line."""
-    try:
-        told = record.getMessage()
-    except (TypeError, ValueError, KeyError):  # somebody's text and values do not fit
-        told = str(record.msg)
-    if record.exc_info and record.exc_info[1] is not None:
-        error = record.exc_info[1]
-        text = " ".join(str(error).split())
-        told += f": {type(error).__name__}{f': {text}' if text else ''}"
-    return told
-
-
-def _trace(record: logging.LogRecord) -> str:
-    if not record.exc_info or record.exc_info[1] is None:
-        return ""
-    return logging.Formatter().formatException(record.exc_info)
-
-
 def _json_line(mask: Mask) -> Callable[[logging.LogRecord], str]:
     def line(record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = {
-            "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _message(record),
-        }
-        more = getattr(record, "fields", None)
-        if isinstance(more, Mapping):
-            fields |= {key: value for key, value in more.items() if key not in fields}
-        if trace := _trace(record):
-            fields["traceback"] = trace
-        return json.dumps(_harmless(fields, mask), ensure_ascii=False)
+        return json.dumps(form_of(record, mask), ensure_ascii=False)
 
     return line
-
-
-def _name(key: object) -> str:
-    """The name of a field; one that could stand in code is harmless already."""
-    name = str(key)
-    return name if name.isidentifier() else on_one_line(name)
-
-
-def _harmless(value: object, mask: Mask) -> object:
-    """The value as plain data, with every text in it made harmless."""
-    if isinstance(value, Mapping):
-        return {_name(key): _harmless(inner, mask) for key, inner in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_harmless(inner, mask) for inner in value]
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return "\n".join(on_one_line(line) for line in mask.redact(str(value)).split("\n"))

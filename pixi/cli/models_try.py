@@ -278,7 +278,7 @@ def _sum_up(name: str, outcomes: Sequence[Outcome], *, as_json: bool) -> None:
         told = {"model": name, "valid": valid, "of": len(LINES), **kinds}
         print(json_line({**told, "first_seconds": _rounded(first), "tokens_per_second": _rounded(speed)}))
         return
-    from pixi.cli.harmless import on_one_line
+    from pixi.core.harmless import on_one_line
 
     print(
         f"{on_one_line(name)}: {valid} of {len(LINES)} replies valid, {kinds['notes']} notes, "

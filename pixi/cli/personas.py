@@ -2,14 +2,12 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
 from pixi.core.shortcomings import on_bundled
 from pixi.personas.entries import on_one_line
-from pixi.personas.faults import Remark
 from pixi.personas.files import Loaded, shown
 from pixi.personas.shelf import Broken, Found, list_personas, shipped_folder
 
@@ -38,57 +36,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def _list(settings: "Settings", *, as_json: bool, check: bool) -> int:
     from pixi.app.cast import folders_of
-    from pixi.app.checking import find_missing
+    from pixi.app.checking import find_missing, persona_form, with_missing
 
     found = list_personas(folders_of(settings))
     readable = [(each, each if isinstance(each, Loaded) else each.loaded) for each in found]
     missing = iter(await find_missing(settings, [loaded for _, loaded in readable if loaded is not None]))
     found = [
-        each if loaded is None else _with_missing(each, next(missing), settings) for each, loaded in readable
+        each if loaded is None else with_missing(each, next(missing), settings) for each, loaded in readable
     ]
     if as_json:
         for each in found:
-            print(json_line(_as_json(each)))
+            print(json_line(persona_form(each)))
     else:
         _print_table(found, bundled=settings.model.name == "local")
     amiss = any(isinstance(each, Broken) or each.remarks for each in found)
     return 1 if check and amiss else 0
-
-
-def _with_missing(found: Found, missing: Sequence[Remark], settings: "Settings") -> Found:
-    """Return a file with the names that a start would not find among its remarks, or its faults."""
-    if isinstance(found, Broken):
-        return replace(found, faults=(*found.faults, *_placed(found.path, missing)))
-    remarks = (*missing, *_unset_commands(found, settings), *found.remarks)
-    return replace(found, remarks=tuple(sorted(remarks, key=lambda remark: remark.line)))
-
-
-def _unset_commands(found: Loaded, settings: "Settings") -> Iterator[Remark]:
-    """A remark for each command that the persona names and that a setting would bring."""
-    from pixi.toolbox.commands import BY_SETTING
-
-    is_set = {"gif": settings.gifs.engine != "off", "sticker": settings.discord.stickers}
-    for name, setting in BY_SETTING.items():
-        if name in (found.persona.commands or ()) and not is_set[name]:
-            text = f"it goes without the command {name}, which {setting} would bring"
-            yield Remark(found.lines.get("commands", 1), text)
-
-
-def _as_json(found: Found) -> dict[str, object]:
-    """The same keys for every file; of a broken one only the faults are known."""
-    persona = found.persona if isinstance(found, Loaded) else None
-    remarks: Sequence[Remark] = found.remarks if isinstance(found, Loaded) else ()
-    return {
-        "name": persona.name if persona else None,
-        "file": shown(found.path),
-        "about": persona.about if persona else None,
-        "language": persona.language if persona else None,
-        "databases": list(persona.databases) if persona else None,
-        "tools": list(persona.tools) if persona else None,
-        "examples": len(persona.examples) if persona else None,
-        "faults": list(found.faults) if isinstance(found, Broken) else [],
-        "remarks": [{"line": remark.line, "text": remark.text} for remark in remarks],
-    }
 
 
 def _print_table(found: Sequence[Found], *, bundled: bool) -> None:
@@ -137,8 +99,6 @@ def _used(found: Found, *, bundled: bool) -> Iterator[str]:
 def _problems(found: Found) -> list[str]:
     if isinstance(found, Broken):
         return [*found.faults]
-    return _placed(found.path, found.remarks)
+    from pixi.app.checking import placed
 
-
-def _placed(path: Path, remarks: Sequence[Remark]) -> list[str]:
-    return [f"{shown(path)}:{remark.line}: {remark.text}" for remark in remarks]
+    return placed(found.path, found.remarks)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pixi.cli.harmless import on_own_lines
+from pixi.core.harmless import on_own_lines
 from pixi.core.masking import Mask
 
 Tell = Callable[[str], None]

@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pixi.cli.harmless import on_one_line
 from pixi.core.figures import cost_of, dollars, of_the_month, share, short, summed_up
+from pixi.core.harmless import on_one_line
 from pixi.core.spending import Part, Spent, date_of
 
 _HEIGHT = 6  # rows of the chart

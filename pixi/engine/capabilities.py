@@ -155,10 +155,12 @@ class Missing:
     Attributes:
         key: of the persona's file that names it: `commands`, `tools`, `confirm` or `databases`.
         text: the name and the mend.
+        name: that is missing.
     """
 
     key: str
     text: str
+    name: str = ""
 
 
 def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox) -> list[Missing]:
@@ -181,7 +183,9 @@ def missing_names(persona: Persona, commands: CommandRegistry, toolbox: Toolbox)
         *(("confirm", "tool", name, tools) for name in persona.confirm if not _may_come(name, toolbox)),
         *(("databases", "database", name, databases) for name in persona.databases),
     ]
-    return [Missing(key, _told(kind, name, here)) for key, kind, name, here in wanted if name not in here]
+    return [
+        Missing(key, _told(kind, name, here), name) for key, kind, name, here in wanted if name not in here
+    ]
 
 
 def _may_come(name: str, toolbox: Toolbox) -> bool:

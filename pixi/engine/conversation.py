@@ -21,7 +21,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
-from pixi.channels.channel import TAKEN_OVER, Channel
+from pixi.channels.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded
@@ -463,7 +463,10 @@ class LiveConversation:
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                self._shared.tell(runner.report(ended.finish) if runner else None)
+                report = runner.report(ended.finish) if runner else None
+                if runner is not None and report is not None:
+                    runner.told(report)
+                self._shared.tell(report)
             self._tell_waiters()
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
@@ -650,6 +653,11 @@ class Conversations:
     def talking(self) -> int:
         """In how many a reply is under way."""
         return sum(live.talking for live in self._live.values())
+
+    @property
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """The questions to people that wait for an answer, the oldest first."""
+        return tuple(self._shared.asked.values())
 
     @property
     def draining(self) -> bool:

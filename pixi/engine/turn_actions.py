@@ -21,6 +21,7 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pixi.channels.channel import Channel
@@ -37,6 +38,7 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
+from pixi.engine.observing import ObservedTurn
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
@@ -67,6 +69,18 @@ class NotDone(PixiError):
     """An act was asked for that the turn may not do any more: it is over its limits, or was ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """An act, by its number in the turn; `target`, `command` as in `Effect`."""
+
+    sequence: int
+    kind: str
+    payload: str
+    target: int
+    command: int | None
+    id: str
+
+
 class TurnActions:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
@@ -83,6 +97,7 @@ class TurnActions:
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
         sequence: the last number that an act of this turn has; 0: there was none.
+        observed: is told what is done; None: nobody looks on.
 
     Attributes:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
@@ -93,6 +108,7 @@ class TurnActions:
         performed: the command that is being performed.
         parts_out: of the next message, so many parts stand in the chat already.
         lost: nobody knows what became of an act, which is open on record for whoever looks for it later.
+        reached: names of the limits that were reached.
     """
 
     __slots__ = (
@@ -121,10 +137,12 @@ class TurnActions:
         "first_seen",
         "lost",
         "message",
+        "observed",
         "parts_out",
         "performed",
         "persona",
         "posted",
+        "reached",
         "touched",
         "usage",
     )
@@ -144,8 +162,10 @@ class TurnActions:
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
         sequence: int = 0,
+        observed: ObservedTurn | None = None,
     ) -> None:
         self._turn = turn
+        self.observed = observed
         self.message = message
         self.askers = tuple(askers) or (message.author,)
         self.persona = persona
@@ -154,6 +174,7 @@ class TurnActions:
         self.effects: Counter[str] = Counter()
         self.acted: list[int] = []
         self.posted: list[str] = []
+        self.reached: set[str] = set()
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
@@ -209,7 +230,7 @@ class TurnActions:
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
             self.show(Sent("".join(parts[:_MOST_PARTS]), said))
-            self._over_limit()
+            self._over_limit("messages")
         self.show(Sent(text, said))
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
@@ -222,7 +243,7 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self._limits.reactions)
+        self._reactions = self._counted(self._reactions, self._limits.reactions, "reactions")
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
@@ -310,6 +331,18 @@ class TurnActions:
 
     # What the turn tells.
 
+    def show(self, event: TurnEvent) -> None:
+        """Show people, and whoever looks on, what happens, once what it was held for is on record."""
+        if self._held:
+            self._held.append(event)
+        else:
+            self._show(event)
+
+    def _show(self, event: TurnEvent) -> None:
+        self.channel.show(event)
+        if self.observed is not None:
+            self.observed.shown(event)
+
     @property
     def done(self) -> int:
         """How many acts were carried out."""
@@ -374,13 +407,6 @@ class TurnActions:
             self.hold(recording)
         self._recording.append(recording)
 
-    def show(self, event: TurnEvent) -> None:
-        """Show an event, once what it was held for is on record."""
-        if self._held:
-            self._held.append(event)
-        else:
-            self.channel.show(event)
-
     def hold(self, recording: asyncio.Future[None]) -> None:
         """Hold what is shown from now on until this is on record; for good where it cannot be."""
         if not _is_there(recording):
@@ -392,7 +418,7 @@ class TurnActions:
         freed = 0
         for held in self._held:
             if not isinstance(held, asyncio.Future):
-                self.channel.show(held)
+                self._show(held)
             elif not _is_there(held):
                 break
             freed += 1
@@ -423,12 +449,13 @@ class TurnActions:
         self._sequence += 1
         return self._sequence
 
-    def _counted(self, count: int, limit: int) -> int:
+    def _counted(self, count: int, limit: int, name: str = "messages") -> int:
         if count >= limit:
-            self._over_limit()
+            self._over_limit(name)
         return count + 1
 
-    def _over_limit(self) -> None:
+    def _over_limit(self, name: str) -> None:
+        self.reached.add(name)
         self._life.on(Event.LIMIT)
         raise NotDone("The turn may do no more of this.")
 
@@ -481,60 +508,36 @@ class TurnActions:
         sequence = self._begin()
         command = self.performed.number if self.performed else None
         first, self._acts_for = command != self._acts_for, command
-        if self.channel.acts_by_events:
-            await self._act_by_event(sequence, kind, payload, do, target=target, command=command)
-        else:
-            await self._act_outside(sequence, kind, payload, do, target=target, command=command)
-        return act_id(self._turn, sequence, command, first=first)
+        name = act_id(self._turn, sequence, command, first=first)
+        act = _Act(sequence, kind, payload, target, command, name)
+        await (self._act_by_event(act, do) if self.channel.acts_by_events else self._act_outside(act, do))
+        return name
 
-    async def _act_by_event(
-        self,
-        sequence: int,
-        kind: str,
-        payload: str,
-        do: Callable[[str], Awaitable[str | None]],
-        *,
-        target: int,
-        command: int | None,
-    ) -> None:
+    async def _act_by_event(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
         """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
         outcome: Outcome = "refused"
         try:
-            platform_id = await do(nonce_of(self._turn, sequence, self.message.id))
+            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
-            self._note(kind, platform_id, target)
+            self._note(act.kind, platform_id, act.target)
         finally:
-            self.wait_for(
-                asyncio.ensure_future(
-                    self._store.intend(
-                        self._turn, sequence, kind, payload, target=target, command=command, outcome=outcome
-                    )
-                )
-            )
+            self._observe(act, outcome)
+            self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
 
-    async def _act_outside(
-        self,
-        sequence: int,
-        kind: str,
-        payload: str,
-        do: Callable[[str], Awaitable[str | None]],
-        *,
-        target: int,
-        command: int | None,
-    ) -> None:
+    async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""
         self._under_way += 1
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
-            await self._store.intend(self._turn, sequence, kind, payload, target=target, command=command)
+            await self._intend(act)
             await self._recorded()
             outcome = "unknown"
             if self._life.state in (State.HOLDING, State.DONE):  # meanwhile; whoever goes on with it does it
                 raise NotDone("The turn was ended.")
-            platform_id = await do(nonce_of(self._turn, sequence, self.message.id))
+            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
-            self._note(kind, platform_id, target)
+            self._note(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
             self._life.on(Event.LOST)
             raise
@@ -544,7 +547,24 @@ class TurnActions:
         finally:
             self._under_way -= 1
             if outcome is not None:
-                self._settle(sequence, outcome, platform_id)
+                self._observe(act, outcome)
+                self._settle(act.sequence, outcome, platform_id)
+
+    def _intend(self, act: _Act, outcome: Outcome | None = None) -> Awaitable[None]:
+        """Ask for an act to be put on record."""
+        return self._store.intend(
+            self._turn,
+            act.sequence,
+            act.kind,
+            act.payload,
+            target=act.target,
+            command=act.command,
+            outcome=outcome,
+        )
+
+    def _observe(self, act: _Act, outcome: Outcome) -> None:
+        if self.observed is not None:
+            self.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
 
     def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""

@@ -172,3 +172,12 @@ def _clean(listed: Sequence[_Listed]) -> Iterator[str]:
         name = each.id or each.name
         if 0 < len(name) <= _LONGEST_NAME and name.isprintable() and name == name.strip():
             yield name
+
+
+def trouble_of(server: FoundServer) -> str:
+    """Return why a server's models cannot be offered, and the mend; empty where they can."""
+    if server.state == "silent":
+        return "takes connections and does not answer: is it still starting? Restart it, then try again."
+    if server.state == "locked":
+        return "wants a key: set model.base_url to it, and its key as OPENAI_API_KEY."
+    return "" if server.models else "has no model yet: load one there."

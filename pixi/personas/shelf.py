@@ -2,7 +2,7 @@
 
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from pixi.core.errors import ConfigError
 from pixi.core.persona import Persona
 from pixi.personas.entries import on_one_line
 from pixi.personas.faults import Remark
-from pixi.personas.files import Loaded, PersonaError, load_persona, shown
+from pixi.personas.files import Loaded, PersonaError, load_persona, parse_persona, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,15 @@ def persona_folders(own: Path, *, must_exist: bool = False) -> tuple[Path, ...]:
     return (own,) if same else (own, shipped)
 
 
-def list_personas(folders: Sequence[Path]) -> list[Found]:
+def list_personas(folders: Sequence[Path], drafts: Mapping[Path, str] = {}) -> list[Found]:
     """Every persona that can be found by name, and every file that is broken.
 
     A file is left out where an earlier folder has a persona of the same name. A folder that does not
     exist is empty.
+
+    Args:
+        folders: where to look, in order.
+        drafts: texts that stand for those of the files of these paths.
 
     Raises:
         ConfigError: one of the folders is not a folder, or cannot be read.
@@ -62,7 +66,7 @@ def list_personas(folders: Sequence[Path]) -> list[Found]:
     found: list[Found] = []
     taken: set[str] = set()
     for folder in folders:
-        here = [_load(path, folder) for path in _files(folder)]
+        here = [_load(path, folder, drafts.get(path)) for path in _files(folder)]
         found.extend(each for each in _with_namesakes(here) if not _keys(each) <= taken)
         taken.update(key for each in here for key in _keys(each))
     return found
@@ -159,13 +163,16 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _load(path: Path, folder: Path) -> Found:
-    """Read a file of a folder. A link out of the folder is refused: what it shows is not the folder's."""
+def _load(path: Path, folder: Path, draft: str | None = None) -> Found:
+    """Read a file of a folder. A link out of the folder is refused: what it shows is not the folder's.
+
+    `draft`: what is read in place of its text.
+    """
     if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
         text = f"{shown(path)}: this link leads out of its folder; put the file itself there."
         return Broken(path, (text,))
     try:
-        return load_persona(path)
+        return load_persona(path) if draft is None else parse_persona(draft, path)
     except PersonaError as error:
         return Broken(path, error.faults, error.loaded)
     except ConfigError as error:

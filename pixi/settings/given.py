@@ -1,5 +1,6 @@
 """What was given, and where: the settings file, `.env` and the environment as a list of keys and values."""
 
+import os
 import re
 import tomllib
 from collections import Counter
@@ -212,6 +213,11 @@ def variables_of(environ: Mapping[str, str], folder: Path, faults: Faults) -> di
         variables = {variable.name: variable for variable in _from_dotenv(folder / ".env", faults)}
     variables |= {name: Variable(name, value, name) for name, value in environ.items()}
     return {name: variable for name, variable in variables.items() if variable.value.strip()}
+
+
+def variables_in(folder: Path) -> Mapping[str, str]:
+    """Return the environment, and what `.env` says. Its faults were told when the settings were read."""
+    return {name: each.value for name, each in variables_of(os.environ, folder, Faults()).items()}
 
 
 def _from_dotenv(path: Path, faults: Faults) -> Iterator[Variable]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.cli import inspecting
+from pixi.app import inspecting
 from tests.cli.conftest import Program
 
 SHIPPED = {"pancakes", "pixi-manual", "茶"}

@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.doctor import checks as doctor
+from pixi.app.doctor import models as doctor_models
+from pixi.app.doctor.checks import Finding
 from pixi.app.reach.gifs import BASES
-from pixi.cli import doctor, doctor_models
-from pixi.cli.doctor import Finding
+from pixi.cli import doctor as doctor_command
 from pixi.models import discovery, providers, weights
 from pixi.settings import Settings, load
 from pixi.store.opening import open_store
@@ -344,7 +346,7 @@ async def test_addons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def run(config: str | None = None) -> int:
-    return doctor.run(argparse.Namespace(config=config))
+    return doctor_command.run(argparse.Namespace(config=config))
 
 
 async def test_pages_of_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -432,7 +434,7 @@ def test_a_check_can_be_added_to_the_list(
     async def check_tea(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding(False, "tea", "there is none: boil water")
 
-    monkeypatch.setattr(doctor, "CHECKS", (check_tea,))
+    monkeypatch.setattr(doctor, "checks", lambda progress: (check_tea,))
     monkeypatch.chdir(tmp_path)
     assert run() == 1
     assert capsys.readouterr().out == "fail tea — there is none: boil water\n"

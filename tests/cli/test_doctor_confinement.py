@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pixi.cli.doctor_confinement import look_at_confinement
+from pixi.app.doctor.confinement import look_at_confinement
 from pixi.knowledge.reading import Readers, process
 from pixi.knowledge.reading.confinement import Confinement
 

@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from aiohttp import web
 
+from pixi.app.doctor import checks as doctor
 from pixi.channels.discord import account, server
 from pixi.channels.discord.rules import Faces, Rules
-from pixi.cli import doctor
 from pixi.settings import Settings, load
 from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pixi.app.turn_log import log_turn
-from pixi.cli.harmless import on_one_line
 from pixi.cli.logs import set_up
 from pixi.core.deltas import Usage
+from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 from pixi.core.report import TurnReport
 from pixi.settings import DiscordSettings, ModelSettings, Secret, Settings, StoreSettings

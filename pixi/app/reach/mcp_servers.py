@@ -1,7 +1,7 @@
 """The part of the reach that holds MCP servers, with the tools that they list."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import aclosing
 
 from pixi.addons.mcp import register, written
@@ -66,6 +66,11 @@ class McpServers:
         if self._servers and self._watching is None:
             self._watching = asyncio.create_task(self._watch(lock))
         await _settled(started)
+
+    @property
+    def servers(self) -> Mapping[str, Server]:
+        """Those that the settings name, as they are now."""
+        return self._servers
 
     async def close(self) -> None:
         """See `Part`."""

@@ -4,9 +4,13 @@ import asyncio
 import importlib
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 from pixi.app.reach.part import Grounds, Part
 from pixi.settings import Settings
+
+if TYPE_CHECKING:
+    from pixi.mcp.server import Server
 
 PARTS: Mapping[str, Callable[[Settings], bool]] = {
     "mcp_servers": lambda settings: bool(settings.mcp),
@@ -52,6 +56,17 @@ class Reach:
         self._started = True
         for part in self._parts.values():
             await part.go_by(settings)
+
+    @property
+    def mcp_servers(self) -> Mapping[str, "Server"]:
+        """The MCP servers, by the names of their sections."""
+        part = self._parts.get("mcp_servers")
+        if part is None:
+            return {}
+        from pixi.app.reach.mcp_servers import McpServers
+
+        assert isinstance(part, McpServers)
+        return part.servers
 
     async def close(self) -> None:
         """Close all parts, whatever happens to one of them."""

@@ -116,9 +116,11 @@ def key_of(request: web.Request) -> str:
     key = request.headers.get("Idempotency-Key", "")
     if len(key) > MOST_CHARACTERS:
         raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+    if not key.isprintable():
+        raise Problem(400, "Bad key", "Idempotency-Key holds printable characters alone.")
     return key
 
 
-def json_answer(value: object) -> web.Response:
+def json_answer(value: object, status: int = 200) -> web.Response:
     """An answer with a value as JSON."""
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

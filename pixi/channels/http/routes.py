@@ -1,42 +1,60 @@
 """The table of routes: what is served is what stands here, and so is what is described."""
 
+import asyncio
+import math
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from pixi.channels.http.access import LOCAL
 from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
+    BranchesAnswer,
+    BranchRequest,
     ChatAnswer,
     ChatQuery,
     ChatRequest,
     Done,
     FileAnswer,
+    ForgetRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
     PersonaQuery,
     PersonasAnswer,
+    SessionAnswer,
+    SessionRequest,
     StopAnswer,
     StopRequest,
     StreamQuery,
     TalkQuery,
+    TalksAnswer,
+    TalksQuery,
+    UndoAnswer,
+    UsageAnswer,
     UserQuery,
     VisitorAnswer,
     VisitorRequest,
 )
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
+from pixi.channels.http.faces.sse import PlainStream
+from pixi.channels.http.history import History
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
-from pixi.channels.http.streams import read_body
-from pixi.core.errors import ConfigError
+from pixi.channels.http.shown import ShownPictures
+from pixi.channels.http.streams import kept_alive, read_body, write_stream
+from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.store.kept import AuditOutcome, Deed, Quota
+from pixi.store.store import Store
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -75,11 +93,13 @@ class Route:
     plain: bool = False
 
 
+_WITHOUT_BODY = ("GET", "DELETE")
+_SESSION = "/api/studio/session"
 _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api) -> tuple[Route, ...]:
+def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -99,9 +119,19 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         ),
         Route(
             "GET",
+            "/api/talks",
+            history.talks,
+            "List one's talks",
+            "chat",
+            response=TalksAnswer,
+            errors=(*_NOT_IN, 400),
+            query=TalksQuery,
+        ),
+        Route(
+            "GET",
             f"{talk}/stream",
-            api.stream,
-            "Follow a turn",
+            history.stream,
+            "Follow a turn, or a whole talk",
             "chat",
             streams=True,
             errors=of_talk,
@@ -133,7 +163,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{talk}/messages",
-            api.messages,
+            history.messages,
             "Read what was said",
             "chat",
             response=MessagesAnswer,
@@ -141,9 +171,40 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             query=MessagesQuery,
         ),
         Route(
+            "GET",
+            f"{talk}/branches",
+            history.branches,
+            "List what was set aside",
+            "chat",
+            response=BranchesAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/branch",
+            history.branch,
+            "Go back to what was set aside",
+            "chat",
+            (BranchRequest,),
+            Done,
+            errors=(*of_talk, *body),
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/undo",
+            history.undo,
+            "Take the last words and their answer out",
+            "chat",
+            response=UndoAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
             "POST",
             f"{talk}/reset",
-            api.reset,
+            history.reset,
             "Forget what was said",
             "chat",
             response=Done,
@@ -169,6 +230,44 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "GET",
+            "/api/pictures/{name}",
+            shown.answer,
+            "Get a picture that a talk showed",
+            response=bytes,
+            errors=(404, 503),
+        ),
+        Route(
+            "GET",
+            "/api/usage",
+            history.usage,
+            "See what was used of what is limited",
+            "chat",
+            response=UsageAnswer,
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "GET",
+            "/api/me/export",
+            history.export,
+            "Get all that is kept of oneself",
+            "chat",
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "POST",
+            "/api/me/forget",
+            history.forget,
+            "Have oneself forgotten",
+            "chat",
+            (ForgetRequest,),
+            Done,
+            errors=(*_NOT_IN, *body),
+            query=UserQuery,
         ),
         Route(
             "POST",
@@ -211,6 +310,27 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             VisitorAnswer,
             errors=(401, 403, 429, *body),
         ),
+        Route(
+            "POST",
+            _SESSION,
+            api.enter,
+            "Begin a session of an operator in a browser",
+            request=(SessionRequest,),
+            response=SessionAnswer,
+            errors=(*_NOT_IN, *body),
+        ),
+        Route(
+            "GET",
+            _SESSION,
+            api.operators.session,
+            "See whose session it is",
+            "operate",
+            response=SessionAnswer,
+            errors=(401,),
+        ),
+        Route(
+            "DELETE", _SESSION, api.operators.leave, "End a session", "operate", response=Done, errors=_NOT_IN
+        ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
         Route("GET", "/openapi.json", api.description, "Read this description"),
@@ -230,7 +350,7 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
             raise ConfigError(f"route {each.method} {each.path} of an addon is taken: it needs another path.")
         known.add((each.method, _shape(each.path)))
         takes = () if each.request is None else (each.request,)
-        reads = each.method == "GET"
+        reads = each.method in _WITHOUT_BODY
         made.append(
             Route(
                 each.method,
@@ -242,6 +362,7 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
                 each.response or Done,
                 errors=(*_NOT_IN, 400, 404, 409, 422) if reads else (*_NOT_IN, *_BODY, 404, 409),
                 query=each.request if reads else None,
+                streams=each.streams,
             )
         )
     return tuple(made)
@@ -249,13 +370,20 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
 
 async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.StreamResponse:
     """Read a request, let the addon answer it, and tell what it refuses."""
+    # Operators are known before anything is read: nobody else learns even what a body should be.
+    operator = await api.operators.who(request) if route.scope == "operate" else None
     asked: Any = None
-    if route.request is not None and route.method == "GET":
+    if route.request is not None and route.method in _WITHOUT_BODY:
         asked = queried(request, route.request)
     elif route.request is not None:
         asked = decoded(await read_body(request), route.request)
-    principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
-    principal.require(route.scope)
+    user = getattr(asked, "userId", None) or ""
+    if operator is not None:
+        principal = operator
+        if user:
+            raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
+    else:
+        principal = await api.who_has_a_key(request, user, scope=route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
@@ -263,10 +391,52 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        answer = await route.answer(caller, asked)
+        answer = _on_record(api.store, route, caller, asked) if route.writes else route.answer(caller, asked)
+        if isinstance(answer, AsyncGenerator):
+            return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
+        answered = await answer
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail) from error
-    return json_answer(Done() if route.response is None else answer)
+    return json_answer(Done() if route.response is None else answered)
+
+
+async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any) -> Any:
+    """Let an addon answer that changes something, with an entry in the record begun before and ended after.
+
+    Raises:
+        Problem: 429, as much was changed for this person as may be; nothing was done.
+    """
+    writes = route.writes
+    assert writes is not None
+    given = msgspec.json.encode({"request": asked, "key": caller.key, **caller.path}).decode()
+    quota = Quota(writes.times, writes.seconds, (writes.name, *writes.others), once=True)
+    try:
+        number = await store.audit_begin(Deed("", "", 0, "", caller.person, writes.name, given), quota=quota)
+    except OverQuota as error:
+        wait = math.ceil(error.wait)
+        raise Problem(
+            429,
+            "Changed too often",
+            f"At most {writes.times} changes within {writes.seconds:g} seconds are made for one person, and "
+            f"this one was not. Try again in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        ) from error
+    clock = asyncio.get_running_loop()
+    began = clock.time()
+    outcome: AuditOutcome = "unknown"
+    try:
+        answering = route.answer(caller, asked)
+        assert not isinstance(answering, AsyncGenerator)  # no stream is put on record
+        answer = await answering
+        outcome = "done"
+        return answer
+    except RouteError as error:
+        if error.status < 500 or error.status == 503:
+            outcome = "failed"
+        raise
+    finally:
+        with suppress(StoreError):  # then it stands there as one of which nobody knows
+            await store.audit_end(number, outcome, clock.time() - began)
 
 
 def _shape(path: str) -> str:

@@ -3,8 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from pixi.cli.asking_for import counted
 from pixi.core.errors import ConfigError, PixiError
+from pixi.core.figures import how_many
 
 if TYPE_CHECKING:
     from pixi.mcp.lock import Approved, Sifted
@@ -55,7 +55,7 @@ async def _look(name: str, where: "Where", approved: "Approved | None", its: "Mc
     except PixiError as error:
         return [(subject, False, f"{where.shown}: {error}")]
     new = "; used for the first time" if approved is None else ""
-    told = [(subject, True, f"{where.shown}: {counted(len(found.fit), 'tool')}{new}")]
+    told = [(subject, True, f"{where.shown}: {how_many(len(found.fit), 'tool')}{new}")]
     told += [(subject, False, remark) for remark in listing.remarks]
     if found.changed:
         names = ", ".join(visible(tool.name) for tool in found.changed)

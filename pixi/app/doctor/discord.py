@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pixi.cli.harmless import on_one_line
 from pixi.core.errors import PixiError
+from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.figures import some
 
 if TYPE_CHECKING:
     from pixi.settings import ModelSettings
@@ -19,9 +20,9 @@ async def look_for_models() -> "list[str]":
 
     Only servers of this machine are asked, and for a listing alone.
     """
-    from pixi.cli.choosing_model import some, trouble_of, variables_in
-    from pixi.models.discovery import KNOWN_SERVERS, find_servers
+    from pixi.models.discovery import KNOWN_SERVERS, find_servers, trouble_of
     from pixi.models.providers import providers_with_key
+    from pixi.settings.given import variables_in
 
     lines = []
     for server in await find_servers():
@@ -96,8 +97,6 @@ async def _size_at_server(model: "ModelSettings", name: str) -> str:
 
 def _not_listed(name: str, listed: list[str], host: str) -> str:
     from rapidfuzz import fuzz, process
-
-    from pixi.cli.choosing_model import some
 
     if not listed:
         return f"{host} lists no model: load one there, or set model.base_url to another server."

@@ -1,0 +1,65 @@
+"""A record of the log as plain data, with secrets masked and nothing in it that could forge a line."""
+
+import logging
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pixi.core.harmless import on_one_line
+from pixi.core.masking import Mask
+
+
+def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
+    """The record as JSON has it: `time`, `level`, `logger`, `message`, and what else it carries."""
+    fields: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": message_of(record),
+    }
+    more = getattr(record, "fields", None)
+    if isinstance(more, Mapping):
+        fields |= {key: value for key, value in more.items() if key not in fields}
+    if trace := trace_of(record):
+        fields["traceback"] = trace
+    return {_name(key): _harmless(value, mask) for key, value in fields.items()}
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """What is told; of an exception also its name and text, in the same line."""
+    try:
+        told = record.getMessage()
+    except (TypeError, ValueError, KeyError):  # somebody's text and values do not fit
+        told = str(record.msg)
+    if record.exc_info and record.exc_info[1] is not None:
+        error = record.exc_info[1]
+        text = " ".join(str(error).split())
+        told += f": {type(error).__name__}{f': {text}' if text else ''}"
+    return told
+
+
+def trace_of(record: logging.LogRecord) -> str:
+    """Its traceback; "" where there is none."""
+    if not record.exc_info or record.exc_info[1] is None:
+        return ""
+    return logging.Formatter().formatException(record.exc_info)
+
+
+def _name(key: object) -> str:
+    """The name of a field; one that could stand in code is harmless already."""
+    name = str(key)
+    return name if name.isidentifier() else on_one_line(name)
+
+
+def _harmless(value: object, mask: Mask) -> object:
+    """The value as plain data, with every text in it made harmless."""
+    if isinstance(value, Mapping):
+        return {_name(key): _harmless(inner, mask) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_harmless(inner, mask) for inner in value]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return "\n".join(on_one_line(line) for line in mask.redact(str(value)).split("\n"))

@@ -1,0 +1,228 @@
+"""The screen Databases: folders of documents, how far each was read, and what a model finds in them."""
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from pixi.app.household import Household
+from pixi.app.inspecting import Inspected, broken, inspect_open
+from pixi.app.library import folders_of, shelved_databases
+from pixi.core.errors import ConfigError, PixiError, ToolError
+from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.knowledge.one_line import shown
+from pixi.knowledge.shelf import Shelved
+
+if TYPE_CHECKING:
+    from pixi.knowledge.database import DirectoryDatabase
+
+_LIST = "/api/studio/databases"
+_ONE = f"{_LIST}/{{name}}"
+
+_MOST_FAULTS = 500
+
+
+class SetAside(Struct):
+    """A file that could not be read, and why."""
+
+    file: str
+    reason: str
+
+
+class DatabaseForm(Struct):
+    """A database as `pixi-persona databases --json` tells of it, and how far reading is.
+
+    Attributes:
+        state: in a word or a few.
+        trouble: why it cannot be read at all.
+        faults: files that were set aside, the first 500.
+        set_aside: how many those are in all.
+        shipped: it came with Pixi.
+        done, total: files that were read, of those that were new or changed at the last look.
+        finished: nothing is left to read.
+        personas: names of files of personas that look things up in it.
+    """
+
+    name: str
+    title: str
+    about: str
+    folder: str
+    tools: list[str]
+    entries: int
+    files: int
+    bytes: int
+    state: str
+    trouble: str | None
+    passed_over: dict[str, int]
+    faults: list[SetAside]
+    set_aside: int
+    shipped: bool
+    done: int
+    total: int
+    finished: bool
+    personas: list[str]
+
+
+class DatabaseList(Struct):
+    """All databases that the settings allow. `folder`: where the operator's own lie."""
+
+    databases: list[DatabaseForm]
+    folder: str
+
+
+class SearchRequest(Struct, forbid_unknown_fields=True):
+    """Search as a model would."""
+
+    query: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 8
+
+
+class QueryRequest(Struct, forbid_unknown_fields=True):
+    """Have entries read for a question, as a model would. `ids`: which; none: the best that are found."""
+
+    question: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    ids: Annotated[list[int], Meta(max_length=50)] = []
+
+
+def routes(house: Household) -> Sequence[AddonRoute]:
+    """Return the routes."""
+    screen = _DatabasesScreen(house)
+    return (
+        AddonRoute("GET", _LIST, screen.list, "List the databases", "operate", None, DatabaseList),
+        AddonRoute(
+            "POST",
+            f"{_ONE}/search",
+            screen.search,
+            "Search a database, as a model does",
+            "operate",
+            SearchRequest,
+            dict[str, Any],
+        ),
+        AddonRoute(
+            "POST",
+            f"{_ONE}/query",
+            screen.query,
+            "Have a database read for a question",
+            "operate",
+            QueryRequest,
+            dict[str, Any],
+            streams=True,
+        ),
+    )
+
+
+class _DatabasesScreen:
+    """Answers the routes. A database that somebody looks at is opened, and followed from then on."""
+
+    def __init__(self, house: Household) -> None:
+        self._house = house
+
+    async def list(self, caller: Caller, asked: None) -> DatabaseList:
+        """Answer with all databases."""
+        settings = self._house.settings
+        try:
+            shelved = await asyncio.to_thread(shelved_databases, settings)
+            folder = shown(folders_of(settings)[0])
+        except ConfigError as error:
+            raise RouteError(409, "The folder cannot be read", str(error)) from error
+        return DatabaseList([await self._form(each) for each in shelved], folder)
+
+    async def search(self, caller: Caller, asked: SearchRequest) -> dict[str, Any]:
+        """Answer with what a model gets from a search."""
+        from pixi.addons.knowledge import search_result
+
+        database = await self._opened(caller.path["name"])
+        return await search_result(database, asked.query, asked.limit)
+
+    async def query(self, caller: Caller, asked: QueryRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield how far reading is, as `progress`; then what a model gets, as `result`."""
+        from pixi.addons.knowledge import query_result
+
+        database = await self._opened(caller.path["name"])
+        if spent := await self._house.overspent():
+            raise RouteError(429, "Spent", spent)
+        told: deque[str] = deque(maxlen=1)
+        more = asyncio.Event()
+
+        def progress(line: str) -> None:
+            told.append(line)
+            more.set()
+
+        reader = await self._house.library.reader()
+        work = asyncio.ensure_future(
+            query_result(
+                database,
+                reader,
+                asked.question,
+                asked.ids,
+                self._house.engine.count,
+                seconds=math.inf,
+                progress=progress,
+            )
+        )
+        work.add_done_callback(lambda _: more.set())
+        try:
+            while not work.done():
+                await more.wait()
+                more.clear()
+                if told and not work.done():
+                    yield {"event": "progress", "text": told.pop()}
+            yield {"event": "result", "result": work.result()}
+        except ToolError as error:
+            yield {"event": "error", "text": str(error)}
+        except PixiError as error:
+            yield {"event": "error", "text": str(error)}
+        finally:
+            work.cancel()
+            await asyncio.wait([work])
+
+    async def _opened(self, name: str) -> "DirectoryDatabase":
+        """Open a database by the name of its folder.
+
+        Raises:
+            RouteError: there is none, or it cannot be opened.
+        """
+        library = self._house.library
+        try:
+            found = await asyncio.to_thread(library.find, name)
+        except ConfigError as error:
+            raise RouteError(404, "No such database", str(error)) from error
+        try:
+            await library.want([found.name])
+        except PixiError as error:
+            if found.name not in library.databases:
+                raise RouteError(409, "It cannot be opened", str(error)) from error
+            # It is open, and who reads entries out is not there: a search needs nobody.
+        return library.databases[found.name]
+
+    async def _form(self, shelved: Shelved) -> DatabaseForm:
+        try:
+            database = await self._opened(shelved.name)
+        except RouteError as error:
+            return self._told(await broken(shelved, error), 0, 0, finished=False)
+        inspected = await inspect_open(shelved, database)
+        state = database.state
+        return self._told(inspected, state.done, state.total, finished=state.finished)
+
+    def _told(self, found: Inspected, done: int, total: int, *, finished: bool) -> DatabaseForm:
+        form = found.to_json()
+        faults = [SetAside(**each) for each in form.pop("faults")]
+        name = found.shelved.name.casefold()
+        personas = [
+            its
+            for its, persona in self._house.personas.items()
+            if name in (each.casefold() for each in persona.databases)
+        ]
+        return DatabaseForm(
+            **form,
+            faults=faults[:_MOST_FAULTS],
+            set_aside=len(faults),
+            shipped=found.shelved.shipped,
+            done=done,
+            total=total,
+            finished=finished,
+            personas=personas,
+        )

@@ -1,0 +1,206 @@
+"""The screen Health: what `doctor` says, how the process is doing, MCP servers, and the end of the log."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
+
+from msgspec import Meta, Struct, convert, to_builtins
+
+from pixi.app.doctor.checks import Check, Finding, checks
+from pixi.app.household import Household
+from pixi.app.studio.log_tail import KEPT, Form, Level, tailing
+from pixi.app.studio.mcp import McpEntry, mcp_entries
+from pixi.app.vitals import vitals_of
+from pixi.core.harmless import on_own_lines
+from pixi.core.routes import AddonRoute, Caller
+
+_HEALTH = "/api/studio/health"
+_CHECK_SECONDS = 120.0
+"""How long one check may take: a server that does not answer, a store of many gigabytes."""
+
+
+class FindingForm(Struct):
+    """A line of what `pixi-persona doctor` says."""
+
+    ok: bool
+    subject: str
+    text: str
+
+
+class DoctorForm(Struct):
+    """What the checks found, as far as they are.
+
+    Attributes:
+        running: they go on.
+        done, total: checks.
+        findings: in the order of the report.
+        ended: when the last run ended, in seconds since the epoch; None: none did.
+    """
+
+    running: bool
+    done: int
+    total: int
+    findings: list[FindingForm]
+    ended: float | None
+
+
+class VitalsForm(Struct):
+    """How the process is doing; None where the system does not tell.
+
+    Attributes:
+        talking: turns that are open.
+        lag_ms: how long the loop took to get to what was to be done, a moment ago.
+        longest_lag_ms: the longest since the start.
+    """
+
+    version: str
+    up_seconds: float
+    conversations: int
+    talking: int
+    tasks: int
+    threads: int
+    files: int | None
+    megabytes: int | None
+    lag_ms: float
+    longest_lag_ms: float
+
+
+class HealthForm(Struct):
+    """All of it, but for the log."""
+
+    vitals: VitalsForm
+    doctor: DoctorForm
+    mcp: list[McpEntry]
+
+
+class LogQuery(Struct):
+    """Which lines of the log: of at least a level, by the begin of the logger's name, with some words."""
+
+    level: Level = "info"
+    name: Annotated[str, Meta(max_length=100)] = ""
+    words: Annotated[str, Meta(max_length=200)] = ""
+    limit: Annotated[int, Meta(ge=1, le=KEPT)] = 200
+
+
+class LogLine(Struct):
+    """A line of the log, with secrets masked. `number` counts up from the start of the server."""
+
+    number: int
+    time: str
+    level: str
+    logger: str
+    message: str
+    traceback: str
+
+
+class LogForm(Struct):
+    """Lines, oldest first. `kept`: how many are kept at most."""
+
+    lines: list[LogLine]
+    kept: int
+
+
+def routes(house: Household) -> Sequence[AddonRoute]:
+    """Return the routes. From now on the end of the log is kept, until the house is closed."""
+    screen = _HealthScreen(house)
+    house.closing.push_async_callback(screen.close)
+    doctor = f"{_HEALTH}/doctor"
+    return (
+        AddonRoute("GET", _HEALTH, screen.health, "See how the house is doing", "operate", None, HealthForm),
+        AddonRoute(
+            "POST", f"{_HEALTH}/doctor", screen.examine, "Check everything", "operate", None, DoctorForm
+        ),
+        AddonRoute("GET", "/api/studio/log", screen.log, "Read the log's end", "operate", LogQuery, LogForm),
+    )
+
+
+class _HealthScreen:
+    """Answers the routes."""
+
+    def __init__(self, house: Household) -> None:
+        self._house = house
+        self._loop = asyncio.get_running_loop()
+        self._doctor = DoctorForm(False, 0, 0, [], None)
+        self._run: asyncio.Task[None] | None = None
+        self._tail = house.closing.enter_context(tailing(house.mask, self._tell_line))
+
+    async def health(self, caller: Caller, asked: None) -> HealthForm:
+        """Answer with how everything is now."""
+        house, pulse = self._house, self._house.pulse
+        vitals = VitalsForm(
+            version=house.version,
+            lag_ms=round(pulse.lag * 1_000, 1),
+            longest_lag_ms=round(pulse.longest * 1_000, 1),
+            **vitals_of(house.engine, house.up_seconds),
+        )
+        return HealthForm(vitals, self._doctor, await mcp_entries(house))
+
+    async def examine(self, caller: Caller, asked: None) -> DoctorForm:
+        """Begin to check everything, unless that is under way."""
+        if self._run is None or self._run.done():
+            every = checks()
+            self._doctor = DoctorForm(True, 0, len(every), [], self._doctor.ended)
+            self._tell_doctor()
+            self._run = asyncio.create_task(self._check(every))
+        return self._doctor
+
+    async def log(self, caller: Caller, asked: LogQuery) -> LogForm:
+        """Answer with the end of the log."""
+        lines = self._tail.lines(asked.level, asked.name, asked.words, asked.limit)
+        return LogForm(convert(lines, list[LogLine]), KEPT)
+
+    async def close(self) -> None:
+        """End what runs."""
+        if self._run is not None:
+            self._run.cancel()
+            await asyncio.wait([self._run])
+
+    async def _check(self, every: Sequence[Check]) -> None:
+        """Run the checks in a thread with a loop of its own: what is answered meanwhile waits for none."""
+        begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = []
+        settings = self._house.settings
+
+        def tell(findings: Sequence[Finding], *, done: bool) -> None:
+            self._loop.call_soon_threadsafe(self._found, findings, done)
+
+        async def run() -> None:
+            begun.append((asyncio.get_running_loop(), asyncio.current_task()))
+            for check in every:
+                try:
+                    async with asyncio.timeout(_CHECK_SECONDS):
+                        async for finding in check(settings):
+                            tell([finding], done=False)
+                except TimeoutError:
+                    text = f"a check took longer than {_CHECK_SECONDS:g} seconds, and was left"
+                    tell([Finding(False, "doctor", text)], done=False)
+                tell([], done=True)
+
+        try:
+            await asyncio.to_thread(lambda: asyncio.run(run()))
+        finally:
+            for loop, task in begun:
+                if task is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+            self._doctor.running, self._doctor.ended = False, time.time()
+            self._tell_doctor()
+
+    def _found(self, findings: Sequence[Finding], done: bool) -> None:
+        redact = self._house.mask.redact
+        for each in findings:
+            text = on_own_lines(redact(" ".join(each.text.split())))
+            self._doctor.findings.append(FindingForm(each.ok, each.subject, text))
+        self._doctor.done += done
+        self._tell_doctor()
+
+    def _tell_doctor(self) -> None:
+        self._publish("health", to_builtins(self._doctor))
+
+    def _tell_line(self, line: Form) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody looks on any more
+            self._loop.call_soon_threadsafe(self._publish, "log", line)
+
+    def _publish(self, kind: str, form: Form) -> None:
+        if live := getattr(self._house, "live", None):
+            live.publish(kind, form)

@@ -1,0 +1,180 @@
+"""The MCP servers of the house for the screen Health: how each does, what waits for consent, and the consent."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pixi.app.approving import changed_tools, told_changes
+from pixi.app.household import Household
+from pixi.app.mcp_settings import lock_of, places, require_sdk
+from pixi.core.errors import ConfigError, PixiError
+from pixi.core.harmless import on_own_lines
+from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.mcp.lock import Lock, kept
+from pixi.mcp.offers import ForeignTool
+from pixi.mcp.state import Broken, Closed, Ready, Starting, State, Waiting
+from pixi.mcp.where import Where, visible
+
+_ONE = "/api/studio/mcp/{name}"
+
+
+class McpEntry(Struct):
+    """A server.
+
+    Attributes:
+        name: of its section.
+        shown: its command line or its address, without secrets.
+        state: `starting`, `ready`, `waiting` (for consent), `broken` or `closed`.
+        why: what is wrong; "" where nothing is.
+        tools: names of those that may be offered.
+        changed: names of those that wait for consent.
+    """
+
+    name: str
+    shown: str
+    state: str
+    why: str
+    tools: list[str]
+    changed: list[str]
+
+
+class ToolChange(Struct):
+    """A tool that is described otherwise than approved. `lines`: what differs, as of a diff."""
+
+    name: str
+    mark: str
+    lines: list[str]
+
+
+class McpWaiting(Struct):
+    """What of a server waits for consent.
+
+    Attributes:
+        waits: something does.
+        approved: the command that was approved; "" where the same one is run now.
+        now: the command, as it would be run.
+        mark: of that command.
+        tools: those that changed. They are known once the command is approved.
+    """
+
+    name: str
+    waits: bool
+    approved: str
+    now: str
+    mark: str
+    tools: list[ToolChange]
+
+
+class ConsentRequest(Struct, forbid_unknown_fields=True):
+    """Consent to what was seen: the marks of the command and, by their names, of the tools."""
+
+    mark: str
+    tools: dict[str, str] = {}
+
+
+def routes(house: Household) -> Sequence[AddonRoute]:
+    """Return the routes."""
+    screen = _McpConsent(house)
+    approve = f"{_ONE}/approve"
+    return (
+        AddonRoute("GET", _ONE, screen.waiting, "See what waits for consent", "operate", None, McpWaiting),
+        AddonRoute("POST", approve, screen.approve, "Consent to it", "operate", ConsentRequest, McpWaiting),
+    )
+
+
+async def mcp_entries(house: Household) -> list[McpEntry]:
+    """Tell of each server that the settings name."""
+    if not house.settings.mcp:
+        return []
+    try:
+        wheres = places(house.settings)
+    except ConfigError as error:
+        return [McpEntry(name, "", "broken", str(error), [], []) for name in house.settings.mcp]
+    servers = house.reach.mcp_servers
+    entries = []
+    for name, where in wheres.items():
+        server = servers.get(name)
+        state = Closed() if server is None else server.state
+        changed = state.changed if isinstance(state, Ready) else ()
+        tools = () if server is None else server.tools
+        entries.append(
+            McpEntry(
+                name,
+                where.shown,
+                type(state).__name__.lower(),
+                on_own_lines(house.mask.redact(_why(state))),
+                [visible(tool.name) for tool in tools],
+                [visible(tool.name) for tool in changed],
+            )
+        )
+    return entries
+
+
+def _why(state: State) -> str:
+    match state:
+        case Broken(why=why) | Waiting(why=why):
+            return why
+        case Starting() | Ready() | Closed():
+            return ""
+
+
+class _McpConsent:
+    """Answers the routes. A server is started to be asked for its tools, but only as it was approved."""
+
+    def __init__(self, house: Household) -> None:
+        self._house = house
+
+    async def waiting(self, caller: Caller, asked: None) -> McpWaiting:
+        """Answer with what waits."""
+        waiting, _ = await self._look(caller.path["name"])
+        return waiting
+
+    async def approve(self, caller: Caller, asked: ConsentRequest) -> McpWaiting:
+        """Approve exactly what was seen, and answer with what waits then.
+
+        Raises:
+            RouteError: 409, it is not what was seen any more.
+        """
+        name = caller.path["name"]
+        waiting, changed = await self._look(name)
+        where, lock = self._place(name)
+        seen = {tool.name: tool.mark for tool in waiting.tools}
+        if asked.mark != where.mark or asked.tools != seen:
+            raise RouteError(409, "It changed again", "Look at what waits now, then approve that.")
+        if waiting.waits:
+            await lock.approve(name, where, changed)
+        if waiting.approved:
+            waiting, _ = await self._look(name)
+            return waiting
+        return McpWaiting(name, False, "", waiting.now, waiting.mark, [])
+
+    def _place(self, name: str) -> tuple[Where, Lock]:
+        settings = self._house.settings
+        try:
+            require_sdk()
+            where = places(settings).get(name)
+        except ConfigError as error:
+            raise RouteError(409, "The settings cannot hold", str(error)) from error
+        if where is None:
+            raise RouteError(404, "No such server", f"There is no [mcp.{name}] in the settings.")
+        return where, lock_of(settings)
+
+    async def _look(self, name: str) -> tuple[McpWaiting, tuple[ForeignTool, ...]]:
+        """Look at what waits; gives the tools of it, too.
+
+        Raises:
+            RouteError: there is no such server, or it cannot be asked.
+        """
+        where, lock = self._place(name)
+        try:
+            approved = await lock.approved(name)
+            if approved is None:
+                return McpWaiting(name, False, "", where.shown, where.mark, []), ()
+            if approved.mark != where.mark:
+                return McpWaiting(name, True, visible(approved.shown), where.shown, where.mark, []), ()
+            changed = await changed_tools(name, where, approved)
+        except PixiError as error:
+            detail = on_own_lines(self._house.mask.redact(str(error)))
+            raise RouteError(409, "The server cannot be asked", detail) from error
+        tools = [ToolChange(tool.name, kept(tool).mark, told_changes(tool, approved)) for tool in changed]
+        return McpWaiting(name, bool(changed), "", where.shown, where.mark, tools), changed

@@ -1,0 +1,245 @@
+"""The files of personas as pages read and write them: by names of the cast alone, and whole or not at all.
+
+A page never names a path. What it saves must rest on the text that lies there now, told by its digest:
+what somebody changed on the disk meanwhile is never overwritten. Links are not followed.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from secrets import token_hex
+
+from pixi.app.cast import folders_of
+from pixi.core.errors import ConfigError
+from pixi.core.routes import RouteError
+from pixi.personas.avatar import FORMATS
+from pixi.personas.files import LARGEST, Loaded, shown
+from pixi.personas.shelf import Found, list_personas
+from pixi.settings import Settings
+
+_BOM = b"\xef\xbb\xbf"
+_NAME = re.compile(r"[^\W_][\w-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class PersonaText:
+    """A file as it lies on the disk.
+
+    Attributes:
+        lines: its lines, each with its end as it stands there.
+        bom: it begins with the mark that some editors put there.
+        mode: who may read and write it.
+        digest: of all its bytes.
+    """
+
+    lines: tuple[str, ...]
+    bom: bool
+    mode: int
+    digest: str
+
+    @property
+    def text(self) -> str:
+        """The text with line ends as `\\n`."""
+        return "".join(_bare(line) + ("\n" if line != _bare(line) else "") for line in self.lines)
+
+    def bytes_of(self, text: str) -> bytes:
+        """Return another text as this file would hold it.
+
+        Lines that begin or end both texts alike keep their line ends; others get the commonest.
+        """
+        ends = [line[len(_bare(line)) :] for line in self.lines if line != _bare(line)]
+        usual = max(("\n", "\r\n", "\r"), key=ends.count)
+        new = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        new = [f"{line}\n" for line in new[:-1]] + ([new[-1]] if new[-1] else [])
+        old = [_bare(line) + ("\n" if line != _bare(line) else "") for line in self.lines]
+        first = _alike(old, new)
+        last = min(_alike(old[::-1], new[::-1]), min(len(old), len(new)) - first)
+        middle = [line.replace("\n", usual) for line in new[first : len(new) - last]]
+        kept = [*self.lines[:first], *middle, *self.lines[len(self.lines) - last :]]
+        return (_BOM if self.bom else b"") + "".join(kept).encode("utf-8")
+
+
+def personas_in(settings: Settings, drafts: Mapping[Path, str] = {}) -> list[Found]:
+    """List the files of personas, see `list_personas`.
+
+    Raises:
+        RouteError: a folder is not there.
+    """
+    try:
+        return list_personas(folders_of(settings), drafts)
+    except ConfigError as error:
+        raise RouteError(409, "The folder cannot be read", str(error)) from error
+
+
+def name_of(found: Found) -> str:
+    """By which a page names a file: its own name, without the ending."""
+    return shown(Path(found.path.stem))
+
+
+def find_file(settings: Settings, name: str, drafts: Mapping[Path, str] = {}) -> Found:
+    """Find a file by its name.
+
+    Raises:
+        RouteError: there is none.
+    """
+    for each in personas_in(settings, drafts):
+        if name_of(each) == name:
+            return each
+    raise RouteError(404, "No such persona", "There is no file of that name; look at the list.")
+
+
+def why_read_only(settings: Settings, path: Path) -> str:
+    """Return why a file cannot be written from a page; "" where it can."""
+    own = settings.persona.folder
+    if path.parent != own:
+        return "It came with Pixi or with an addon: copy it to your own personas to change it."
+    if path.is_symlink():
+        return "This is a link to another file: change that one."
+    if not (os.access(path, os.W_OK) and os.access(own, os.W_OK)):
+        return "The file or its folder may not be written: mend their permissions."
+    return ""
+
+
+def read_text(path: Path) -> PersonaText:
+    """Read a file, if it is a plain one and not too large.
+
+    Raises:
+        RouteError: it is gone, cannot be read, or holds no text.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            data = file.read(LARGEST + 1) if stat.S_ISREG(status.st_mode) else None
+    except FileNotFoundError as error:
+        raise RouteError(404, "The file is gone", f"{shown(path)} is not there any more.") from error
+    except OSError as error:
+        detail = f"{shown(path)} cannot be read ({error.strerror}); links are not followed."
+        raise RouteError(409, "The file cannot be read", detail) from error
+    if data is None or len(data) > LARGEST:
+        detail = f"{shown(path)} is no plain file of at most {LARGEST // 1024} KB."
+        raise RouteError(409, "The file cannot be read", detail)
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        text = data.removeprefix(_BOM).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RouteError(409, "This is not UTF-8", f"Save {shown(path)} as UTF-8 first.") from error
+    lines = tuple(re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text))
+    return PersonaText(lines, data.startswith(_BOM), stat.S_IMODE(status.st_mode), digest)
+
+
+def save_text(settings: Settings, name: str, text: str, digest: str) -> PersonaText:
+    """Write a file of the operator's own, if it is still the one with this digest; give it as it lies there.
+
+    To be called by one at a time.
+
+    Raises:
+        RouteError: 409, it is another one by now, or gone; 403, it may not be written; 422, no persona's file
+            can hold the text.
+    """
+    path = find_file(settings, name).path
+    if why := why_read_only(settings, path):
+        raise RouteError(403, "Read only", why)
+    try:
+        before = read_text(path)
+    except RouteError as error:
+        raise RouteError(409, error.title, error.detail) from error
+    if before.digest != digest:
+        detail = f"{shown(path)} was changed meanwhile: look at the text that is there, then save."
+        raise RouteError(409, "Changed on the disk", detail)
+    try:
+        data = before.bytes_of(text)
+    except UnicodeEncodeError as error:
+        raise RouteError(422, "Not a text", "It holds half a character, which no file can.") from error
+    if len(data) > LARGEST:
+        detail = f"It has {len(data):,} bytes: keep it under {LARGEST // 1024} KB."
+        raise RouteError(422, "Too large for a persona", detail)
+    _write(path, data, before.mode)
+    return read_text(path)
+
+
+def create_file(settings: Settings, name: str, like: str = "") -> Path:
+    """Make a file of a persona from a small template, or as a copy of another; it must not be there.
+
+    Raises:
+        RouteError: 422, the name is none for a file; 409, it is taken; 403, the folder may not be written;
+            404, there is none to copy.
+    """
+    if not _NAME.fullmatch(name) or name.lower() == "readme":
+        detail = "Name the file with letters, digits and hyphens, at most 63, such as `wren`."
+        raise RouteError(422, "Not a name for a file", detail)
+    folder = settings.persona.folder
+    path = folder / f"{name}.md"
+    found = find_file(settings, like) if like else None
+    if found is not None:
+        text = read_text(found.path).text
+    else:
+        title = " ".join(name.replace("-", " ").replace("_", " ").split()).title()
+        text = resources("pixi").joinpath("starter", "new.md").read_text("utf-8").replace("{name}", title)
+    there = [each for each in personas_in(settings) if each.path.parent == folder]
+    if any(each.path.stem.casefold() == name.casefold() for each in there):
+        raise RouteError(409, "Taken", f"There is a persona {name!r} in your folder already.")
+    with _told(path):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        with open(handle, "wb") as file:
+            file.write(text.encode("utf-8"))
+        if isinstance(found, Loaded):
+            _copy_picture(Path(found.persona.avatar), found.path.parent, folder)
+    return path
+
+
+def _copy_picture(picture: Path, of: Path, folder: Path) -> None:
+    """Copy the picture of a persona that is copied, where it lies beside its file."""
+    there = folder / picture.name
+    beside = os.path.realpath(picture.parent) == os.path.realpath(of)
+    if beside and picture.suffix.lower() in FORMATS and not os.path.lexists(there):
+        shutil.copyfile(picture, there)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Put a file in the place of another, whole."""
+    beside = path.with_name(f".{path.name}.{token_hex(4)}")
+    with _told(path):
+        try:
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            beside.replace(path)
+        except OSError:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Tell what is wrong with writing a file."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise RouteError(409, "Taken", f"{shown(path)} is there already.") from error
+    except OSError as error:
+        detail = f"{shown(path)} cannot be written ({error.strerror}); mend its permissions."
+        raise RouteError(403, "Cannot be written", detail) from error
+
+
+def _bare(line: str) -> str:
+    """A line without its end."""
+    return line.rstrip("\r\n")
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
