@@ -199,7 +199,7 @@ class Api:
         if asked.replaces:
             replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
         reply = await self._talks.begin(
-            place, asked.message, message_id, (), asked.attachments, replaces=replaces
+            place, asked.message, message_id, (), asked.attachments, is_new=not key, replaces=replaces
         )
         if _wants_no_answer(request):
             mark = self._talks.channels.at(place.address).feed.mark_of(reply.place)
