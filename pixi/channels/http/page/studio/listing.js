@@ -6,7 +6,7 @@ import { ago, number, t } from "../lib/words.js";
 import { go } from "./studio.js";
 
 /** @typedef {{address: string, channel: string, place: string, name: string, persona: string, model: string,
- *   people: {id: string, name: string}[], first: number, last: number, messages: number, turns: number,
+ *   people: {id: string, name: string}[], said: string, first: number, last: number, messages: number, turns: number,
  *   prompt_tokens: number, cached_tokens: number, completion_tokens: number, cost: number, unpriced: number,
  *   private: boolean, hidden: boolean, found: {turn: number, by: string | null, text: string} | null}} Talk */
 
@@ -180,6 +180,13 @@ export function Meter({ used, limit, label }) {
   ></span>`;
 }
 
+/** A figure with its name, and what belongs to it. @param {{name: string, value: string, note?: string, href?: string}} props */
+export const Figure = ({ name, value, note = "", href = "" }) =>
+  html`<div>
+    <dt class="soft small">${name}</dt>
+    <dd>${href ? html`<a href=${href}>${value}</a>` : value} ${note && html`<span class="soft small">${note}</span>`}</dd>
+  </div>`;
+
 /** A closed lock: what stands beside it is nobody's to read.
  * @param {{}} props
  */
@@ -189,8 +196,18 @@ export const Lock = () =>
     <rect x="3" y="7" width="10" height="7" rx="1.5" fill="currentColor" />
   </svg>`;
 
-/** A talk in a list, as one link. @param {{talk: Talk}} props */
-export function TalkLine({ talk }) {
+/** A text with the words marked that were looked for. @param {{text: string, words: string}} props */
+function Marked({ text, words }) {
+  const wanted = words.split(/\s+/).filter(Boolean);
+  if (!wanted.length) return text;
+  const pattern = wanted.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|");
+  return text
+    .split(new RegExp(`(${pattern})`, "giu"))
+    .map((part, at) => (at % 2 ? html`<mark key=${at}>${part}</mark>` : part));
+}
+
+/** A talk in a list, as one link. @param {{talk: Talk, search?: string}} props */
+export function TalkLine({ talk, search = "" }) {
   const names = talk.people.map((each) => each.name || each.id);
   const who = talk.hidden ? t("talks.private") : names.join(", ") || talk.name || talk.address;
   const told = talk.found;
@@ -202,10 +219,11 @@ export function TalkLine({ talk }) {
         >
         <span class="soft small"><${Time} at=${talk.last}>${ago(talk.last)}<//></span>
       </span>
-      ${told?.text &&
-      html`<span class="line-found" dir="auto"
-        ><span class="soft">${told.by ?? talk.persona}:</span> ${told.text}</span
-      >`}
+      ${told?.text
+        ? html`<span class="line-found" dir="auto"
+            ><span class="soft">${told.by ?? talk.persona}:</span> <${Marked} text=${told.text} words=${search} /></span
+          >`
+        : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`}
       <span class="soft small facts">
         ${talk.persona && html`<span dir="auto">${talk.persona}</span>`}
         <span>${placeName(talk.channel, talk.place)}</span>

@@ -25,7 +25,8 @@ export default function MemoryScreen({ query }) {
   const name = pages.rows.find((row) => row.person === person)?.name;
   /** @type {[string, string][]} */
   const personas = (pages.answer?.personas ?? []).map((/** @type {string} */ each) => [each, each]);
-  return html`<header class="screen-head">
+  return html`<div class="sheet">
+    <header class="screen-head">
       <h1>${t("memory.title")}</h1>
       <${Search}
         value=${asked["search"] ?? ""}
@@ -58,7 +59,8 @@ export default function MemoryScreen({ query }) {
         <button class="danger" onClick=${forget}>${t("memory.forget")}</button>
         <button class="quiet" onClick=${() => setChosen(null)}>${t("shared.cancel")}</button>
       </div>
-    <//>`}`;
+    <//>`}
+  </div>`;
 }
 
 /** @param {{fact: any, onForget: (fact: any) => void}} props */

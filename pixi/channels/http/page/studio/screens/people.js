@@ -6,6 +6,7 @@ import { ago, number, size, t } from "../../lib/words.js";
 import { go } from "../studio.js";
 import {
   asking,
+  Figure,
   Meter,
   money,
   Pages,
@@ -22,7 +23,9 @@ const PEOPLE = "/api/studio/people";
 
 /** @param {{path: string[], query: URLSearchParams}} props */
 export default function PeopleScreen({ path, query }) {
-  return path[0] ? html`<${OnePerson} key=${path[0]} id=${path[0]} />` : html`<${Everybody} query=${query} />`;
+  return html`<div class="sheet">
+    ${path[0] ? html`<${OnePerson} key=${path[0]} id=${path[0]} />` : html`<${Everybody} query=${query} />`}
+  </div>`;
 }
 
 /** @param {{query: URLSearchParams}} props */
@@ -115,11 +118,12 @@ function Person({ shown }) {
       />
       <${Figure}
         name=${t("people.kept.files")}
-        value=${person.files ? `${number(person.files)} · ${size(shown.file_bytes)}` : number(0)}
+        value=${number(person.files)}
+        note=${person.files ? size(shown.file_bytes) : ""}
       />
       <${Figure} name=${t("people.kept.deeds")} value=${number(person.deeds)} />
-      <${Figure} name=${t("people.kept.today")} value=${spent(today)} />
-      <${Figure} name=${t("people.kept.month")} value=${spent(month)} />
+      <${Figure} name=${t("people.kept.today")} value=${cost(today)} note=${said(today)} />
+      <${Figure} name=${t("people.kept.month")} value=${cost(month)} note=${said(month)} />
     </dl>
     ${shares.length > 0 &&
     html`<section class="part">
@@ -147,16 +151,10 @@ function Person({ shown }) {
     ${notice}`;
 }
 
-/** What was used on an account, in a few words. @param {any} row */
-const spent = (row) =>
-  `${t("people.messages", { count: row.messages })} · ${money(row.cost, row.unpriced_tokens > 0)}`;
-
-/** @param {{name: string, value: string, href?: string}} props */
-const Figure = ({ name, value, href = "" }) =>
-  html`<div>
-    <dt class="soft small">${name}</dt>
-    <dd>${href ? html`<a href=${href}>${value}</a>` : value}</dd>
-  </div>`;
+/** What an account was charged, and for how many messages. @param {any} row */
+const cost = (row) => money(row.cost, row.unpriced_tokens > 0);
+/** @param {any} row */
+const said = (row) => t("people.messages", { count: row.messages });
 
 /** Ask for the name, and forget whose it is. @param {{person: any, path: string, onClose: () => void}} props */
 function Forget({ person, path, onClose }) {

@@ -8,7 +8,8 @@ import { asking, Choose, Lock, personPath, talkPath, useFilters } from "../listi
 
 const QUEUE = "/api/studio/queue";
 const AGAIN = 5000; // ms after which is looked for new questions
-const STATES = ["pending_approval", "approved", "rejected", "all"];
+const FIRST = "pending_approval";
+const STATES = [FIRST, "approved", "rejected", "all"];
 
 /** @typedef {{_id: string, name: string, type: string, status: string, city: string, state: string,
  *   country: string, latitude: number | null, longitude: number | null, description: string, mapsUrl: string,
@@ -18,25 +19,36 @@ const STATES = ["pending_approval", "approved", "rejected", "all"];
 /** @param {{query: URLSearchParams}} props */
 export default function QueueScreen({ query }) {
   const loaded = useLoaded(QUEUE);
+  const [asked, ask] = useFilters(query, ["status"]);
   const [questions, setQuestions] = useState(/** @type {any[] | null} */ (null));
   useEffect(() => {
-    const timer = setInterval(
-      () => document.hidden || get(QUEUE).then((answer) => setQuestions(answer.questions), () => {}),
-      AGAIN,
-    );
+    const look = () => get(QUEUE).then((answer) => setQuestions(answer.questions), () => {});
+    const timer = setInterval(() => document.hidden || look(), AGAIN);
     return () => clearInterval(timer);
   }, []);
-  return html`<${Loaded} of=${loaded}>
-    ${(/** @type {any} */ queue) => {
-      const asked = questions ?? queue.questions;
-      return html`${asked.length > 0 && html`<${Questions} asked=${asked} />`}
-      ${queue.drafts
-        ? html`<${Drafts} query=${query} />`
-        : html`<header class="screen-head"><h1>${t("queue.title")}</h1></header>
-            ${!asked.length &&
-            html`<${Empty} title=${t("queue.nothing")}><p>${t("queue.without_companion")}</p><//>`}`}`;
-    }}
-  <//>`;
+  const status = asked["status"] || FIRST;
+  return html`<div class="sheet">
+    <header class="screen-head">
+      <h1>${t("queue.title")}</h1>
+      ${loaded.data?.drafts &&
+      html`<${Choose}
+        value=${status}
+        label=${t("queue.status")}
+        choices=${STATES.map((each) => [each, t(`queue.state.${each}`)])}
+        onChoose=${(/** @type {string} */ value) => ask({ status: value === FIRST ? "" : value })}
+      />`}
+    </header>
+    <${Loaded} of=${loaded}>
+      ${(/** @type {any} */ queue) => {
+        const open = questions ?? queue.questions;
+        return html`${open.length > 0 && html`<${Questions} asked=${open} />`}
+        ${queue.drafts
+          ? html`<${Drafts} status=${status} named=${open.length > 0} />`
+          : !open.length &&
+            html`<${Empty} title=${t("queue.nothing")}><p>${t("queue.without_companion")}</p><//>`}`;
+      }}
+    <//>
+  </div>`;
 }
 
 /** Questions that wait: each is the asked person's to answer. @param {{asked: any[]}} props */
@@ -66,26 +78,18 @@ const Questions = ({ asked }) =>
     </ul>
   </section>`;
 
-/** @param {{query: URLSearchParams}} props */
-function Drafts({ query }) {
-  const [asked, ask] = useFilters(query, ["status"]);
-  const status = asked["status"] || "pending_approval";
+/** Spots that people submitted. `named`: under a heading. @param {{status: string, named: boolean}} props */
+function Drafts({ status, named }) {
   const loaded = useLoaded(asking(`${QUEUE}/drafts`, { status, limit: "500" }));
-  return html`<header class="screen-head">
-      <h1>${t("queue.title")}</h1>
-      <${Choose}
-        value=${status}
-        label=${t("queue.status")}
-        choices=${STATES.map((each) => [each, t(`queue.state.${each}`)])}
-        onChoose=${(/** @type {string} */ value) => ask({ status: value === "pending_approval" ? "" : value })}
-      />
-    </header>
+  return html`<section>
+    ${named && html`<h2>${t("queue.drafts")}</h2>`}
     <${Loaded} of=${loaded}>
       ${(/** @type {{drafts: Draft[]}} */ { drafts }) =>
         drafts.length
           ? html`<${DraftList} key=${status} first=${drafts} />`
-          : html`<${Empty} title=${t(status === "pending_approval" ? "queue.nothing" : "queue.none")} />`}
-    <//>`;
+          : html`<${Empty} title=${t(status === FIRST ? "queue.nothing" : "queue.none")} />`}
+    <//>
+  </section>`;
 }
 
 /** Drafts, gone through by keys: j and k move, a approves, r asks for the reason of a no.
@@ -168,7 +172,7 @@ function DraftList({ first }) {
 }
 
 /** @param {Draft} draft */
-const isOpen = (draft) => draft.status === "pending_approval";
+const isOpen = (draft) => draft.status === FIRST;
 
 /** @param {{onReject: (reason: string) => void, onCancel: () => void}} props */
 function Reject({ onReject, onCancel }) {

@@ -1,5 +1,5 @@
 // All talks of every channel, and one of them: what was said, who speaks there, and what it cost.
-import { html, useState } from "../../lib/html.js";
+import { html, useRef, useState } from "../../lib/html.js";
 import { get, post, put } from "../../lib/api.js";
 import { markdown, safeLink } from "../../lib/markdown.js";
 import { asProblem, Dialog, Empty, Loaded, Time, Trouble, useLoaded, useNotice } from "../../lib/parts.js";
@@ -28,7 +28,9 @@ const AT_ONCE = 50;
 
 /** @param {{path: string[], query: URLSearchParams}} props */
 export default function TalksScreen({ path, query }) {
-  return path[0] ? html`<${OneTalk} key=${path[0]} address=${path[0]} />` : html`<${AllTalks} query=${query} />`;
+  return html`<div class="sheet">
+    ${path[0] ? html`<${OneTalk} key=${path[0]} address=${path[0]} />` : html`<${AllTalks} query=${query} />`}
+  </div>`;
 }
 
 /** @param {{query: URLSearchParams}} props */
@@ -71,7 +73,7 @@ function AllTalks({ query }) {
       of=${pages}
       label=${t("talks.title")}
       row=${(/** @type {import("../listing.js").Talk} */ talk) =>
-        html`<${TalkLine} key=${talk.address} talk=${talk} />`}
+        html`<${TalkLine} key=${talk.address} talk=${talk} search=${asked["search"] ?? ""} />`}
       empty=${html`<${Empty} title=${t("talks.none")}>
         <p>${t(Object.values(asked).some(Boolean) ? "talks.other" : "talks.begin")}</p>
       <//>`}
@@ -101,6 +103,7 @@ function Talk({ path, shown, reload }) {
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [resets, setResets] = useState(false);
   const [notice, say] = useNotice();
+  const list = useRef(/** @type {HTMLOListElement | null} */ (null));
 
   const fail = (/** @type {unknown} */ error) => setProblem(asProblem(error));
   const earlier = () =>
@@ -116,6 +119,13 @@ function Talk({ path, shown, reload }) {
       reload();
     }, fail);
   };
+  const toEnd = () => {
+    const last = list.current?.lastElementChild;
+    if (last instanceof HTMLElement) {
+      last.scrollIntoView({ block: "start" });
+      last.focus({ preventScroll: true });
+    }
+  };
   const names = talk.people.map((/** @type {any} */ each) => each.name || each.id).join(", ");
   return html`<header class="screen-head">
       <div class="title">
@@ -126,6 +136,7 @@ function Talk({ path, shown, reload }) {
           <span>${t("talks.turns", { count: talk.turns })}</span>
           <span>${money(talk.cost, talk.unpriced > 0)}</span>
           <span>${ago(talk.last)}</span>
+          ${turns.length > 5 && html`<button class="bare small" onClick=${toEnd}>${t("talks.latest")}</button>`}
         </p>
         <p class="soft small"><code dir="ltr">${talk.address}</code></p>
       </div>
@@ -143,7 +154,7 @@ function Talk({ path, shown, reload }) {
     html`<${Place} path=${`${path}/place`} place=${shown.place} channel=${talk.channel} say=${say} />`}
     <div class="talk-read stack">
       ${more && html`<button class="quiet more" onClick=${earlier}>${t("talks.earlier")}</button>`}
-      <ol class="turns" aria-label=${t("talks.said")}>
+      <ol class="turns" ref=${list} aria-label=${t("talks.said")}>
         ${turns.map(
           (/** @type {any} */ turn) => html`<${Turn} key=${turn.id} turn=${turn} hidden=${talk.hidden} />`,
         )}
@@ -245,7 +256,7 @@ function Place({ path, place, channel, say }) {
 function Turn({ turn, hidden }) {
   const empty = !hidden && !turn.said.length && !turn.events.length && !turn.notes.length;
   const read = turn.prompt_tokens;
-  return html`<li class="turn">
+  return html`<li class="turn" tabindex="-1">
     ${turn.said.map((/** @type {any} */ said) => html`<${Said} key=${said.id} said=${said} turn=${turn} />`)}
     ${(turn.events.length > 0 || turn.notes.length > 0) &&
     html`<div class="said hers">

@@ -2,7 +2,7 @@
 import { html } from "../../lib/html.js";
 import { Empty, Loaded, useLoaded } from "../../lib/parts.js";
 import { number, spoken, t } from "../../lib/words.js";
-import { asking, Choose, Meter, money, personPath, short, talkPath, useFilters } from "../listing.js";
+import { asking, Choose, Figure, Meter, money, personPath, short, talkPath, useFilters } from "../listing.js";
 
 const DAYS = ["7", "30", "90", "365"];
 const PARTS = ["day", "persona", "model", "person", "channel", "guild"];
@@ -15,7 +15,8 @@ export default function UsageScreen({ query }) {
   const days = asked["days"] || "30";
   const by = asked["by"] || "day";
   const loaded = useLoaded(asking("/api/studio/usage", { days, by }));
-  return html`<header class="screen-head">
+  return html`<div class="sheet">
+    <header class="screen-head">
       <h1>${t("usage.title")}</h1>
       <div class="row">
         <${Choose}
@@ -32,7 +33,8 @@ export default function UsageScreen({ query }) {
         />
       </div>
     </header>
-    <${Loaded} of=${loaded}>${(/** @type {any} */ shown) => html`<${Usage} shown=${shown} />`}<//>`;
+    <${Loaded} of=${loaded}>${(/** @type {any} */ shown) => html`<${Usage} shown=${shown} />`}<//>
+  </div>`;
 }
 
 /** @param {{shown: any}} props */
@@ -99,13 +101,6 @@ const cached = (row) =>
         share: number(Math.min(row.cached_tokens / row.prompt_tokens, 1), { style: "percent" }),
       })
     : "";
-
-/** @param {{name: string, value: string, note?: string}} props */
-const Figure = ({ name, value, note = "" }) =>
-  html`<div>
-    <dt class="soft small">${name}</dt>
-    <dd>${value} ${note && html`<span class="soft small">${note}</span>`}</dd>
-  </div>`;
 
 /** @param {string} day @param {Intl.DateTimeFormatOptions} [options] */
 const shownDay = (day, options = { day: "numeric", month: "short" }) =>
@@ -183,13 +178,13 @@ function Table({ shown }) {
         <thead>
           <tr>
             <th scope="col">${t(`usage.one.${by}`)}</th>
+            <th scope="col" class="figure">${t("usage.cost")}</th>
             <th scope="col" class="figure">${t(`usage.${first}`)}</th>
             ${!ofTurns && html`<th scope="col" class="figure">${t("usage.writes")}</th>`}
             <th scope="col" class="figure">${t("usage.read")}</th>
             <th scope="col" class="figure">${t("usage.cached")}</th>
             <th scope="col" class="figure">${t("usage.written")}</th>
             ${searched && html`<th scope="col" class="figure">${t("usage.searches")}</th>`}
-            <th scope="col" class="figure">${t("usage.cost")}</th>
           </tr>
         </thead>
         <tbody>
@@ -197,6 +192,7 @@ function Table({ shown }) {
             (row) =>
               html`<tr key=${row[by]}>
                 <th scope="row"><${Key} by=${by} of=${row[by]} names=${names} /></th>
+                <td class="figure">${money(row.cost, (row.unpriced_tokens ?? row.unpriced_turns) > 0)}</td>
                 <td class="figure">${number(row[first])}</td>
                 ${!ofTurns && html`<td class="figure">${number(row.writes)}</td>`}
                 <td class="figure">${short(row.prompt_tokens)}</td>
@@ -207,7 +203,6 @@ function Table({ shown }) {
                 </td>
                 <td class="figure">${short(row.completion_tokens)}</td>
                 ${searched && html`<td class="figure">${number(row.searches)}</td>`}
-                <td class="figure">${money(row.cost, (row.unpriced_tokens ?? row.unpriced_turns) > 0)}</td>
               </tr>`,
           )}
         </tbody>
