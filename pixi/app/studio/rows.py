@@ -11,7 +11,7 @@ from msgspec import Struct
 from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
-from pixi.core.strangers import clipped, one_line
+from pixi.core.strangers import clipped
 from pixi.store.kept import Known, ListedTalk
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def talk_row(talk: ListedTalk, *, private: bool, hidden: bool, found: FoundRow |
         persona=readable(talk.persona),
         model=readable(talk.model),
         people=[] if hidden else [author_row(each) for each in talk.people],
-        said="" if hidden else readable(clipped(one_line(talk.said), _BEGINNING)),
+        said="" if hidden else readable(clipped(" ".join(talk.said.split()), _BEGINNING)),
         first=talk.first,
         last=talk.last,
         messages=talk.messages,

@@ -162,7 +162,7 @@ function DraftList({ first }) {
                   onCancel=${() => setRejects("")}
                 />`
               : html`<div class="row">
-                  <button onClick=${() => decide(draft, "approve")}>${t("queue.approve")}</button>
+                  <button class=${place === at ? "" : "quiet"} onClick=${() => decide(draft, "approve")}>${t("queue.approve")}</button>
                   <button class="danger" onClick=${() => setRejects(draft._id)}>${t("queue.reject")}</button>
                 </div>`)}
           </li>`,
