@@ -21,7 +21,7 @@ from pixi.core.masking import Mask
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import Payer
+from pixi.core.spending import Bill, Payer, Share
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
@@ -255,6 +255,26 @@ class Household:
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
         await self.engine.rewind(conversation, turn)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then."""
+        await self.engine.restore(conversation, branch)
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
+        return await self.engine.take_back(conversation)
+
+    async def shares(self, payer: Payer) -> Sequence[Share]:
+        """What was used today of all that is limited for somebody where they are."""
+        return await self.engine.shares(payer)
+
+    async def bill(self) -> Bill:
+        """What everybody used today and in this month."""
+        return await self.engine.bill()
+
+    def model_of(self, conversation: str, /) -> str:
+        """The name of the model that writes in a conversation."""
+        return self.role(conversation).model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits."""
