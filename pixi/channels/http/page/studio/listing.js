@@ -86,7 +86,12 @@ export function usePages(path, part) {
 export function Pages({ of, row, empty, label }) {
   if (of.loading) return html`<${Waiting} />`;
   return html`<div class="stack">
-    ${of.rows.length > 0 && html`<ul class="lines" aria-label=${label}>${of.rows.map(row)}</ul>`}
+    ${
+      of.rows.length > 0 &&
+      html`<ul class="lines" aria-label=${label}>
+        ${of.rows.map(row)}
+      </ul>`
+    }
     ${!of.rows.length && !of.next && !of.problem && empty}
     <${Trouble} problem=${of.problem} retry=${of.reload} />
     ${of.next && html`<button class="quiet more" onClick=${of.more}>${t("shared.more")}</button>`}
@@ -157,12 +162,18 @@ export function placeName(channel, place) {
 export function money(cost, open = false) {
   if (cost === null) return "?";
   const digits = cost > 0 && cost < 0.095 ? { maximumSignificantDigits: 2 } : { minimumFractionDigits: 2 };
-  const told = number(cost, { style: "currency", currency: "USD", currencyDisplay: "narrowSymbol", ...digits });
+  const told = number(cost, {
+    style: "currency",
+    currency: "USD",
+    currencyDisplay: "narrowSymbol",
+    ...digits,
+  });
   return open ? `${told} + ?` : told;
 }
 
 /** A number as one reads it at a glance. @param {number} count */
-export const short = (count) => number(count, { notation: "compact", maximumFractionDigits: count < 1e4 ? 0 : 1 });
+export const short = (count) =>
+  number(count, { notation: "compact", maximumFractionDigits: count < 1e4 ? 0 : 1 });
 
 /** What was used of what may be, as a bar.
  * @param {{used: number, limit: number, label: string}} props
@@ -184,12 +195,13 @@ export function Meter({ used, limit, label }) {
 export const Figure = ({ name, value, note = "", href = "" }) =>
   html`<div>
     <dt class="soft small">${name}</dt>
-    <dd>${href ? html`<a href=${href}>${value}</a>` : value} ${note && html`<span class="soft small">${note}</span>`}</dd>
+    <dd>
+      ${href ? html`<a href=${href}>${value}</a>` : value}
+      ${note && html`<span class="soft small">${note}</span>`}
+    </dd>
   </div>`;
 
-/** A closed lock: what stands beside it is nobody's to read.
- * @param {{}} props
- */
+/** A closed lock: what stands beside it is nobody's to read. */
 export const Lock = () =>
   html`<svg class="icon" viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">
     <path d="M5 7V5a3 3 0 0 1 6 0v2" fill="none" stroke="currentColor" stroke-width="1.5" />
@@ -219,11 +231,14 @@ export function TalkLine({ talk, search = "" }) {
         >
         <span class="soft small"><${Time} at=${talk.last}>${ago(talk.last)}<//></span>
       </span>
-      ${told?.text
-        ? html`<span class="line-found" dir="auto"
-            ><span class="soft">${told.by ?? talk.persona}:</span> <${Marked} text=${told.text} words=${search} /></span
-          >`
-        : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`}
+      ${
+        told?.text
+          ? html`<span class="line-found" dir="auto"
+              ><span class="soft">${told.by ?? talk.persona}:</span>
+              <${Marked} text=${told.text} words=${search}
+            /></span>`
+          : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`
+      }
       <span class="soft small facts">
         ${talk.persona && html`<span dir="auto">${talk.persona}</span>`}
         <span>${placeName(talk.channel, talk.place)}</span>
@@ -236,7 +251,9 @@ export function TalkLine({ talk, search = "" }) {
 
 /** Save data as a file of JSON. @param {string} name @param {unknown} data */
 export function saveJson(name, data) {
-  const address = URL.createObjectURL(new Blob([JSON.stringify(data, null, 2)], { type: "application/json" }));
+  const address = URL.createObjectURL(
+    new Blob([JSON.stringify(data, null, 2)], { type: "application/json" }),
+  );
   const link = document.createElement("a");
   link.href = address;
   link.download = `${name.replace(/[^\w.-]+/g, "-")}.json`;

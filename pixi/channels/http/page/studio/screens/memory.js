@@ -3,7 +3,18 @@ import { html, useState } from "../../lib/html.js";
 import { remove } from "../../lib/api.js";
 import { asProblem, Dialog, Empty, Time, Trouble } from "../../lib/parts.js";
 import { ago, t } from "../../lib/words.js";
-import { asking, Chip, Choose, Lock, Pages, personPath, Search, talkPath, useFilters, usePages } from "../listing.js";
+import {
+  asking,
+  Chip,
+  Choose,
+  Lock,
+  Pages,
+  personPath,
+  Search,
+  talkPath,
+  useFilters,
+  usePages,
+} from "../listing.js";
 
 const MEMORIES = "/api/studio/memories";
 
@@ -52,14 +63,16 @@ export default function MemoryScreen({ query }) {
         <p>${t(Object.values(asked).some(Boolean) ? "memory.other" : "memory.begin")}</p>
       <//>`}
     />
-    ${chosen &&
-    html`<${Dialog} title=${t("memory.forget_title")} onClose=${() => setChosen(null)}>
-      <blockquote dir="auto">${chosen.hidden ? t("memory.hidden") : chosen.text}</blockquote>
-      <div class="row">
-        <button class="danger" onClick=${forget}>${t("memory.forget")}</button>
-        <button class="quiet" onClick=${() => setChosen(null)}>${t("shared.cancel")}</button>
-      </div>
-    <//>`}
+    ${
+      chosen &&
+      html`<${Dialog} title=${t("memory.forget_title")} onClose=${() => setChosen(null)}>
+        <blockquote dir="auto">${chosen.hidden ? t("memory.hidden") : chosen.text}</blockquote>
+        <div class="row">
+          <button class="danger" onClick=${forget}>${t("memory.forget")}</button>
+          <button class="quiet" onClick=${() => setChosen(null)}>${t("shared.cancel")}</button>
+        </div>
+      <//>`
+    }
   </div>`;
 }
 
@@ -67,9 +80,11 @@ export default function MemoryScreen({ query }) {
 const Fact = ({ fact, onForget }) =>
   html`<li class="line fact">
     <div>
-      ${fact.hidden
-        ? html`<p class="soft"><${Lock} /> ${t("memory.hidden")}</p>`
-        : html`<p dir="auto">${fact.text}</p>`}
+      ${
+        fact.hidden
+          ? html`<p class="soft"><${Lock} /> ${t("memory.hidden")}</p>`
+          : html`<p dir="auto">${fact.text}</p>`
+      }
       <p class="soft small facts">
         <a href=${personPath(fact.person)}><bdi>${fact.name || fact.person}</bdi></a>
         <span dir="auto">${fact.persona}</span>

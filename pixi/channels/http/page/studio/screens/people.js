@@ -99,8 +99,12 @@ function Person({ shown }) {
   return html`<header class="screen-head">
       <div class="title">
         <h1><bdi>${person.name || person.id}</bdi></h1>
-        ${person.names.length > 1 &&
-        html`<p class="soft small" dir="auto">${t("people.also", { names: person.names.slice(1).join(", ") })}</p>`}
+        ${
+          person.names.length > 1 &&
+          html`<p class="soft small" dir="auto">
+            ${t("people.also", { names: person.names.slice(1).join(", ") })}
+          </p>`
+        }
         <p class="soft small"><code dir="ltr">${person.id}</code></p>
       </div>
       <div class="row">
@@ -125,27 +129,31 @@ function Person({ shown }) {
       <${Figure} name=${t("people.kept.today")} value=${cost(today)} note=${said(today)} />
       <${Figure} name=${t("people.kept.month")} value=${cost(month)} note=${said(month)} />
     </dl>
-    ${shares.length > 0 &&
-    html`<section class="part">
-      <h2>${t("people.left")}</h2>
-      <ul class="meters">
-        ${shares.map((/** @type {any} */ share) => {
-          const told = { used: short(share.used), limit: short(share.limit) };
-          const label = t(`usage.kind.${share.kind}`, told);
-          return html`<li key=${share.kind}>
-            <span>${label}</span>
-            <${Meter} used=${share.used} limit=${share.limit} label=${label} />
-          </li>`;
-        })}
-      </ul>
-    </section>`}
+    ${
+      shares.length > 0 &&
+      html`<section class="part">
+        <h2>${t("people.left")}</h2>
+        <ul class="meters">
+          ${shares.map((/** @type {any} */ share) => {
+            const told = { used: short(share.used), limit: short(share.limit) };
+            const label = t(`usage.kind.${share.kind}`, told);
+            return html`<li key=${share.kind}>
+              <span>${label}</span>
+              <${Meter} used=${share.used} limit=${share.limit} label=${label} />
+            </li>`;
+          })}
+        </ul>
+      </section>`
+    }
     <section class="part">
       <h2>${t("talks.title")}</h2>
-      ${talks.length
-        ? html`<ul class="lines">
-            ${talks.map((/** @type {any} */ talk) => html`<${TalkLine} key=${talk.address} talk=${talk} />`)}
-          </ul>`
-        : html`<p class="soft">${t("people.no_talks")}</p>`}
+      ${
+        talks.length
+          ? html`<ul class="lines">
+              ${talks.map((/** @type {any} */ talk) => html`<${TalkLine} key=${talk.address} talk=${talk} />`)}
+            </ul>`
+          : html`<p class="soft">${t("people.no_talks")}</p>`
+      }
     </section>
     ${forgets && html`<${Forget} person=${person} path=${path} onClose=${() => setForgets(false)} />`}
     ${notice}`;
@@ -180,7 +188,9 @@ function Forget({ person, path, onClose }) {
     <p>${t("people.forget_text")}</p>
     <form class="stack" onSubmit=${forget}>
       <label class="stack small">
-        <span>${t("people.type_name")} <strong><bdi>${name}</bdi></strong></span>
+        <span
+          >${t("people.type_name")} <strong><bdi>${name}</bdi></strong></span
+        >
         <input
           dir="auto"
           autocomplete="off"

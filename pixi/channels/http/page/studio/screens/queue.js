@@ -22,7 +22,11 @@ export default function QueueScreen({ query }) {
   const [asked, ask] = useFilters(query, ["status"]);
   const [questions, setQuestions] = useState(/** @type {any[] | null} */ (null));
   useEffect(() => {
-    const look = () => get(QUEUE).then((answer) => setQuestions(answer.questions), () => {});
+    const look = () =>
+      get(QUEUE).then(
+        (answer) => setQuestions(answer.questions),
+        () => {},
+      );
     const timer = setInterval(() => document.hidden || look(), AGAIN);
     return () => clearInterval(timer);
   }, []);
@@ -30,22 +34,26 @@ export default function QueueScreen({ query }) {
   return html`<div class="sheet">
     <header class="screen-head">
       <h1>${t("queue.title")}</h1>
-      ${loaded.data?.drafts &&
-      html`<${Choose}
-        value=${status}
-        label=${t("queue.status")}
-        choices=${STATES.map((each) => [each, t(`queue.state.${each}`)])}
-        onChoose=${(/** @type {string} */ value) => ask({ status: value === FIRST ? "" : value })}
-      />`}
+      ${
+        loaded.data?.drafts &&
+        html`<${Choose}
+          value=${status}
+          label=${t("queue.status")}
+          choices=${STATES.map((each) => [each, t(`queue.state.${each}`)])}
+          onChoose=${(/** @type {string} */ value) => ask({ status: value === FIRST ? "" : value })}
+        />`
+      }
     </header>
     <${Loaded} of=${loaded}>
       ${(/** @type {any} */ queue) => {
         const open = questions ?? queue.questions;
         return html`${open.length > 0 && html`<${Questions} asked=${open} />`}
-        ${queue.drafts
-          ? html`<${Drafts} status=${status} named=${open.length > 0} />`
-          : !open.length &&
-            html`<${Empty} title=${t("queue.nothing")}><p>${t("queue.without_companion")}</p><//>`}`;
+        ${
+          queue.drafts
+            ? html`<${Drafts} status=${status} named=${open.length > 0} />`
+            : !open.length &&
+              html`<${Empty} title=${t("queue.nothing")}><p>${t("queue.without_companion")}</p><//>`
+        }`;
       }}
     <//>
   </div>`;
@@ -64,12 +72,18 @@ const Questions = ({ asked }) =>
               <bdi class="name">${each.persona}</bdi> ${t("queue.wants")} <code>${each.tool}</code>
               <span class="soft" dir="auto"> ${each.does}</span>
             </p>
-            ${each.hidden
-              ? html`<p class="soft small"><${Lock} /> ${t("talks.private")}</p>`
-              : html`<pre dir="auto">${each.arguments}</pre>`}
+            ${
+              each.hidden
+                ? html`<p class="soft small"><${Lock} /> ${t("talks.private")}</p>`
+                : html`<pre dir="auto">${each.arguments}</pre>`
+            }
             <p class="soft small facts">
-              ${each.person &&
-              html`<a href=${personPath(each.person.id)}><bdi>${each.person.name || each.person.id}</bdi></a>`}
+              ${
+                each.person &&
+                html`<a href=${personPath(each.person.id)}
+                  ><bdi>${each.person.name || each.person.id}</bdi></a
+                >`
+              }
               <a href=${talkPath(each.conversation)}>${t("queue.talk")}</a>
               <span>${t("queue.until")} <${Time} at=${each.expires}>${ago(each.expires)}<//></span>
             </p>
@@ -126,7 +140,8 @@ function DraftList({ first }) {
   };
   useEffect(() => {
     const pressed = (/** @type {KeyboardEvent} */ event) => {
-      const inField = event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
+      const inField =
+        event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
       if (inField || event.metaKey || event.ctrlKey || event.altKey) return;
       const draft = drafts[at];
       if (event.key === "j") focus(at + 1);
@@ -155,16 +170,22 @@ function DraftList({ first }) {
             onFocusCapture=${() => setAt(place)}
           >
             <${DraftShown} draft=${draft} />
-            ${isOpen(draft) &&
-            (rejects === draft._id
-              ? html`<${Reject}
-                  onReject=${(/** @type {string} */ reason) => decide(draft, "reject", reason)}
-                  onCancel=${() => setRejects("")}
-                />`
-              : html`<div class="row">
-                  <button class=${place === at ? "" : "quiet"} onClick=${() => decide(draft, "approve")}>${t("queue.approve")}</button>
-                  <button class="danger" onClick=${() => setRejects(draft._id)}>${t("queue.reject")}</button>
-                </div>`)}
+            ${
+              isOpen(draft) &&
+              (rejects === draft._id
+                ? html`<${Reject}
+                    onReject=${(/** @type {string} */ reason) => decide(draft, "reject", reason)}
+                    onCancel=${() => setRejects("")}
+                  />`
+                : html`<div class="row">
+                    <button class=${place === at ? "" : "quiet"} onClick=${() => decide(draft, "approve")}>
+                      ${t("queue.approve")}
+                    </button>
+                    <button class="danger" onClick=${() => setRejects(draft._id)}>
+                      ${t("queue.reject")}
+                    </button>
+                  </div>`)
+            }
           </li>`,
       )}
     </ol>
@@ -220,10 +241,12 @@ function DraftShown({ draft }) {
       ${via && html`<span dir="auto">${via}</span>`}
       ${draft.createdAt > 0 && html`<${Time} at=${draft.createdAt}>${ago(draft.createdAt)}<//>`}
     </p>
-    ${!isOpen(draft) &&
-    html`<p class="soft small" dir="auto">
-      ${t("queue.decided", { by: draft.decidedBy })}${draft.reason && `: ${draft.reason}`}
-    </p>`}
+    ${
+      !isOpen(draft) &&
+      html`<p class="soft small" dir="auto">
+        ${t("queue.decided", { by: draft.decidedBy })}${draft.reason && `: ${draft.reason}`}
+      </p>`
+    }
   </div>`;
 }
 

@@ -65,8 +65,13 @@ function AllTalks({ query }) {
         value=${asked["day"]}
         onChange=${(/** @type {any} */ event) => ask({ day: event.target.value })}
       />
-      ${place &&
-      html`<${Chip} name=${placeName(place.split(":")[0] ?? "", place)} onDrop=${() => ask({ place: "" })} />`}
+      ${
+        place &&
+        html`<${Chip}
+          name=${placeName(place.split(":")[0] ?? "", place)}
+          onDrop=${() => ask({ place: "" })}
+        />`
+      }
       ${asked["person"] && html`<${Chip} name=${asked["person"]} onDrop=${() => ask({ person: "" })} />`}
     </div>
     <${Pages}
@@ -141,7 +146,9 @@ function Talk({ path, shown, reload }) {
         <p class="soft small"><code dir="ltr">${talk.address}</code></p>
       </div>
       <div class="row">
-        <a class="button quiet" href=${asking("/studio/live", { conversation: talk.address })}>${t("nav.live")}</a>
+        <a class="button quiet" href=${asking("/studio/live", { conversation: talk.address })}
+          >${t("nav.live")}</a
+        >
         <button class="quiet" disabled=${talk.hidden} onClick=${save}>${t("talks.export")}</button>
         <button class="danger" disabled=${isBranch(talk.address)} onClick=${() => setResets(true)}>
           ${t("talks.reset")}
@@ -150,8 +157,10 @@ function Talk({ path, shown, reload }) {
     </header>
     <${Trouble} problem=${problem} />
     ${talk.hidden && html`<p class="hint"><${Lock} /> ${t("talks.hidden")}</p>`}
-    ${shown.place.choose.length > 0 &&
-    html`<${Place} path=${`${path}/place`} place=${shown.place} channel=${talk.channel} say=${say} />`}
+    ${
+      shown.place.choose.length > 0 &&
+      html`<${Place} path=${`${path}/place`} place=${shown.place} channel=${talk.channel} say=${say} />`
+    }
     <div class="talk-read stack">
       ${more && html`<button class="quiet more" onClick=${earlier}>${t("talks.earlier")}</button>`}
       <ol class="turns" ref=${list} aria-label=${t("talks.said")}>
@@ -159,30 +168,38 @@ function Talk({ path, shown, reload }) {
           (/** @type {any} */ turn) => html`<${Turn} key=${turn.id} turn=${turn} hidden=${talk.hidden} />`,
         )}
       </ol>
-      ${shown.waiting.length > 0 &&
-      html`<section class="stack">
-        <h3>${t("talks.waiting")}</h3>
-        ${shown.waiting.map((/** @type {any} */ said) => html`<${Said} key=${said.id} said=${said} />`)}
-      </section>`}
+      ${
+        shown.waiting.length > 0 &&
+        html`<section class="stack">
+          <h3>${t("talks.waiting")}</h3>
+          ${shown.waiting.map((/** @type {any} */ said) => html`<${Said} key=${said.id} said=${said} />`)}
+        </section>`
+      }
     </div>
-    ${shown.branches.length > 0 &&
-    html`<details class="branches">
-      <summary>${t("talks.branches", { count: shown.branches.length })}</summary>
-      <ul>
-        ${shown.branches.map(
-          (/** @type {string} */ each) =>
-            html`<li key=${each}><a href=${talkPath(each)}><code dir="ltr">${each}</code></a></li>`,
-        )}
-      </ul>
-    </details>`}
-    ${resets &&
-    html`<${Dialog} title=${t("talks.reset_title")} onClose=${() => setResets(false)}>
-      <p>${t("talks.reset_text")}</p>
-      <div class="row">
-        <button class="danger" onClick=${reset}>${t("talks.reset")}</button>
-        <button class="quiet" onClick=${() => setResets(false)}>${t("shared.cancel")}</button>
-      </div>
-    <//>`}
+    ${
+      shown.branches.length > 0 &&
+      html`<details class="branches">
+        <summary>${t("talks.branches", { count: shown.branches.length })}</summary>
+        <ul>
+          ${shown.branches.map(
+            (/** @type {string} */ each) =>
+              html`<li key=${each}>
+                <a href=${talkPath(each)}><code dir="ltr">${each}</code></a>
+              </li>`,
+          )}
+        </ul>
+      </details>`
+    }
+    ${
+      resets &&
+      html`<${Dialog} title=${t("talks.reset_title")} onClose=${() => setResets(false)}>
+        <p>${t("talks.reset_text")}</p>
+        <div class="row">
+          <button class="danger" onClick=${reset}>${t("talks.reset")}</button>
+          <button class="quiet" onClick=${() => setResets(false)}>${t("shared.cancel")}</button>
+        </div>
+      <//>`
+    }
     ${notice}`;
 }
 
@@ -214,17 +231,21 @@ function Place({ path, place, channel, say }) {
   return html`<details class="place">
     <summary>${t("talks.who_speaks")}</summary>
     <div class="filters">
-      ${now.choose.includes("persona") &&
-      html`<label>
-        <span class="small soft">${t("talks.persona")}</span>
-        <${Choose}
-          value=${first}
-          label=${t("talks.persona")}
-          choices=${[["", t("talks.usual")], ...all]}
-          onChoose=${(/** @type {string} */ name) =>
-            choose({ personas: name ? [name, ...others.filter((/** @type {string} */ each) => each !== name)] : [] })}
-        />
-      </label>`}
+      ${
+        now.choose.includes("persona") &&
+        html`<label>
+          <span class="small soft">${t("talks.persona")}</span>
+          <${Choose}
+            value=${first}
+            label=${t("talks.persona")}
+            choices=${[["", t("talks.usual")], ...all]}
+            onChoose=${(/** @type {string} */ name) =>
+              choose({
+                personas: name ? [name, ...others.filter((/** @type {string} */ each) => each !== name)] : [],
+              })}
+          />
+        </label>`
+      }
       <label>
         <span class="small soft">${t("talks.model")}</span>
         <${Choose}
@@ -234,15 +255,17 @@ function Place({ path, place, channel, say }) {
           onChoose=${(/** @type {string} */ model) => choose({ model })}
         />
       </label>
-      ${now.choose.includes("persona") &&
-      html`<label class="check">
-        <input
-          type="checkbox"
-          checked=${now.home}
-          onChange=${(/** @type {any} */ event) => choose({ home: event.target.checked })}
-        />
-        ${t("talks.home")}
-      </label>`}
+      ${
+        now.choose.includes("persona") &&
+        html`<label class="check">
+          <input
+            type="checkbox"
+            checked=${now.home}
+            onChange=${(/** @type {any} */ event) => choose({ home: event.target.checked })}
+          />
+          ${t("talks.home")}
+        </label>`
+      }
     </div>
     ${others.length > 0 && html`<p class="small soft">${t("talks.live_here", { names: others.join(", ") })}</p>`}
     ${channel === "discord" && html`<p class="small soft">${t("talks.whole_channel")}</p>`}
@@ -258,22 +281,30 @@ function Turn({ turn, hidden }) {
   const read = turn.prompt_tokens;
   return html`<li class="turn" tabindex="-1">
     ${turn.said.map((/** @type {any} */ said) => html`<${Said} key=${said.id} said=${said} turn=${turn} />`)}
-    ${(turn.events.length > 0 || turn.notes.length > 0) &&
-    html`<div class="said hers">
-      <p class="said-by"><bdi class="name">${turn.persona}</bdi></p>
-      ${turn.notes.map(
-        (/** @type {string} */ note, /** @type {number} */ at) =>
-          html`<p class="thought" key=${at} dir="auto"><span class="unseen">${t("talks.thought")}</span>${note}</p>`,
-      )}
-      ${turn.events.map((/** @type {any} */ event) => html`<${Act} key=${event.id} event=${event} turn=${turn} />`)}
-    </div>`}
+    ${
+      (turn.events.length > 0 || turn.notes.length > 0) &&
+      html`<div class="said hers">
+        <p class="said-by"><bdi class="name">${turn.persona}</bdi></p>
+        ${turn.notes.map(
+          (/** @type {string} */ note, /** @type {number} */ at) =>
+            html`<p class="thought" key=${at} dir="auto">
+              <span class="unseen">${t("talks.thought")}</span>${note}
+            </p>`,
+        )}
+        ${turn.events.map((/** @type {any} */ event) => html`<${Act} key=${event.id} event=${event} turn=${turn} />`)}
+      </div>`
+    }
     ${empty && html`<p class="soft small">${t("talks.forgotten")}</p>`}
     <p class="soft small facts turn-facts">
       <${Time} at=${turn.began}>${moment(turn.began)}<//>
       <span class="mono">${turn.model}</span>
       <span>${t("talks.tokens", { count: short(read + turn.completion_tokens) })}</span>
-      ${read > 0 &&
-      html`<span>${t("talks.cached", { share: number(turn.cached_tokens / read, { style: "percent" }) })}</span>`}
+      ${
+        read > 0 &&
+        html`<span
+          >${t("talks.cached", { share: number(turn.cached_tokens / read, { style: "percent" }) })}</span
+        >`
+      }
       ${turn.cost !== 0 && html`<span>${money(turn.cost)}</span>`}
       ${turn.finish !== "stop" && html`<span class="badge bad">${turn.finish}</span>`}
       <a href=${`/studio/why/${turn.id}`}>${t("nav.why")}</a>
@@ -295,13 +326,17 @@ function Said({ said, turn }) {
       ${!said.addressed && html`<span class="soft small">${t("talks.overheard")}</span>`}
     </p>
     <p class="words" dir="auto">${said.text}</p>
-    ${reactions.length > 0 &&
-    html`<p class="reactions">
-      ${reactions.map(
-        (/** @type {any} */ each) =>
-          html`<span key=${each.id} title=${turn.persona}><span class="unseen">${t("talks.reacted")}</span>${each.emoji}</span>`,
-      )}
-    </p>`}
+    ${
+      reactions.length > 0 &&
+      html`<p class="reactions">
+        ${reactions.map(
+          (/** @type {any} */ each) =>
+            html`<span key=${each.id} title=${turn.persona}
+              ><span class="unseen">${t("talks.reacted")}</span>${each.emoji}</span
+            >`,
+        )}
+      </p>`
+    }
   </div>`;
 }
 
@@ -330,13 +365,18 @@ const CardFallback = ({ card }) =>
   html`<div class="drawn">
     <p class="name" dir="auto"><${Away} address=${card.link} words=${card.title} /></p>
     ${card.text && html`<p dir="auto">${card.text}</p>`}
-    ${card.fields.length > 0 &&
-    html`<dl>
-      ${card.fields.map(
-        (/** @type {any} */ field, /** @type {number} */ at) =>
-          html`<div key=${at}><dt class="soft small" dir="auto">${field.name}</dt><dd dir="auto">${field.value}</dd></div>`,
-      )}
-    </dl>`}
+    ${
+      card.fields.length > 0 &&
+      html`<dl>
+        ${card.fields.map(
+          (/** @type {any} */ field, /** @type {number} */ at) =>
+            html`<div key=${at}>
+              <dt class="soft small" dir="auto">${field.name}</dt>
+              <dd dir="auto">${field.value}</dd>
+            </div>`,
+        )}
+      </dl>`
+    }
   </div>`;
 
 /** Words that lead elsewhere, where their address is one. @param {{address: string, words: string}} props */

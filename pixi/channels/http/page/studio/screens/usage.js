@@ -50,25 +50,34 @@ function Usage({ shown }) {
       ${total.writes > 0 && html`<${Figure} name=${t("usage.writes")} value=${number(total.writes)} />`}
       ${total.searches > 0 && html`<${Figure} name=${t("usage.searches")} value=${number(total.searches)} />`}
     </dl>
-    ${used
-      ? html`<${Chart} days=${days} />`
-      : html`<${Empty} title=${t("usage.nothing")}><p>${t("usage.begin")}</p><//>`}
+    ${
+      used
+        ? html`<${Chart} days=${days} />`
+        : html`<${Empty} title=${t("usage.nothing")}><p>${t("usage.begin")}</p><//>`
+    }
     <section class="part">
       <h2>${t("usage.budgets")}</h2>
       <ul class="meters">
         <li>
           <span
-            >${month.dollars === null
-              ? t("usage.month_free", { cost: money(month.used.cost, month.used.unpriced_tokens > 0) })
-              : t("usage.month", { cost: money(month.used.cost), limit: money(month.dollars) })}</span
+            >${
+              month.dollars === null
+                ? t("usage.month_free", { cost: money(month.used.cost, month.used.unpriced_tokens > 0) })
+                : t("usage.month", { cost: money(month.used.cost), limit: money(month.dollars) })
+            }</span
           >
-          ${month.dollars !== null &&
-          html`<${Meter} used=${month.used.cost} limit=${month.dollars} label=${t("usage.this_month")} />`}
+          ${
+            month.dollars !== null &&
+            html`<${Meter} used=${month.used.cost} limit=${month.dollars} label=${t("usage.this_month")} />`
+          }
         </li>
         ${shares.map((/** @type {any} */ share) => {
           const told = { used: short(share.used), limit: short(share.limit) };
           return html`<li key=${`${share.scope} ${share.name} ${share.kind}`}>
-            <span><${Key} by=${share.scope} of=${share.name} names=${shown.names} /> ${t(`usage.kind.${share.kind}`, told)}</span>
+            <span
+              ><${Key} by=${share.scope} of=${share.name} names=${shown.names} />
+              ${t(`usage.kind.${share.kind}`, told)}</span
+            >
             <${Meter} used=${share.used} limit=${share.limit} label=${t(`usage.kind.${share.kind}`, told)} />
           </li>`;
         })}
@@ -136,7 +145,10 @@ function Chart({ days }) {
         return html`<g key=${day.day} class="day">
           <rect class="slot" x=${at * STEP} y="0" width=${STEP} height=${HEIGHT} />
           <rect class="bar" x=${at * STEP + gap / 2} y=${HEIGHT - high} width=${STEP - gap} height=${high} />
-          <title>${shownDay(day.day, { dateStyle: "medium" })}: ${told(value(day))}, ${t("people.messages", { count: day.messages })}</title>
+          <title>
+            ${shownDay(day.day, { dateStyle: "medium" })}: ${told(value(day))},
+            ${t("people.messages", { count: day.messages })}
+          </title>
         </g>`;
       })}
     </svg>
@@ -148,10 +160,13 @@ function Chart({ days }) {
  * @param {{by: string, of: string | null, names: Record<string, string>}} props
  */
 function Key({ by, of, names }) {
-  if (of === null) return html`<span class="soft">${t(by === "person" ? "usage.nobody" : "usage.elsewhere")}</span>`;
+  if (of === null)
+    return html`<span class="soft">${t(by === "person" ? "usage.nobody" : "usage.elsewhere")}</span>`;
   switch (by) {
     case "day":
-      return html`<time dateTime=${of}>${shownDay(of, { weekday: "short", day: "numeric", month: "short" })}</time>`;
+      return html`<time datetime=${of}
+        >${shownDay(of, { weekday: "short", day: "numeric", month: "short" })}</time
+      >`;
     case "person":
       return html`<a href=${personPath(of)}><bdi>${names[of] || of}</bdi></a>`;
     case "channel":
@@ -197,9 +212,11 @@ function Table({ shown }) {
                 ${!ofTurns && html`<td class="figure">${number(row.writes)}</td>`}
                 <td class="figure">${short(row.prompt_tokens)}</td>
                 <td class="figure">
-                  ${row.prompt_tokens
-                    ? number(Math.min(row.cached_tokens / row.prompt_tokens, 1), { style: "percent" })
-                    : "–"}
+                  ${
+                    row.prompt_tokens
+                      ? number(Math.min(row.cached_tokens / row.prompt_tokens, 1), { style: "percent" })
+                      : "–"
+                  }
                 </td>
                 <td class="figure">${short(row.completion_tokens)}</td>
                 ${searched && html`<td class="figure">${number(row.searches)}</td>`}
