@@ -18,6 +18,7 @@ import {
   Search,
   short,
   TalkLine,
+  talkName,
   talkPath,
   useFilters,
   usePages,
@@ -93,21 +94,28 @@ const named = (names, chosen) =>
 function OneTalk({ address }) {
   const path = `${TALKS}/${encodeURIComponent(address)}`;
   const loaded = useLoaded(`${path}?limit=${AT_ONCE}`);
+  const [notice, say] = useNotice();
   return html`<p class="back small"><a href="/studio/talks">${t("talks.title")}</a></p>
     <${Loaded} of=${loaded}>
       ${(/** @type {any} */ shown) =>
-        html`<${Talk} key=${shown.talk.last} path=${path} shown=${shown} reload=${loaded.reload} />`}
-    <//>`;
+        html`<${Talk}
+          key=${`${shown.talk.last} ${shown.talk.messages}`}
+          path=${path}
+          shown=${shown}
+          say=${say}
+          reload=${loaded.reload}
+        />`}
+    <//>
+    ${notice}`;
 }
 
-/** @param {{path: string, shown: any, reload: () => void}} props */
-function Talk({ path, shown, reload }) {
+/** @param {{path: string, shown: any, say: (text: string) => void, reload: () => void}} props */
+function Talk({ path, shown, say, reload }) {
   const { talk } = shown;
   const [turns, setTurns] = useState(shown.turns);
   const [more, setMore] = useState(shown.more);
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [resets, setResets] = useState(false);
-  const [notice, say] = useNotice();
   const list = useRef(/** @type {HTMLOListElement | null} */ (null));
 
   const fail = (/** @type {unknown} */ error) => setProblem(asProblem(error));
@@ -131,10 +139,9 @@ function Talk({ path, shown, reload }) {
       last.focus({ preventScroll: true });
     }
   };
-  const names = talk.people.map((/** @type {any} */ each) => each.name || each.id).join(", ");
   return html`<header class="screen-head">
       <div class="title">
-        <h1 dir="auto">${talk.hidden ? t("talks.private") : names || talk.name || talk.address}</h1>
+        <h1 dir="auto">${talkName(talk)}</h1>
         <p class="soft small facts">
           ${talk.persona && html`<span dir="auto">${talk.persona}</span>`}
           <a href=${asking("/studio/talks", { place: talk.place })}>${placeName(talk.channel, talk.place)}</a>
@@ -146,7 +153,7 @@ function Talk({ path, shown, reload }) {
         <p class="soft small"><code dir="ltr">${talk.address}</code></p>
       </div>
       <div class="row">
-        <a class="button quiet" href=${asking("/studio/live", { conversation: talk.address })}
+        <a class="button quiet" href=${`/studio/live/${encodeURIComponent(talk.address)}`}
           >${t("nav.live")}</a
         >
         <button class="quiet" disabled=${talk.hidden} onClick=${save}>${t("talks.export")}</button>
@@ -156,7 +163,7 @@ function Talk({ path, shown, reload }) {
       </div>
     </header>
     <${Trouble} problem=${problem} />
-    ${talk.hidden && html`<p class="hint"><${Lock} /> ${t("talks.hidden")}</p>`}
+    ${talk.hidden && talk.messages > 0 && html`<p class="hint"><${Lock} /> ${t("talks.hidden")}</p>`}
     ${
       shown.place.choose.length > 0 &&
       html`<${Place} path=${`${path}/place`} place=${shown.place} channel=${talk.channel} say=${say} />`
@@ -199,8 +206,7 @@ function Talk({ path, shown, reload }) {
           <button class="quiet" onClick=${() => setResets(false)}>${t("shared.cancel")}</button>
         </div>
       <//>`
-    }
-    ${notice}`;
+    }`;
 }
 
 /** @param {string} address */
