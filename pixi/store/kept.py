@@ -279,11 +279,13 @@ class Quota:
         writes: calls that were carried out, or may have been.
         seconds: within any stretch of this length.
         tools: that are counted together.
+        once: a deed of the same tool with the same arguments is the same one again, and is not counted.
     """
 
     writes: int
     seconds: float
     tools: tuple[str, ...]
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
