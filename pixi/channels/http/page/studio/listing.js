@@ -238,7 +238,7 @@ export function TalkLine({ talk, search = "" }) {
       ${
         told?.text
           ? html`<span class="line-found" dir="auto"
-              ><span class="soft">${told.by ?? talk.persona}:</span>
+              ><span class="soft">${told.by ?? talk.persona}:</span>${" "}
               <${Marked} text=${told.text} words=${search}
             /></span>`
           : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`

@@ -38,7 +38,8 @@ export default function TalksScreen({ path, query }) {
 function AllTalks({ query }) {
   const [asked, ask] = useFilters(query, ["search", "channel", "persona", "place", "person", "day"]);
   const pages = usePages(asking(TALKS, asked), "talks");
-  const [channel, place] = [asked["channel"] ?? "", asked["place"] ?? ""];
+  const [channel, place, person] = [asked["channel"] ?? "", asked["place"] ?? "", asked["person"] ?? ""];
+  const name = pages.rows.flatMap((talk) => talk.people).find((each) => each.id === person)?.name;
   return html`<header class="screen-head">
       <h1>${t("talks.title")}</h1>
       <${Search}
@@ -73,7 +74,7 @@ function AllTalks({ query }) {
           onDrop=${() => ask({ place: "" })}
         />`
       }
-      ${asked["person"] && html`<${Chip} name=${asked["person"]} onDrop=${() => ask({ person: "" })} />`}
+      ${person && html`<${Chip} name=${name || person} onDrop=${() => ask({ person: "" })} />`}
     </div>
     <${Pages}
       of=${pages}
