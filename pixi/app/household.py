@@ -8,6 +8,7 @@ from typing import Any
 from pixi.app.cast import Cast, fitting
 from pixi.app.doors import wants_native
 from pixi.app.library import Library
+from pixi.app.live_hub import LiveHub
 from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
@@ -62,6 +63,7 @@ class Household:
             the files.
         closing: what is put on it is closed before the house is.
         mask: hides secrets of all settings and of the environment, in what operators are shown.
+        hub: where what happens comes together, for pages that look on.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class Household:
         self.closing = AsyncExitStack()
         self.mask = Mask()
         self.mask.learn(ambient_secrets() | secrets_in(settings))
+        self.hub = LiveHub(engine.tools.mask)
         self._models = models
         self._store = store
         self._places = dict(places)
@@ -142,16 +145,14 @@ class Household:
         """Who speaks in a conversation, and on which model.
 
         A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
-        its name stands last in the address, and the default model speaks.
+        its name stands last in the address.
         """
-        if not conversation.startswith(_EVERYWHERE):
+        if conversation.startswith(_EVERYWHERE):
+            name = parse_address(conversation).persona
+        else:
             name = conversation.split(":", 2)[-1]
-            return Role(
-                self.cast.personas.get(name) or self.cast.personas[self.cast.default], self._models.default
-            )
-        address = parse_address(conversation)
-        persona = self.cast.personas.get(address.persona) or self.cast.personas[self.cast.default]
-        return Role(persona, self._models.get(self._place_of(address).model))
+        persona = self.cast.personas.get(name) or self.cast.personas[self.cast.default]
+        return Role(persona, self._models.get(self.place(self.chosen_at(conversation)).model))
 
     async def admit(self, cast: Cast, before: Cast | None = None) -> Cast:
         """Those of a cast who could answer here, once the databases that they name are open.
@@ -214,8 +215,7 @@ class Household:
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        if message.conversation.startswith(_EVERYWHERE):
-            await self._models.want(self._place_of(parse_address(message.conversation)).model)
+        await self._models.want(self.place(self.chosen_at(message.conversation)).model)
         await self.engine.receive(message, channel)
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
@@ -267,7 +267,14 @@ class Household:
         """Take nothing more; let messages that people see being written be finished, within this time."""
         await self.engine.drain(seconds)
 
-    # What people chose for a channel.
+    # What people chose for a channel, or for one talk elsewhere.
+
+    def chosen_at(self, conversation: str) -> str:
+        """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
+        if not conversation.startswith(_EVERYWHERE):
+            return conversation
+        address = parse_address(conversation)
+        return str(Address(address.bot, address.channel))
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -329,6 +336,3 @@ class Household:
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks."""
         await self._store.mark(watermarks)
-
-    def _place_of(self, address: Address) -> Place:
-        return self.place(str(Address(address.bot, address.channel)))

@@ -7,7 +7,7 @@ from typing import Protocol
 from pixi.channels.archive import Archive
 from pixi.core.card import Card
 from pixi.core.events import TurnEvent, Verdict
-from pixi.core.message import Message
+from pixi.core.message import Author, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
 
@@ -32,6 +32,24 @@ class Question:
     does: str
     arguments: str
     nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that waits for its answer.
+
+    Attributes:
+        conversation: the address where it was asked.
+        persona: the name of who wants to use the tool.
+        person: who is asked.
+        expires: when an answer no longer counts, in seconds since the epoch.
+    """
+
+    conversation: str
+    persona: str
+    person: Author
+    question: Question
+    expires: float
 
 
 class Channel(Protocol):

@@ -119,9 +119,9 @@ async def _live(
     *,
     first_words: str,
 ) -> int:
+    from pixi.app.state import state_folder
     from pixi.channels.terminal_live import LiveTerminal
     from pixi.channels.terminal_own import history_in
-    from pixi.cli.state import state_folder
 
     about = f" · {persona.about}" if persona.about else ""
     greeting = f"{persona.name}{about} · on {model} · /help"

@@ -10,7 +10,6 @@ from pixi.cli.exits import FAILED, FINE
 if TYPE_CHECKING:
     from pixi.settings import Settings
     from pixi.store.kept import Known
-    from pixi.store.store import Store
 
 HELP = "forget a person: words, memories, summaries, and all that was answered to them alone"
 
@@ -45,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
+    from pixi.app.forgetting import forget_beside
     from pixi.cli.asking_for import find_person, opened
+    from pixi.cli.printer import Printer
     from pixi.core.figures import how_many
 
     async with opened(settings) as store:
@@ -55,21 +56,11 @@ async def _forget(settings: "Settings", user: str, *, sure: bool) -> int:
             print("Nothing was forgotten.")
             return FAILED
         changed = await store.forget(person.id)
-        await _delete_files(settings, store)
+        left = await forget_beside(settings, store, person.id)
     print(f"Forgotten. Changed: {how_many(len(changed), 'conversation')}.")
-    _forget_beside(settings, person.id)
+    for line in left:
+        Printer(settings).complain(line)
     return FINE
-
-
-async def _delete_files(settings: "Settings", store: "Store") -> None:
-    """Delete the files that people sent over HTTP, and that are in the store no more."""
-    from pixi.channels.http.files import Files, files_folder
-
-    folder = files_folder(settings.http.files, settings.store.url)
-    try:
-        await Files(store, folder, settings.http).sweep()
-    except OSError as error:
-        print(f"Files of theirs could not be deleted ({error.strerror}): delete {folder}.")
 
 
 def _told(person: "Known") -> str:
@@ -95,23 +86,3 @@ def _asked() -> bool:
         raise ConfigError("Nobody can be asked here: add --yes.")
     print("Forget all of it, for good? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
-
-
-def _forget_beside(settings: "Settings", person: str) -> None:
-    """Forget what does not stand in the store: what models here have read, typed lines, files set aside."""
-    from pixi.app.kept_slot import slots_of
-    from pixi.channels.terminal import sits_at_terminal
-    from pixi.cli.printer import Printer
-    from pixi.cli.state import forget_typed
-    from pixi.store.opening import file_of, is_postgres
-    from pixi.store.sqlite.damage import set_aside_before
-
-    if slots := slots_of(settings.store.url):
-        slots.drop()
-    if sits_at_terminal(person):
-        forget_typed()
-    path = None if is_postgres(settings.store.url) else file_of(settings.store.url)
-    for file in () if path is None else set_aside_before(path):
-        Printer(settings).complain(
-            f"{file} was set aside because it is damaged, and may hold words of theirs: delete it."
-        )

@@ -36,6 +36,13 @@ _NO_KEY = """\
 At {host} others can reach the server, and there is no key: make one with `pixi-persona keys add NAME`,
 or serve this machine alone with --host 127.0.0.1."""
 
+_PAGES = """\
+
+  Talk here:             {url}
+  Watch and run it here: {link}
+                         (the link works once, within ten minutes)
+"""
+
 _DRAIN_SECONDS = 5.0
 """How long replies may be finished that people see being written, when the server is told to end."""
 
@@ -125,7 +132,10 @@ async def _stay(
         stack.enter_context(vitals_on_signal(house.engine))
         token = settings.discord.token
         if only != "discord":
-            await _serve(house, settings, stack)
+            url, link = await serve_http(house, settings, stack)
+            _log.info("serving at %s until Ctrl-C", url)
+            if sys.stderr.isatty():  # the link lets its first user in: it must stand in no log
+                print(_PAGES.format(url=url, link=link), file=sys.stderr)
         if only != "http" and token is not None:
             from pixi.channels.discord.bot import Bot
 
@@ -142,10 +152,18 @@ async def _stay(
     return FINE
 
 
-async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack) -> None:
-    """Serve over HTTP until the stack is closed; messages that people see being written are finished then."""
+async def serve_http(house: "Household", settings: "Settings", stack: AsyncExitStack) -> tuple[str, str]:
+    """Serve over HTTP until the stack is closed; messages that people see being written are finished then.
+
+    Returns:
+        The address of the server, and a link that lets one browser into the studio.
+
+    Raises:
+        ConfigError: others could reach it and there is no key, or it cannot listen there.
+    """
     import asyncio
 
+    from pixi.app.studio import studio_routes
     from pixi.channels.http.files import files_folder
     from pixi.channels.http.jwt import ForwardedUsers, HostTokens
     from pixi.channels.http.server import HttpServer
@@ -165,7 +183,7 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
         tokens=tokens,
         user=jwt.user,
         forwarded=forwarded,
-        routes=house.routes,
+        routes=(*house.routes, *studio_routes(house)),
     )
     url = await stack.enter_async_context(server.serving(http.host, http.port))
     stack.push_async_callback(house.drain, _DRAIN_SECONDS)
@@ -176,7 +194,7 @@ async def _serve(house: "Household", settings: "Settings", stack: AsyncExitStack
         await asyncio.wait([resuming])
 
     stack.push_async_callback(end_resuming)
-    _log.info("serving at %s until Ctrl-C", url)
+    return url, url + server.new_link()
 
 
 def _is_loopback(host: str) -> bool:

@@ -3,12 +3,12 @@
 import argparse
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.channels.terminal_text import json_line
-from pixi.core.spending import Part, Spent, date_of, day_of, first_of_month
+from pixi.core.figures import as_row, every_day
+from pixi.core.spending import Part, Spent, day_of, first_of_month
 
 if TYPE_CHECKING:
     from pixi.settings import Settings
@@ -72,35 +72,13 @@ async def _show(settings: "Settings", days: int, by: Part, *, as_json: bool) -> 
             await store.close()
     if as_json:
         for row in rows:
-            print(json_line(as_json_of(row, by)))
+            print(json_line(as_row(row, by)))
     elif not any(not row.is_nothing for row in by_day):
         since = "today" if days == 1 else f"in the last {days} days"
         print(f"Nothing was used {since}: talk to somebody, and it is counted here.")
     else:
         from pixi.cli.usage_table import print_usage
 
-        every = _every_day(by_day, first, today)
+        every = every_day(by_day, first, today)
         print_usage(every, list(rows), by, month=month, stop=settings.limits.month_dollars)
     return 0
-
-
-def as_json_of(row: Spent, by: Part) -> dict[str, object]:
-    """A row for programs."""
-    key = date_of(row.day).isoformat() if by == "day" else getattr(row, by) or None
-    return {
-        by: key,
-        "messages": row.messages,
-        "writes": row.writes,
-        "prompt_tokens": row.usage.prompt_tokens,
-        "cached_tokens": row.usage.cached_tokens,
-        "completion_tokens": row.usage.completion_tokens,
-        "searches": row.usage.searches,
-        "unpriced_tokens": row.unpriced,
-        "cost": round(row.cost, 9),
-    }
-
-
-def _every_day(rows: Sequence[Spent], first: int, last: int) -> list[Spent]:
-    """The days in order, also those on which nothing was used."""
-    known = {row.day: row for row in rows}
-    return [known.get(day, replace(Spent(), day=day)) for day in range(first, last + 1)]

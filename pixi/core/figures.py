@@ -1,8 +1,31 @@
 """What was used, in figures and words that people read at a glance."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pixi.core.spending import Spent
+from pixi.core.spending import Part, Spent, date_of
+
+
+def as_row(row: Spent, by: Part) -> dict[str, object]:
+    """Return a row of the books for programs, under the part that it is added up by."""
+    key = date_of(row.day).isoformat() if by == "day" else getattr(row, by) or None
+    return {
+        by: key,
+        "messages": row.messages,
+        "writes": row.writes,
+        "prompt_tokens": row.usage.prompt_tokens,
+        "cached_tokens": row.usage.cached_tokens,
+        "completion_tokens": row.usage.completion_tokens,
+        "searches": row.usage.searches,
+        "unpriced_tokens": row.unpriced,
+        "cost": round(row.cost, 9),
+    }
+
+
+def every_day(rows: Sequence[Spent], first: int, last: int) -> list[Spent]:
+    """Return the days in order, also those on which nothing was used."""
+    known = {row.day: row for row in rows}
+    return [known.get(day, replace(Spent(), day=day)) for day in range(first, last + 1)]
 
 
 def summed_up(when: str, spent: Spent) -> str:

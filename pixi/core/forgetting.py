@@ -41,7 +41,7 @@ def without(line: UserLine, person: str) -> UserLine | None:
     """
     time, *rest = line.text.split("\n")
     name = f'" {told_id(person)}'
-    blocks = list(_blocks(rest))
+    blocks = list(blocks_of(rest))
     reminders = list(takewhile(_is_reminder, blocks))
     said = _said(blocks[len(reminders) :], name)
     kept = [each for each in said or () if not each.who.endswith(name)]
@@ -129,8 +129,8 @@ def _said(blocks: Iterable[list[str]], name: str) -> list[_Said] | None:
     return said
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """Heads, each with the quoted lines under it."""
+def blocks_of(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the blocks of a stamped line: heads, each with the quoted lines under it."""
     block: list[str] = []
     for line in lines:
         if block and not line.startswith(">"):

@@ -1,7 +1,7 @@
 """Secrets in text: what is known to be one, and what looks like a token, is masked."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 _TOKENS = (
     # Three parts, as Discord's tokens have.
@@ -69,6 +69,12 @@ def _is_secret(parameter: str) -> bool:
     return any(names_secret(part) for part in re.split(r"[^\w.%-]+", name))
 
 
+def _after_group(found: re.Match[str], cover: Callable[[str], str]) -> str:
+    """What stands in a token's place: its group, where it has one, stays."""
+    kept = (found[1] or "") if found.re.groups else ""
+    return kept + cover(found[0][len(kept) :])
+
+
 class Mask:
     """Puts `***` in the place of secrets: those that it was told of, and what looks like a token.
 
@@ -88,12 +94,27 @@ class Mask:
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
         self.longest = len(longest_first[0]) if longest_first else 0
 
+    def begun(self, text: str) -> int:
+        """Return how many characters at the end of a text may be the beginning of a known secret."""
+        tail = text[-self.longest + 1 :] if self.longest > 1 else ""
+        for at in range(len(tail)):
+            if any(secret.startswith(tail[at:]) for secret in self._known):
+                return len(tail) - at
+        return 0
+
     def hide(self, text: str) -> str:
         """The text without them."""
+        return self._put(text, lambda _: "***")
+
+    def cover(self, text: str) -> str:
+        """The text with a dot for each of their characters, so that it keeps its length."""
+        return self._put(text, lambda secret: "•" * len(secret))
+
+    def _put(self, text: str, cover: Callable[[str], str]) -> str:
         if self._pattern is not None:
-            text = self._pattern.sub("***", text)
+            text = self._pattern.sub(lambda found: cover(found[0]), text)
         for token in _TOKENS:
-            text = token.sub(lambda found: f"{found[1] or ''}***" if found.re.groups else "***", text)
+            text = token.sub(lambda found: _after_group(found, cover), text)
         return text
 
     def redact(self, text: str) -> str:

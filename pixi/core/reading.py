@@ -67,6 +67,7 @@ class Reading:
         "acts",
         "calls",
         "closed",
+        "limit",
         "over",
         "prose",
     )
@@ -81,6 +82,8 @@ class Reading:
     """The reply is over, though its stream may go on."""
     over: bool
     """It was over a limit."""
+    limit: str
+    """The name of that limit; "": it lies outside of the reply's text, or there was none."""
 
     def __init__(
         self,
@@ -107,6 +110,7 @@ class Reading:
         self.calls = []
         self.prose = []
         self.closed = self.over = False
+        self.limit = ""
 
     @property
     def length(self) -> int:
@@ -148,7 +152,7 @@ class Reading:
         events = [event for step in self.closing() for event in step]
         events += self._take_prose()
         if self._left < 0:
-            self.exceed()
+            self.exceed("reply_characters")
         return events
 
     def closing(self) -> Iterator[list[CommandEvent]]:
@@ -159,9 +163,10 @@ class Reading:
             if self.over:
                 return
 
-    def exceed(self) -> None:
+    def exceed(self, limit: str = "") -> None:
         """A limit was reached: nothing more is read."""
         self.closed = self.over = True
+        self.limit = self.limit or limit
 
     def message(self, text: str, *, complete: bool = True) -> list[CommandEvent]:
         """A message that no command held: prose, or words said in the model's place."""
@@ -171,7 +176,7 @@ class Reading:
         limit = self._limits.argument_characters
         if len(text) > limit:
             text, complete = text[:limit].strip(), False
-            self.exceed()
+            self.exceed("argument_characters")
         self.acts.append(Act(SEND, text, "\n"))
         return [CommandStarted(SEND), CommandText(text), CommandEnded(SEND, text, complete)]
 
@@ -205,7 +210,7 @@ class Reading:
         self._separator = separator_of("".join(self._between))
         sent = self._take_prose()
         if not self._commands_left:
-            self.exceed()
+            self.exceed("commands")
         if self.over:
             return sent
         self._commands_left -= 1
@@ -219,7 +224,7 @@ class Reading:
         """The open command ends in this piece, where it grows too long, and with it the reply."""
         argument = "".join(self._argument)[: self._limits.argument_characters].strip()
         self.acts.append(Act(self._name, argument, self._separator, target=self._target))
-        self.exceed()
+        self.exceed("argument_characters")
         ended = CommandEnded(self._name, argument, False, self._target)
         return [CommandText(event.text[: self._argument_left]), ended]
 

@@ -4,12 +4,13 @@ An addon says what a route takes and gives, and the server does the rest: keys a
 checking of bodies, problems, the description in `/openapi.json`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pixi.core.errors import ConfigError, PixiError
 
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Scope = Literal["chat", "approve", "operate"]
 
 
@@ -47,6 +48,9 @@ class Caller:
 Answer = Callable[[Caller, Any], Awaitable[Any]]
 """Given who asks and what (None where nothing is taken), gives what the route's `response` says."""
 
+Follow = Callable[[Caller, Any], AsyncGenerator[Mapping[str, Any], None]]
+"""Given who asks and what, yields JSON objects. What it raises ends the stream, and is told in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class AddonRoute:
@@ -55,27 +59,31 @@ class AddonRoute:
     Attributes:
         method: of HTTP.
         path: below `/api/`, with `{name}` where a part is free.
-        answer: answers; refuses with `RouteError`.
+        answer: answers, or for a route that `streams`, yields; refuses with `RouteError`.
         summary: what it does, in a line.
         scope: that the caller needs, see the guide to keys.
         request: the type of the body, or of what stands behind `?` for GET: a msgspec Struct whose field
             `userId`, where it has one, names for whom the caller asks; None: nothing is taken.
-        response: the type of the answer.
+        response: the type of the answer, or of each object that is yielded.
+        streams: the answer is a stream of server-sent events, each one JSON object.
 
     Raises:
         ConfigError: the path is not below `/api/`, or the method is none.
     """
 
-    method: Literal["GET", "POST", "PUT", "PATCH"]
+    method: Method
     path: str
-    answer: Answer
+    answer: Answer | Follow
     summary: str
     scope: Scope = "chat"
     request: type[Any] | None = None
     response: type[Any] | None = None
+    streams: bool = False
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/api/"):
             raise ConfigError(f"route {self.path!r}: write a path below /api/, e.g. /api/books.")
-        if self.method not in ("GET", "POST", "PUT", "PATCH"):
-            raise ConfigError(f"route {self.path!r}: {self.method!r} is none of GET, POST, PUT, PATCH.")
+        if self.method not in get_args(Method):
+            raise ConfigError(
+                f"route {self.path!r}: {self.method!r} is none of {', '.join(get_args(Method))}."
+            )

@@ -136,6 +136,16 @@ class Turn:
         return tuple(lines)
 
     @property
+    def limits(self) -> set[str]:
+        """The names of the limits that it reached, as far as they lie in what the model wrote."""
+        reached = {each.reading.limit for each in self._rounds} - {""}
+        if self._tools and self.steps > self._limits.tool_steps:
+            reached.add("tool_steps")
+        if self.finish == "length":
+            reached.add("max_tokens")
+        return reached
+
+    @property
     def sources(self) -> tuple[Cited, ...]:
         """The pages of the web that the model's provider cited, as they may be shown."""
         return self._sources.all

@@ -369,7 +369,7 @@ class CommandExecutor:
                     self._current = None
                     self._actions.ended()
             case _:
-                self._actions.channel.show(event)
+                self._actions.show(event)
 
     def _grow(self, text: str) -> None:
         """Show a piece of the command that is open."""
@@ -437,12 +437,12 @@ class CommandExecutor:
         if succeeded or self._life.state not in (State.HOLDING, State.DONE):  # else it is gone on with later
             self._note(number, "done" if delivered else "failed")
         if succeeded and not command.by_acts:
-            actions.channel.show(Performed(planned.name, planned.argument, self._id_of(number)))
+            actions.show(Performed(planned.name, planned.argument, self._id_of(number)))
 
     async def _run(self, command: Command, work: Coroutine[Any, Any, None]) -> bool:
         """Run a command's function; what goes wrong in it is told once, and the turn goes on."""
         what = f"command {command.name!r}"
-        show = self._actions.channel.show
+        show = self._actions.show
         try:
             if command.by_acts:
                 await _guarded(what, work)

@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cache, partial
 from importlib import resources
 
+from pixi.channels.channel import OpenQuestion
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.gathered import Gathered
@@ -27,6 +28,7 @@ from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
+from pixi.engine.observing import Observer
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -81,6 +83,7 @@ class EngineSettings:
         summary_tokens: how long that may be.
         search_price: dollars for one search of the web that a model's provider makes by itself; None: not
             known.
+        observer: told all that happens in turns; None: nobody looks on.
     """
 
     limits: Limits
@@ -95,6 +98,7 @@ class EngineSettings:
     search_price: float | None = None
     gather_messages: int = 6
     waiting_messages: int = 200
+    observer: Observer | None = None
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class EngineContext:
         summarizer: writes down what falls out of windows; None: nobody does.
         look_up: looks into documents for a model that calls no tools; None: nobody does.
         draining: messages are only recorded, and no turn is begun any more.
+        asked: the questions to people that wait for an answer, by their nonces.
     """
 
     store: Store
@@ -120,6 +125,7 @@ class EngineContext:
     summarizer: Summarizer | None = None
     look_up: LookUp | None = None
     draining: bool = False
+    asked: dict[str, OpenQuestion] = field(default_factory=dict)
 
     def tell(self, report: TurnReport | None) -> None:
         """Tell of a turn, if there was one and somebody wants to know."""

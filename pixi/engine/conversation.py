@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
-from pixi.channels.channel import TAKEN_OVER, Channel
+from pixi.channels.channel import TAKEN_OVER, Channel, OpenQuestion
 from pixi.core.conversation import Conversation
 from pixi.core.errors import ChannelLost, LeaseHeld, PixiError, StoreError
 from pixi.core.events import Failed, TurnEnded
@@ -462,7 +462,10 @@ class LiveConversation:
             self._stopping = False
             if ended is not None:
                 channel.show(ended)
-                self._shared.tell(runner.report(ended.finish) if runner else None)
+                report = runner.report(ended.finish) if runner else None
+                if runner is not None and report is not None:
+                    runner.told(report)
+                self._shared.tell(report)
             self._tell_waiters()
 
     async def _answered(self, channel: Channel) -> TurnEnded | None:
@@ -649,6 +652,11 @@ class Conversations:
     def talking(self) -> int:
         """In how many a reply is under way."""
         return sum(live.talking for live in self._live.values())
+
+    @property
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """The questions to people that wait for an answer, the oldest first."""
+        return tuple(self._shared.asked.values())
 
     @property
     def draining(self) -> bool:

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from pixi.channels.channel import Channel, OpenChannel
+from pixi.channels.channel import Channel, OpenChannel, OpenQuestion
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelElsewhere, LeaseHeld, PixiError
 from pixi.core.limits import Limits
@@ -19,7 +19,7 @@ from pixi.core.persona import Persona
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Bill, Budgets, Payer, Share
-from pixi.engine.capabilities import capabilities_of
+from pixi.engine.capabilities import NO_ABILITIES, capabilities_of
 from pixi.engine.compaction import Helper, Summarizer
 from pixi.engine.context import (
     EngineContext,
@@ -31,6 +31,8 @@ from pixi.engine.context import (
     local_now,
 )
 from pixi.engine.conversation import Conversations
+from pixi.engine.looking_back import RebuiltRequest, rebuilt
+from pixi.engine.observing import tell
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -162,6 +164,11 @@ class Engine:
         return self._conversations.talking if self._conversations else 0
 
     @property
+    def asked(self) -> tuple[OpenQuestion, ...]:
+        """The questions to people that wait for an answer, the oldest first."""
+        return self._conversations.asked if self._conversations else ()
+
+    @property
     def kept(self) -> int:
         """How many conversations are in memory."""
         return len(self._conversations.known()) if self._conversations else 0
@@ -189,6 +196,20 @@ class Engine:
         """
         await self._ready()
         return await self._opened_store.turns(conversation, limit)
+
+    async def look_back(self, turn: int) -> RebuiltRequest | None:
+        """A turn that is over, and its request as it is made again; None: there is none of this number.
+
+        Raises:
+            StoreError: it could not be read.
+            ConfigError: the persona names a command or a tool that is not registered.
+        """
+        await self._ready()
+        found = await self._opened_store.look_back(turn)
+        if found is None:
+            return None
+        abilities = NO_ABILITIES if found.framing is None else found.framing.abilities
+        return rebuilt(self._sessions.at(found.trunk, abilities), found)
 
     async def shares(self, payer: Payer) -> tuple[Share, ...]:
         """What was used today of all that is limited for somebody where they are.
@@ -265,6 +286,7 @@ class Engine:
         """
         conversations = await self._ready()
         await conversations.at(conversation).reset()
+        self._let_go_of(conversation)
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; a reply that is being written is stopped.
@@ -338,6 +360,7 @@ class Engine:
         assert self._ledger is not None  # as there are conversations
         changed = await self._ledger.forget(person)
         for name in changed:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.outdated()
         return len(changed)
@@ -354,6 +377,7 @@ class Engine:
         conversations = await self._ready()
         found = await self._opened_store.forgotten(self._revision)
         for name in found.conversations:
+            self._let_go_of(name)
             for live in conversations.known(name):
                 await live.evict(found.turns)
         self._revision = found.revision
@@ -482,6 +506,10 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _let_go_of(self, conversation: str) -> None:
+        """Tell whoever looks on that words of a conversation were forgotten."""
+        tell(self.settings.observer, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
         """The conversations; opens the store first, where none was given."""

@@ -62,6 +62,7 @@ class ModelLoop:
         "_limits",
         "_model",
         "_not_again",
+        "_observed",
         "_reading_ends",
         "_refusal",
         "_repeats",
@@ -95,6 +96,7 @@ class ModelLoop:
         self._life = life
         self._actions = actions
         self._executor = executor
+        self._observed = actions.observed
         self._limits = limits
         self._room = spare_tokens * _CHARACTERS_PER_TOKEN
         self._when_broken = when_broken
@@ -196,7 +198,8 @@ class ModelLoop:
             if self._life.goes_on:
                 self._life.on(Event.FAILED)
             await self._read_to_the_end()
-            executor.put([*self._repeats.release(), *self._turn.break_off()])
+            executor.put(self._repeats.release())
+            self._break_off()
             if self._life.state is State.FAILING:
                 self._tell_failure(str(error))
                 await executor.drained()  # until then nobody knows what people have seen
@@ -230,16 +233,18 @@ class ModelLoop:
                     raise
                 continue
             if self._life.ending:
-                executor.put(turn.break_off())
+                self._break_off()
                 return
             await self._read_to_the_end()
             if self._life.ending:
-                executor.put(turn.break_off())
+                self._break_off()
                 return
             if not self._repeats.found:
                 self._put(turn.end_round())
             if self._repeats.found:
                 turn.ask_anew(request)
+                if self._observed is not None:
+                    self._observed.thrown_away("repeat")
                 await self._heed_budget()
                 continue
             executor.put(self._repeats.release())
@@ -268,11 +273,15 @@ class ModelLoop:
         self._executor.skip(self._repeats.release())
         self._executor.forget(closed)
         self._turn.ask_again()
+        if self._observed is not None:
+            self._observed.thrown_away("broken")
         await self._heed_budget()
         return True
 
     async def _listen(self, request: Request) -> None:
-        feed, put = self._turn.feed, self._put
+        feed, put, observed = self._turn.feed, self._put, self._observed
+        if observed is not None:
+            observed.asked(request, self._executor.read)
         failed = False
         self._deltas = 0
         told: PromptProgress | None = None
@@ -293,7 +302,13 @@ class ModelLoop:
                         if told.done < told.total:  # the word shows that it is over: people are told so
                             self._executor.show(PromptProgress(told.total, told.total, 0.0))
                         told = None
-                    for part in _parts(delta):
+                    parts = _parts(delta)
+                    if observed is not None:
+                        observed.came(delta)
+                        parts = observed.parts(parts)
+                    for part in parts:
+                        if observed is not None:
+                            observed.fed(part)
                         events = feed(part)
                         if events:
                             put(events)
@@ -308,7 +323,10 @@ class ModelLoop:
             raise
         finally:
             first_word.came()
-            self._actions.usage.asked(self._turn.used(request, failed=failed))
+            end = self._turn.used(request, failed=failed)
+            self._actions.usage.asked(end)
+            if observed is not None:
+                observed.answered(self._model.name, end, failed=failed)
 
     async def _read_to_the_end(self) -> None:
         """Read what the reply left open. It may be all of a long one: others come in between."""
@@ -319,7 +337,16 @@ class ModelLoop:
 
     def _put(self, events: list[CommandEvent]) -> None:
         """Have performed what was read, as far as it cannot be a repeat."""
+        if self._observed is not None:
+            self._observed.read(events)
         self._executor.put(self._repeats.sift(events))
+
+    def _break_off(self) -> None:
+        """Have performed what was open when the reply broke off, as far as it got."""
+        events = self._turn.break_off()
+        if self._observed is not None:
+            self._observed.read(events)
+        self._executor.put(events)
 
     async def _heed_budget(self) -> None:
         """Before more is used: what was used until now is on record, and what is used up is heeded.
@@ -333,6 +360,7 @@ class ModelLoop:
         over = await usage.over()
         if over is None:
             return
+        self._actions.reached.add("budgets")
         if over.scope is not None:
             self._turn.end_tools()
             return
@@ -360,6 +388,7 @@ class ModelLoop:
             self._actions.tools_run(False)
 
     def _give_up_for_time(self) -> None:
+        self._actions.reached.add("seconds")
         self._executor.skip(self._repeats.release())
         if self._executor.performing and self._life.may_act:
             self._life.on(Event.ACTED)

@@ -12,10 +12,10 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pixi.channels.channel import Channel, Question
+from pixi.channels.channel import Channel, OpenQuestion, Question
 from pixi.channels.shortening import shortened
 from pixi.core.card import Card
 from pixi.core.deltas import Prices, Usage
@@ -57,6 +57,7 @@ class ToolRunConfig:
         store: records what they change.
         vision: the model can be shown pictures.
         approval_seconds: how long people may take for their answers, in the whole turn.
+        asked: the questions that wait for an answer, by their nonces.
     """
 
     turn: int
@@ -67,6 +68,7 @@ class ToolRunConfig:
     store: Store
     vision: bool
     approval_seconds: float
+    asked: dict[str, OpenQuestion] = field(default_factory=dict)
 
 
 class ToolContext:
@@ -329,16 +331,21 @@ class Guards:
         )
         channel, clock = self._acts.channel, asyncio.get_running_loop()
         began, expires = clock.time(), time.time() + seconds
-        channel.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
+        self._acts.show(Asked(question.nonce, tool.name, question.does, question.arguments, expires))
         verdict: Verdict = "nobody"
+        conversation = self._acts.message.conversation
+        self._run_config.asked[question.nonce] = OpenQuestion(
+            conversation, self._acts.persona.name, self._acts.message.author, question, expires
+        )
         try:
             async with asyncio.timeout(seconds + _LOOK_SECONDS):
                 verdict = await channel.approve(question, seconds=seconds)
         except (ChannelError, TimeoutError):
             pass  # nobody could be asked, or nobody answered
         finally:
+            del self._run_config.asked[question.nonce]
             self._seconds_left -= clock.time() - began
-            channel.show(Answered(question.nonce, verdict))
+            self._acts.show(Answered(question.nonce, verdict))
         return verdict
 
 

@@ -24,7 +24,7 @@ from pixi.channels.channel import Channel
 from pixi.core.card import Card, card_on_record
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
-from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, act_id
+from pixi.core.events import Noted, Pictured, Progressed, Reacted, Sent, Shown, TurnEvent, act_id
 from pixi.core.language import REACT, SEND, Planned
 from pixi.core.life import Event, Life, State
 from pixi.core.limits import TOOL_SECONDS, Limits
@@ -34,6 +34,7 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
+from pixi.engine.observing import ObservedTurn
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store
@@ -80,6 +81,7 @@ class TurnActions:
         pace: at which messages come, where the channel keeps one.
         ids: ids of messages by their numbers, as far as they are known without asking the store.
         sequence: the last number that an act of this turn has; 0: there was none.
+        observed: is told what is done; None: nobody looks on.
 
     Attributes:
         done: counts the acts that were carried out, of all kinds; `effects` of each.
@@ -90,6 +92,7 @@ class TurnActions:
         performed: the command that is being performed.
         parts_out: of the next message, so many parts stand in the chat already.
         lost: nobody knows what became of an act, which is open on record for whoever looks for it later.
+        reached: names of the limits that were reached.
     """
 
     __slots__ = (
@@ -117,10 +120,12 @@ class TurnActions:
         "first_seen",
         "lost",
         "message",
+        "observed",
         "parts_out",
         "performed",
         "persona",
         "posted",
+        "reached",
         "touched",
         "usage",
     )
@@ -140,8 +145,10 @@ class TurnActions:
         ids: Mapping[int, str] | None = None,
         askers: Sequence[Author] = (),
         sequence: int = 0,
+        observed: ObservedTurn | None = None,
     ) -> None:
         self._turn = turn
+        self.observed = observed
         self.message = message
         self.askers = tuple(askers) or (message.author,)
         self.persona = persona
@@ -150,6 +157,7 @@ class TurnActions:
         self.effects: Counter[str] = Counter()
         self.acted: list[int] = []
         self.posted: list[str] = []
+        self.reached: set[str] = set()
         self.first_seen: float | None = None
         self.performed: Planned | None = None
         self.parts_out = 0
@@ -203,9 +211,9 @@ class TurnActions:
             act = await self._say(part, reply_to, to if reply_to else 0)
             said, reply_to = said or act, None
         if len(parts) > _MOST_PARTS:
-            self.channel.show(Sent("".join(parts[:_MOST_PARTS]), said))
-            self._over_limit()
-        self.channel.show(Sent(text, said))
+            self.show(Sent("".join(parts[:_MOST_PARTS]), said))
+            self._over_limit("messages")
+        self.show(Sent(text, said))
 
     async def react(self, emoji: str, *, to: int = 0) -> None:
         """Put a reaction on the message being answered, or on the one of this number.
@@ -217,7 +225,7 @@ class TurnActions:
         emoji = emoji.strip()
         if not emoji:
             return
-        self._reactions = self._counted(self._reactions, self._limits.reactions)
+        self._reactions = self._counted(self._reactions, self._limits.reactions, "reactions")
         message_id = await self._id_of(to) if to else self.message.id
         if message_id is None:
             raise ChannelError(f"There is no message #{to} to react to.")
@@ -227,7 +235,7 @@ class TurnActions:
             await channel.react(message_id, emoji, nonce=nonce)
 
         act = await self._act(REACT, emoji, put, target=to)
-        channel.show(Reacted(emoji, act, message_id))
+        self.show(Reacted(emoji, act, message_id))
 
     async def card(self, card: Card) -> None:
         """Show a card, which counts as a message. Nothing happens for an empty one.
@@ -245,7 +253,7 @@ class TurnActions:
         act = await self._post(
             "card", card_on_record(card), lambda nonce: channel.card(card, nonce=nonce, answers=answers)
         )
-        channel.show(Shown(card, act))
+        self.show(Shown(card, act))
 
     async def picture(self, picture: Picture) -> None:
         """Show a picture, which counts as a message. Nothing happens for one with neither link nor file.
@@ -263,7 +271,7 @@ class TurnActions:
         act = await self._post(
             "picture", kept, lambda nonce: channel.picture(picture, nonce=nonce, answers=answers)
         )
-        channel.show(Pictured(picture, act))
+        self.show(Pictured(picture, act))
 
     async def sticker(self, name: str) -> None:
         """Show one of the place's own stickers, which counts as a message. Nothing happens without a name.
@@ -283,7 +291,7 @@ class TurnActions:
         """Write down a private thought."""
         if text.strip():
             number = self.performed.number if self.performed else None
-            self.channel.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
+            self.show(Noted(text.strip(), act_id(self._turn, self._sequence, number)))
 
     async def typing(self) -> None:
         """Show that a message is being written, until it is there. Does not wait for the channel."""
@@ -297,13 +305,19 @@ class TurnActions:
 
     def progress(self, text: str) -> None:
         """Tell people how far a command is, in a line that the next one replaces."""
-        self.channel.show(Progressed(clipped(text, 200)))
+        self.show(Progressed(clipped(text, 200)))
 
     def count(self, model: str, usage: Usage, prices: Prices | None = None) -> None:
         """Enter what another model used for whoever is answered."""
         self.usage.count(model, usage, prices)
 
     # What the turn tells.
+
+    def show(self, event: TurnEvent) -> None:
+        """Show people, and whoever looks on, what happens."""
+        self.channel.show(event)
+        if self.observed is not None:
+            self.observed.shown(event)
 
     @property
     def done(self) -> int:
@@ -391,12 +405,13 @@ class TurnActions:
         self._sequence += 1
         return self._sequence
 
-    def _counted(self, count: int, limit: int) -> int:
+    def _counted(self, count: int, limit: int, name: str = "messages") -> int:
         if count >= limit:
-            self._over_limit()
+            self._over_limit(name)
         return count + 1
 
-    def _over_limit(self) -> None:
+    def _over_limit(self, name: str) -> None:
+        self.reached.add(name)
         self._life.on(Event.LIMIT)
         raise NotDone("The turn may do no more of this.")
 
@@ -470,6 +485,9 @@ class TurnActions:
         finally:
             self._under_way -= 1
             if outcome is not None:
+                if self.observed is not None:
+                    act = act_id(self._turn, sequence, command, first=first)
+                    self.observed.acted(act, kind, payload, command, outcome)
                 self._settle(sequence, outcome, platform_id)
         return act_id(self._turn, sequence, command, first=first)
 

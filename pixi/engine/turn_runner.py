@@ -9,15 +9,15 @@ broke.
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pixi.channels.channel import Channel
 from pixi.core.conversation import Bounds, Conversation, PastTurn
-from pixi.core.deltas import Finished, Repeats, Usage
+from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated
 from pixi.core.events import Finish, TurnEnded, TurnStarted
 from pixi.core.grammar import quoting_grammar
-from pixi.core.life import Event, Fate, Life, Reason, State, unanswered
+from pixi.core.life import ENDING, Event, Fate, Life, Reason, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
 from pixi.core.lines import Line, UserLine
 from pixi.core.message import Message
@@ -29,11 +29,14 @@ from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
 from pixi.engine.inbox import Inbox
+from pixi.engine.looking_back import framing_of
 from pixi.engine.model_loop import ModelLoop
+from pixi.engine.observing import ObservedTurn
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
 from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
+from pixi.store.kept import Framing
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,12 @@ class _Attempt:
     executor: CommandExecutor
     loop: ModelLoop
     refusal: str
+    framing: Framing
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """The names of the limits that it reached."""
+        return tuple(sorted(self.turn.limits | self.actions.reached))
 
 
 class TurnRunner:
@@ -153,6 +162,8 @@ class TurnRunner:
         self.life.on(Event.BEGUN)
         asked = tuple(message.id for message in self.inbox.messages if message.addressed)
         name, conversation = self._session.role.persona.name, attempt.answered.conversation
+        if attempt.actions.observed is not None:
+            attempt.actions.observed.begun(self.inbox.messages, self._session.role.model.name)
         attempt.actions.channel.show(TurnStarted(attempt.id, conversation, name, asked))
         for message in self._waiting.messages:  # it came while the turn was put on record
             if message.addressed and message.author.id not in self._waiting.deferred:
@@ -247,6 +258,8 @@ class TurnRunner:
         if attempt is None:
             return
         executor, loop = attempt.executor, attempt.loop
+        if attempt.actions.observed is not None and state in ENDING:
+            attempt.actions.observed.state(state.name)
         match state:
             case State.RESTARTING | State.REQUEUEING | State.WITHDRAWING:
                 executor.drop(recorded=False)
@@ -300,6 +313,11 @@ class TurnRunner:
             first_visible=None if seen is None else seen - arrived,
             effects=dict(attempt.actions.effects),
         )
+
+    def told(self, report: TurnReport) -> None:
+        """The turn is over, and this is what it came to: whoever looks on is told."""
+        if self._attempt is not None and self._attempt.actions.observed is not None:
+            self._attempt.actions.observed.ended(report, self._attempt.limits)
 
     async def _used_up(self, channel: Channel) -> QuotaExceeded | None:
         """What is used up of those who ask. Who may still be answered is; the others wait for a turn."""
@@ -443,6 +461,7 @@ class TurnRunner:
                 spent=spent,
                 window=window,
                 again=tuple(message.id for message in self.again),
+                framing=replace(attempt.framing, limits=attempt.limits),
             )
         except StoreError:
             shared.ledger.not_taken(spent)
@@ -487,15 +506,19 @@ class TurnRunner:
             pace=session.pace,
             ids=_numbered(inbox),
             askers=list({m.author.id: m.author for m in inbox.messages if m.addressed}.values()),
+            observed=_observed(number, answered.conversation, session),
         )
         said = session.stamp(inbox.messages, reminders, tokens=window.longest, broke_off=inbox.goes_on)
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
+        tools = session.offered(inbox.messages, window.lines)
+        framing = framing_of(session, answered, window, said, tools)
         turn = _turn(
             session,
             window,
             inbox,
             said,
+            tools,
             repeats="few" if not_again else "free",
             key=f"{number:x}",
             grammar=_grammar(session, reminders),
@@ -524,7 +547,7 @@ class TurnRunner:
             refusal=refusal,
             not_again=not_again,
         )
-        return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal)
+        return _Attempt(number, answered, window.guess(said), turn, actions, executor, loop, refusal, framing)
 
     def _cost(self, ends: Sequence[Finished]) -> float | None:
         """In dollars, each request by the prices of whoever wrote and searched; None: one is not known."""
@@ -544,6 +567,19 @@ def _stand_in(ends: Sequence[Finished]) -> str | None:
     return next((end.model for end in reversed(ends) if end.model), None)
 
 
+def _observed(number: int, conversation: str, session: PersonaSession) -> ObservedTurn | None:
+    observer = session.shared.settings.observer
+    if observer is None:
+        return None
+    return ObservedTurn(
+        observer,
+        turn=number,
+        conversation=conversation,
+        persona=session.role.persona.name,
+        names=session.capabilities.names,
+    )
+
+
 def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
     shared = session.shared
     return ToolRunConfig(
@@ -555,6 +591,7 @@ def _run_config(number: int, session: PersonaSession) -> ToolRunConfig:
         store=shared.store,
         vision=session.role.model.traits.vision,
         approval_seconds=shared.settings.approval_seconds,
+        asked=shared.asked,
     )
 
 
@@ -593,6 +630,7 @@ def _turn(
     window: Conversation,
     heard: Inbox,
     said: UserLine,
+    tools: Sequence[ToolSchema],
     *,
     repeats: Repeats,
     key: str,
@@ -605,7 +643,7 @@ def _turn(
         said=said,
         names=session.capabilities.names,
         people=[message.author.name for message in heard.messages],
-        tools=session.offered(heard.messages, window.lines),
+        tools=tools,
         search=session.capabilities.searches,
         limits=session.limits,
         prose=settings.prose,

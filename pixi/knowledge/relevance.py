@@ -62,6 +62,19 @@ def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
     return [Relevant(place, score) for place, score in best]
 
 
+def matching_words(query: str, text: str) -> list[str]:
+    """The words of a query for which a text is found, each once, in their order."""
+    asked, normal = normalise(query[:_LONGEST_QUERY]), normalise(text)
+    reading = _Reading.of([asked, normal])
+    holders = {term: {0} for term in reading.held(normal)}
+    found: dict[str, None] = {}
+    for kind, piece, _ in pieces(asked):
+        for term, _ in reading.terms(kind, piece):
+            if term in holders or (len(term) >= _SHORTEST_SLIP and _near(term, holders)):
+                found[piece if kind == "word" else term] = None
+    return list(found)
+
+
 def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
     """The texts that hold the term with a typing mistake in it."""
     most = 1 if len(term) < 8 else 2
@@ -87,16 +100,20 @@ class _Reading:
     def asked(self, text: str) -> Iterator[tuple[str, float]]:
         """The terms of a query that say something, with their weights."""
         for kind, piece, _ in pieces(text):
-            if kind == "word":
-                if piece not in self.idle:
-                    yield self.stem(piece), 1.0
-            elif kind == "han":
-                for part in telling_runs(piece):
-                    yield from ((run, 1.0) for run in ([part] if len(part) == 1 else _runs(part, 2)))
-            elif kind == "hangul":
-                yield from ((run, _RUN) for run in _runs(piece, 2))
-            else:
-                yield from ((run, _RUN) for run in _runs(piece, 3))
+            yield from self.terms(kind, piece)
+
+    def terms(self, kind: str, piece: str) -> Iterator[tuple[str, float]]:
+        """The terms of one piece of a query."""
+        if kind == "word":
+            if piece not in self.idle:
+                yield self.stem(piece), 1.0
+        elif kind == "han":
+            for part in telling_runs(piece):
+                yield from ((run, 1.0) for run in ([part] if len(part) == 1 else _runs(part, 2)))
+        elif kind == "hangul":
+            yield from ((run, _RUN) for run in _runs(piece, 2))
+        else:
+            yield from ((run, _RUN) for run in _runs(piece, 3))
 
     def held(self, text: str) -> Iterator[str]:
         """The terms by which a text is found."""

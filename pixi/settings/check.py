@@ -21,6 +21,7 @@ from pixi.settings.sections import (
     PersonaSettings,
     ReplySettings,
     StoreSettings,
+    StudioSettings,
     WebPagesSettings,
     WebSearchSettings,
     WikiSettings,
@@ -44,6 +45,7 @@ SECTIONS: Mapping[str, type] = {
     "gifs": GifSettings,
     "http": HttpSettings,
     "http.jwt": JwtSettings,
+    "studio": StudioSettings,
 }
 """All but `[prices]`, whose keys are models' names, and `[models.NAME]`, which goes by `model`.
 Those of `NAMED` stand here with the keys that each of them has."""

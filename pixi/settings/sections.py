@@ -334,6 +334,17 @@ class HttpSettings(HttpRules):
 
 
 @dataclass(frozen=True, slots=True)
+class StudioSettings:
+    """`[studio]`: the pages for operators.
+
+    Attributes:
+        private: they show talks in private too; each opening of one is put on record.
+    """
+
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that an operator may set.
 
@@ -367,6 +378,7 @@ class Settings:
     wiki: Mapping[str, WikiSettings] = field(default_factory=dict)
     gifs: GifSettings = field(default_factory=GifSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    studio: StudioSettings = field(default_factory=StudioSettings)
     addons: tuple[Path, ...] = ()
     addon: Mapping[str, Mapping[str, Given]] = field(default_factory=dict, repr=False)
     origin: Path | None = None

@@ -9,7 +9,8 @@ from pixi.core.deltas import Usage
 from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
 from pixi.core.lines import Line
-from pixi.core.message import Message
+from pixi.core.message import Author, Message
+from pixi.core.picture import Abilities
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
@@ -159,6 +160,8 @@ class Known:
         conversations: in how many they are.
         memories: how many facts about them.
         deeds: how often a tool changed something on their behalf.
+        files: how many they sent over HTTP.
+        last: when they wrote last, in seconds since the epoch; 0: no message of theirs is kept.
     """
 
     id: str
@@ -167,6 +170,8 @@ class Known:
     conversations: int = 0
     memories: int = 0
     deeds: int = 0
+    files: int = 0
+    last: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,50 @@ class TurnRecord:
     people: tuple[str, ...]
     lines: tuple[Line, ...]
     effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How the first request of a turn was framed, as far as its history does not tell: nobody's words.
+
+    Attributes:
+        prefix, history, said, tools: digests of the static lines, of the window with the summary before it,
+            of the line that is answered, and of the tools' descriptions.
+        offered: names of those tools.
+        first_turn: with which the window began; `notes_from` the first turn whose notes it showed.
+        abilities: what the place could do.
+        limits: names of the limits that the turn reached, e.g. `messages`.
+    """
+
+    prefix: str
+    history: str
+    said: str
+    tools: str
+    offered: tuple[str, ...] = ()
+    first_turn: int = 0
+    notes_from: int = 0
+    abilities: Abilities = field(default=Abilities())
+    limits: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookedBack:
+    """A turn that is over, with what stands on record of how it was asked.
+
+    Attributes:
+        trunk: the conversation, also where the turn was taken out of it.
+        messages: that it answered or overheard, oldest first, as far as they are kept.
+        past: the turns before it, from where its window began.
+        summary: what is remembered of those before them by now.
+        framing: None where it was not put on record.
+    """
+
+    record: TurnRecord
+    trunk: str
+    messages: tuple[Message, ...]
+    past: tuple[PastTurn, ...]
+    summary: str
+    framing: Framing | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +343,97 @@ class Talk:
     name: str
     began: float
     last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """Who takes part in a conversation, as far as that is on record.
+
+    Attributes:
+        group: others could write there too when the last message came of which the words are kept.
+        person: whose talk over HTTP it is; "": it is none, or that was forgotten.
+    """
+
+    group: bool = False
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TalkFilter:
+    """Which talks are wanted; what is "" or None lets all through.
+
+    Attributes:
+        prefix: with which their addresses begin, e.g. `discord:`.
+        place: where they are: what an address, or the id of whose talk it is, begins with up to a colon.
+        persona: the name of who answered last.
+        person: who wrote there, by the id of the author.
+        since, until: something was written there in this time, in seconds since the epoch.
+    """
+
+    prefix: str = ""
+    place: str = ""
+    persona: str = ""
+    person: str = ""
+    since: float | None = None
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSums:
+    """What several turns came to.
+
+    Attributes:
+        cost: of those whose price is known, in dollars.
+        unpriced: turns whose price is not known.
+    """
+
+    turns: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTalk:
+    """A conversation of any channel, as it is listed.
+
+    Attributes:
+        name: by which the client of a talk over HTTP knows it; "": it is none.
+        persona, model: who answered last, by its name, and on what; "" where nobody did.
+        people: who wrote there lately.
+        first, last: when something was written, in seconds since the epoch.
+        messages: those of people of which the words are kept.
+    """
+
+    address: str
+    circle: Circle
+    name: str
+    persona: str
+    model: str
+    people: tuple[Author, ...]
+    first: float
+    last: float
+    messages: int
+    sums: TurnSums
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWords:
+    """What came of looking for words in a portion of a talk.
+
+    Attributes:
+        turn: the turn whose message they stand in; 0: it waits; None: they stand in none.
+        author: who wrote them; None: the persona.
+        text: the whole message.
+        left: before which turn nothing was looked at; None: all was.
+    """
+
+    turn: int | None
+    author: Author | None
+    text: str
+    left: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,16 @@ from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Begun,
+    Circle,
     CommandOutcome,
     Deed,
     Fold,
     Forgotten,
+    FoundWords,
+    Framing,
     Known,
+    ListedTalk,
+    LookedBack,
     Mark,
     Outcome,
     Place,
@@ -30,8 +35,10 @@ from pixi.store.kept import (
     SavedConversation,
     SentFile,
     Talk,
+    TalkFilter,
     Tally,
     TurnRecord,
+    TurnSums,
 )
 from pixi.store.statements import (
     auditing,
@@ -43,6 +50,8 @@ from pixi.store.statements import (
     journal,
     keys,
     leases,
+    listing,
+    looking_back,
     memories,
     people,
     records,
@@ -183,6 +192,7 @@ class SqlStore:
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         """See `Store.end_turn`."""
 
@@ -199,6 +209,7 @@ class SqlStore:
                 model=model,
                 window=window,
                 again=tuple(again),
+                framing=framing,
             )
 
         recorded = await self._writer.ask(end)
@@ -276,15 +287,23 @@ class SqlStore:
         """See `Store.turns`."""
         return await self._writer.ask(lambda db: records.turns(db, conversation, limit, before), writes=False)
 
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """See `Store.look_back`."""
+        return await self._writer.ask(lambda db: looking_back.look_back(db, turn), writes=False)
+
     async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
         """See `Store.answer_to`."""
         return await self._writer.ask(
             lambda db: records.answer_to(db, conversation, message_id), writes=False
         )
 
-    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
+    async def messages_of(
+        self, turns: Sequence[int], *, overheard: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
         """See `Store.messages_of`."""
-        return await self._writer.ask(lambda db: records.messages_of(db, turns), writes=False)
+        return await self._writer.ask(
+            lambda db: records.messages_of(db, turns, overheard=overheard), writes=False
+        )
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
         """See `Store.last_asked`."""
@@ -320,9 +339,9 @@ class SqlStore:
         entries = tuple(spent)
         await self._writer.ask(lambda db: books.spend(db, entries))
 
-    async def used(self, day: int, scope: Scope, name: str) -> Spent:
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
         """See `Store.used`."""
-        return await self._writer.ask(lambda db: books.used(db, day, scope, name), writes=False)
+        return await self._writer.ask(lambda db: books.used(db, day, scope, name, since), writes=False)
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
         """See `Store.usage`."""
@@ -343,6 +362,52 @@ class SqlStore:
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """See `Store.talk`."""
         return await self._writer.ask(lambda db: talks.named(db, person, name, persona), writes=False)
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """See `Store.circles`."""
+        wanted = tuple(conversations)
+        return await self._writer.ask(lambda db: talks.circles(db, wanted), writes=False)
+
+    async def list_talks(
+        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
+    ) -> tuple[ListedTalk, ...]:
+        """See `Store.list_talks`."""
+        return await self._writer.ask(lambda db: listing.talks(db, wanted, before, limit), writes=False)
+
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """See `Store.listed_talk`."""
+        return await self._writer.ask(lambda db: listing.talk(db, conversation), writes=False)
+
+    async def find_words(
+        self, conversation: str, words: Sequence[str], before: int | None = None
+    ) -> FoundWords:
+        """See `Store.find_words`."""
+        return await self._writer.ask(
+            lambda db: listing.find_words(db, conversation, words, before), writes=False
+        )
+
+    async def list_people(
+        self, name: str, limit: int, before: tuple[int, str] | None = None
+    ) -> tuple[tuple[int, str], ...]:
+        """See `Store.list_people`."""
+        return await self._writer.ask(lambda db: listing.people(db, name, before, limit), writes=False)
+
+    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
+        """See `Store.names_of`."""
+        wanted = tuple(people)
+        return await self._writer.ask(lambda db: listing.names_of(db, wanted), writes=False)
+
+    async def list_memories(
+        self, person: str, persona: str, words: Sequence[str], before: int | None = None
+    ) -> tuple[tuple[Memory, ...], int | None]:
+        """See `Store.list_memories`."""
+        return await self._writer.ask(
+            lambda db: listing.facts(db, person, persona, words, before), writes=False
+        )
+
+    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
+        """See `Store.usage_by_persona`."""
+        return await self._writer.ask(lambda db: listing.by_persona(db, since, until), writes=False)
 
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:
         """See `Store.add_file`."""

@@ -17,11 +17,16 @@ from pixi.store.kept import (
     AuditOutcome,
     AuditRecord,
     Begun,
+    Circle,
     CommandOutcome,
     Deed,
     Fold,
     Forgotten,
+    FoundWords,
+    Framing,
     Known,
+    ListedTalk,
+    LookedBack,
     Mark,
     Outcome,
     Place,
@@ -29,8 +34,10 @@ from pixi.store.kept import (
     SavedConversation,
     SentFile,
     Talk,
+    TalkFilter,
     Tally,
     TurnRecord,
+    TurnSums,
 )
 
 
@@ -173,12 +180,14 @@ class Store(Protocol):
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         """Append the turn's lines, end it, enter what was used, and move the window, in one transaction.
 
         False, and nothing appended, if `reset` or `forget` overtook the turn, it was ended before, or another
         store owns the conversation by now (then it is not ended). What was used is entered all the same.
-        `model` is who wrote, where it was another than the one that the turn began with.
+        `model` is who wrote, where it was another than the one that the turn began with. `framing` is kept
+        beside the lines.
 
         Ending a turn with no lines (it was begun again with newer messages) puts its messages back among the
         waiting, in their old places. It does not, and answers False, where an act of the turn may have been
@@ -248,12 +257,21 @@ class Store(Protocol):
         """
         ...
 
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn of this number that has ended, with how it was asked; None: there is none."""
+        ...
+
     async def answer_to(self, conversation: str, message_id: str) -> Answered | None:
         """A message that came, and the turn that answers it, or did; None: it never came."""
         ...
 
-    async def messages_of(self, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
-        """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+    async def messages_of(
+        self, turns: Sequence[int], *, overheard: bool = False
+    ) -> dict[int, tuple[Message, ...]]:
+        """The messages that turns answered, oldest first, without pictures; of each turn that has any.
+
+        `overheard`: also those that were not meant for the persona.
+        """
         ...
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:
@@ -290,8 +308,8 @@ class Store(Protocol):
         """Enter in the books what was used. In a turn that `forget` overtook, it was used by nobody."""
         ...
 
-    async def used(self, day: int, scope: Scope, name: str) -> Spent:
-        """What a person, a channel or a guild used on a day."""
+    async def used(self, day: int, scope: Scope, name: str, *, since: int | None = None) -> Spent:
+        """What a person, a channel or a guild used on a day; `since`: and from that day on."""
         ...
 
     async def usage(self, first: int, last: int, *by: Part) -> tuple[Spent, ...]:
@@ -318,6 +336,62 @@ class Store(Protocol):
 
     async def talk(self, person: str, name: str, persona: str = "") -> Talk | None:
         """The latest talk of a person under this name, with this persona or, where that is "", with any."""
+        ...
+
+    async def circles(self, conversations: Iterable[str]) -> dict[str, Circle]:
+        """Who takes part in each of these conversations, by address."""
+        ...
+
+    async def list_talks(
+        self, wanted: TalkFilter, limit: int, before: tuple[float, str] | None = None
+    ) -> tuple[ListedTalk, ...]:
+        """The conversations that a filter lets through, the latest first, without branches.
+
+        `before`: only those behind the one that has this `last` and this address.
+        """
+        ...
+
+    async def listed_talk(self, conversation: str) -> ListedTalk | None:
+        """A conversation, or a branch of one, as it is listed; None: nothing was ever said there."""
+        ...
+
+    async def find_words(
+        self, conversation: str, words: Sequence[str], before: int | None = None
+    ) -> FoundWords:
+        """Look for the latest message in which all these words stand (casefolded), in a portion of a talk.
+
+        `before`: only in turns before this one.
+        """
+        ...
+
+    async def list_people(
+        self, name: str, limit: int, before: tuple[int, str] | None = None
+    ) -> tuple[tuple[int, str], ...]:
+        """Everybody of whom something is kept, whoever wrote last first: each by a place and an id.
+
+        `name`: only those in whose id or latest name this stands; `before`: only those behind this one.
+        """
+        ...
+
+    async def names_of(self, people: Iterable[str]) -> dict[str, str]:
+        """The name under which each of these people wrote last; "" where none is known."""
+        ...
+
+    async def list_memories(
+        self, person: str, persona: str, words: Sequence[str], before: int | None = None
+    ) -> tuple[tuple[Memory, ...], int | None]:
+        """What personas remember, the latest first, out of a portion; and where the next one begins.
+
+        Args:
+            person: of this one alone; "": of everybody.
+            persona: of this one's alone, by name; "": of all.
+            words: that all stand in it, casefolded.
+            before: only facts with a lower number.
+        """
+        ...
+
+    async def usage_by_persona(self, since: float, until: float) -> dict[str, TurnSums]:
+        """What the turns of each persona came to that began in a time, by its name."""
         ...
 
     async def add_file(self, file: SentFile, most_bytes: int) -> bool:

@@ -1,13 +1,14 @@
 """The door through which every command and tool comes in, the built-in ones too: `def setup(addon)`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, cast, overload
 
 from pixi.core.errors import ConfigError
 from pixi.core.events import Makes
 from pixi.core.picture import Need
-from pixi.core.routes import AddonRoute, Answer, Caller, RouteError
+from pixi.core.routes import AddonRoute, Answer, Caller, Follow, RouteError
 from pixi.store.tables import Schema, Tables
 from pixi.toolbox.commands import Command, CommandFunction, CommandRegistry, command_from
 from pixi.toolbox.foreign import ForeignError, foreign
@@ -39,17 +40,28 @@ def defaults(name: str, kind: type[Any]) -> Any:
     return kind()
 
 
-def _guarded(route: AddonRoute) -> Answer:
+def _guarded(route: AddonRoute) -> Answer | Follow:
     """The route's function; what it raises that it should not have is told to the log alone."""
 
-    async def answer(caller: Caller, asked: Any) -> Any:
+    @contextmanager
+    def told() -> Iterator[None]:
         try:
             with foreign(f"route {route.method} {route.path}"):
-                return await route.answer(caller, asked)
+                yield
         except ForeignError as error:
             raise RouteError(500, "Broken", "Something broke inside; the server's log tells what.") from error
 
-    return answer
+    async def answer(caller: Caller, asked: Any) -> Any:
+        with told():
+            return await cast(Answer, route.answer)(caller, asked)
+
+    async def follow(caller: Caller, asked: Any) -> AsyncGenerator[Mapping[str, Any], None]:
+        with told():
+            async with aclosing(cast(Follow, route.answer)(caller, asked)) as objects:
+                async for each in objects:
+                    yield each
+
+    return follow if route.streams else answer
 
 
 class Addon:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pixi.app.state import state_folder
 from pixi.cli import chat
 from pixi.cli.spinner import spinner
-from pixi.cli.state import state_folder
 from pixi.settings import load
 
 

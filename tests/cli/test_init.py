@@ -169,7 +169,7 @@ def test_the_settings_name_every_key_that_works_with_its_default(tmp_path: Path)
         "discord",
         "limits",
     )
-    sections += ("web_search", "web_pages", "gifs", "http")
+    sections += ("web_search", "web_pages", "gifs", "http", "studio")
     keys = {name: known_keys()[name] for name in (*sections, "http.jwt")}
     working = {f"{name}.{key}" for name in keys for key in keys[name]} | {"addons"}
     secrets = {"model.api_key", "discord.token", "gifs.api_key", "http.open_webui_secret"}

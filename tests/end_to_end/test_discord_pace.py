@@ -78,8 +78,8 @@ async def test_a_human_pace_holds_messages_and_not_the_stream_and_ends_where_the
             await here.ask()
             async with within("the bot has read all"):
                 await read.wait()
+            await here.discord.wait_for(lambda: here.room.typings)
             assert here.posts() == []
-            assert here.room.typings
         assert here.posts() == [LONG, "and another"]  # both closed before
 
         async with here.bot():

@@ -619,7 +619,7 @@ async def test_what_nobody_asked_for_is_nobodys(store: SqlStore) -> None:
 
 async def test_without_any_limit_the_books_are_never_read(tmp_path: Path) -> None:
     class Unread(SqliteStore):
-        async def used(self, *arguments: object) -> Spent:
+        async def used(self, *arguments: object, **options: object) -> Spent:
             raise AssertionError
 
         async def usage(self, *arguments: object) -> tuple[Spent, ...]:

@@ -230,6 +230,10 @@ class Access:
             raise _no_scope("chat:on-behalf")
         return principal
 
+    async def holds(self, digest: str) -> bool:
+        """Return True while a secret key with this digest is there, and was not revoked."""
+        return await self._key_of(digest) is not None
+
     async def _other(self, token: str, headers: Mapping[str, str], remote: str | None) -> Principal:
         """Those without a key of ours."""
         if token.count(".") == 2 and self._jwt is not None:

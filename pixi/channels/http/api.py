@@ -1,5 +1,6 @@
 """Handlers below `/api`: say something, follow it, stop it, answer a question, read what was said."""
 
+import asyncio
 import re
 import uuid
 from collections.abc import AsyncGenerator, Collection, Iterable
@@ -43,6 +44,7 @@ from pixi.channels.http.faces.native import NativeStream
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
+from pixi.channels.http.operators import Operators
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.requests import (
     decoded,
@@ -99,6 +101,8 @@ class Api:
         self._rules = rules
         self._limits = limits
         self._files = files
+        self.operators = Operators(access, limits)
+        self.closing = asyncio.Event()  # set when the server stops: what streams ends then
         self.openapi = b""  # the description of the API, set once all routes are known
 
     async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
@@ -148,6 +152,10 @@ class Api:
                 self._default(person),
             )
         )
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Let an operator in, with a browser."""
+        return await self.operators.enter(request, self._network(request))
 
     def _network(self, request: web.Request) -> str:
         header = self._rules.address_header

@@ -252,3 +252,27 @@ class Health(Struct):
     """The server answers."""
 
     ok: bool = True
+
+
+class SessionRequest(Struct, forbid_unknown_fields=True):
+    """An operator comes with a browser.
+
+    Attributes:
+        link: the token of the link that `pixi-persona serve` printed.
+        key: in its place: a secret key with the scope `operate`.
+    """
+
+    link: Annotated[str, Meta(max_length=200)] = ""
+    key: Annotated[str, Meta(max_length=200)] = ""
+
+
+class SessionAnswer(Struct):
+    """An operator who was let in.
+
+    Attributes:
+        name: who it is.
+        csrf: for the header `X-Pixi-CSRF` of each request that changes something.
+    """
+
+    name: str
+    csrf: str

@@ -1,7 +1,7 @@
 """The table of routes: what is served is what stands here, and so is what is described."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,6 +22,8 @@ from pixi.channels.http.bodies import (
     MessagesQuery,
     PersonaQuery,
     PersonasAnswer,
+    SessionAnswer,
+    SessionRequest,
     StopAnswer,
     StopRequest,
     StreamQuery,
@@ -32,9 +34,10 @@ from pixi.channels.http.bodies import (
 )
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
+from pixi.channels.http.faces.sse import PlainStream
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
-from pixi.channels.http.streams import read_body
+from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError
 from pixi.core.routes import AddonRoute, Caller, RouteError
 
@@ -75,6 +78,8 @@ class Route:
     plain: bool = False
 
 
+_WITHOUT_BODY = ("GET", "DELETE")
+_SESSION = "/api/studio/session"
 _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
@@ -211,6 +216,27 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             VisitorAnswer,
             errors=(401, 403, 429, *body),
         ),
+        Route(
+            "POST",
+            _SESSION,
+            api.enter,
+            "Begin a session of an operator in a browser",
+            request=(SessionRequest,),
+            response=SessionAnswer,
+            errors=(*_NOT_IN, *body),
+        ),
+        Route(
+            "GET",
+            _SESSION,
+            api.operators.session,
+            "See whose session it is",
+            "operate",
+            response=SessionAnswer,
+            errors=(401,),
+        ),
+        Route(
+            "DELETE", _SESSION, api.operators.leave, "End a session", "operate", response=Done, errors=_NOT_IN
+        ),
         Route("GET", "/healthz", api.health, "See whether the server answers", response=Health),
         Route("GET", "/readyz", api.health, "See whether personas can answer", response=Health),
         Route("GET", "/openapi.json", api.description, "Read this description"),
@@ -230,7 +256,7 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
             raise ConfigError(f"route {each.method} {each.path} of an addon is taken: it needs another path.")
         known.add((each.method, _shape(each.path)))
         takes = () if each.request is None else (each.request,)
-        reads = each.method == "GET"
+        reads = each.method in _WITHOUT_BODY
         made.append(
             Route(
                 each.method,
@@ -242,6 +268,7 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
                 each.response or Done,
                 errors=(*_NOT_IN, 400, 404, 409, 422) if reads else (*_NOT_IN, *_BODY, 404, 409),
                 query=each.request if reads else None,
+                streams=each.streams,
             )
         )
     return tuple(made)
@@ -249,13 +276,18 @@ def routes_of_addons(api: Api, added: Iterable[AddonRoute], taken: Iterable[Rout
 
 async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.StreamResponse:
     """Read a request, let the addon answer it, and tell what it refuses."""
+    # Operators are known before anything is read: nobody else learns even what a body should be.
+    operator = await api.operators.who(request) if route.scope == "operate" else None
     asked: Any = None
-    if route.request is not None and route.method == "GET":
+    if route.request is not None and route.method in _WITHOUT_BODY:
         asked = queried(request, route.request)
     elif route.request is not None:
         asked = decoded(await read_body(request), route.request)
-    principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
-    principal.require(route.scope)
+    if operator is not None:
+        principal = operator
+    else:
+        principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
+        principal.require(route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
@@ -263,10 +295,13 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        answer = await route.answer(caller, asked)
+        answer = route.answer(caller, asked)
+        if isinstance(answer, AsyncGenerator):
+            return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
+        answered = await answer
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail) from error
-    return json_answer(Done() if route.response is None else answer)
+    return json_answer(Done() if route.response is None else answered)
 
 
 def _shape(path: str) -> str:

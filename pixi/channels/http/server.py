@@ -32,6 +32,7 @@ from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
 from pixi.channels.http.origins import origin_of
+from pixi.channels.http.pages import PUBLIC_PATHS, Pages
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
@@ -120,7 +121,9 @@ class HttpServer:
             jwt_user=user,
             visitor=visitors.verified,
         )
-        api = Api(backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files)
+        self._api = api = Api(
+            backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files
+        )
         table = routes_of(api)
         table += routes_of_addons(api, routes, table)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
@@ -141,6 +144,15 @@ class HttpServer:
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
         self._app.router.add_routes([web.route(*each) for each in v1.routes()])
+        pages = Pages()
+        self._app.router.add_routes(
+            [
+                web.get("/", _page(pages, "talk/index.html")),
+                web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),
+                web.get("/widget.js", _plain(pages.widget)),
+                web.get("/page/{version}/{path:.+}", _plain(pages.file)),
+            ]
+        )
         self._app.on_response_prepare.append(self._sign)
 
     @asynccontextmanager
@@ -176,6 +188,7 @@ class HttpServer:
             for task in sweeping:
                 task.cancel()
             await asyncio.wait(sweeping)
+            self._api.closing.set()
             await self._talks.close()
             await runner.cleanup()
 
@@ -191,6 +204,10 @@ class HttpServer:
                 if connection.transport is not None:
                     connection.transport.abort()
             before = silent
+
+    def new_link(self) -> str:
+        """Return the path of a link that lets one browser into the studio, once."""
+        return f"/studio#link={self._api.operators.new_link()}"
 
     async def resume(self) -> None:
         """Finish what an earlier process left half-done; returns when that is done."""
@@ -208,7 +225,7 @@ class HttpServer:
         if name not in self._hosts:
             raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
-        if origin is not None and not _is_own(origin, request):
+        if origin is not None and not _is_own(origin, request) and not request.path.startswith(PUBLIC_PATHS):
             await self._let_call(request, origin)
         if request.method == "OPTIONS":
             return web.Response(
@@ -250,10 +267,25 @@ class HttpServer:
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         origin = request.headers.get("Origin", "")
-        response.headers["Vary"] = "Origin"
+        response.headers["Vary"] = ", ".join(
+            dict.fromkeys(["Origin", response.headers.get("Vary", "Origin")])
+        )
         if origin in self._origins or origin in self._visited:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
+
+
+def _plain(answer: Callable[[web.Request], web.StreamResponse]) -> Handler:
+    """Make a handler of a function that does not wait."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return answer(request)
+
+    return handle
+
+
+def _page(pages: Pages, name: str) -> Handler:
+    return _plain(lambda request: pages.document(request, name))
 
 
 @web.middleware

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from pixi.channels.http.feed import SILENCE
+from pixi.channels.http.feed import KEEP_ALIVE_SECONDS, SILENCE
 from pixi.channels.http.problems import Problem
 from pixi.core.errors import PixiError
 
@@ -89,6 +89,34 @@ async def write_stream(
         except TimeoutError:
             _reset(request)
         return response
+
+
+async def kept_alive(
+    objects: AsyncGenerator[Mapping[str, Any], None], closing: asyncio.Event
+) -> AsyncGenerator[Mapping[str, Any], None]:
+    """Yield objects as they come, and `SILENCE` first and after long silences, until the server closes."""
+    yield SILENCE
+    closed = asyncio.ensure_future(closing.wait())
+    coming: asyncio.Future[Mapping[str, Any]] | None = None
+    try:
+        while not closing.is_set():
+            coming = coming or asyncio.ensure_future(anext(objects))
+            waited: set[asyncio.Future[Any]] = {coming, closed}
+            await asyncio.wait(waited, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            if coming.done():
+                given, coming = coming, None
+                try:
+                    yield given.result()
+                except StopAsyncIteration:
+                    return
+            elif not closing.is_set():
+                yield SILENCE
+    finally:
+        closed.cancel()
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait({coming})
+        await objects.aclose()
 
 
 def _reset(request: web.Request) -> None:

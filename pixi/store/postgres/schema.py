@@ -222,6 +222,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX files_by_time ON files (sent_at)",
     ),
     (f"CREATE TABLE addon_tables (name {TEXT} PRIMARY KEY, version BIGINT NOT NULL)",),
+    ("ALTER TABLE turns ADD COLUMN framing BYTEA",),
 )
 """The statements that lead from nothing to the first version, and from each to the next."""
 

@@ -291,6 +291,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Of each addon that keeps tables of its own here: the version that they have.
         "CREATE TABLE addon_tables (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID",
     ),
+    (
+        # How a turn was asked, as JSON: digests, names of tools and numbers, no word of anybody's.
+        "ALTER TABLE turns ADD COLUMN framing BLOB",
+    ),
 )
 """The statements that lead from each version of the tables to the next, oldest first."""
 

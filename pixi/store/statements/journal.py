@@ -17,6 +17,7 @@ from pixi.store.kept import (
     Begun,
     CommandOutcome,
     Effect,
+    Framing,
     Mark,
     Outcome,
     PlannedCommand,
@@ -28,7 +29,15 @@ from pixi.store.statements.auditing import changes_of, forget_arguments
 from pixi.store.statements.forgotten import revision_of, touch
 from pixi.store.statements.leases import check_owned
 from pixi.store.statements.many import marks, portions
-from pixi.store.statements.rows import OVERTAKEN, kind_of, pack_line, pack_text, unpack_message, unpack_text
+from pixi.store.statements.rows import (
+    OVERTAKEN,
+    kind_of,
+    pack_framing,
+    pack_line,
+    pack_text,
+    unpack_message,
+    unpack_text,
+)
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
@@ -279,6 +288,7 @@ def end_turn(
     model: str | None = None,
     window: Bounds | None = None,
     again: Sequence[str] = (),
+    framing: Framing | None = None,
 ) -> bool:
     """End a turn and append its lines; False if that is not to be, or not all of it: see `Store.end_turn`."""
     found = db.execute(
@@ -310,6 +320,8 @@ def end_turn(
     if overtaken:
         db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
         return False
+    if lines and framing is not None:
+        db.execute("UPDATE turns SET framing = ? WHERE id = ?", (pack_framing(framing), turn))
     for line in lines:
         row = pack_line(line)
         db.execute(
@@ -369,6 +381,7 @@ def reset(db: Database, conversation: str) -> int:
 def _forget_words(db: Database, conversation: str) -> None:
     """Forget lines, messages and pictures of a conversation; that there were messages stays."""
     db.execute("DELETE FROM lines WHERE conversation = ?", (conversation,))
+    db.execute("UPDATE turns SET framing = NULL WHERE conversation = ?", (conversation,))
     db.execute("DELETE FROM pictures WHERE conversation = ?", (conversation,))
     db.execute(
         "DELETE FROM quotes WHERE message IN (SELECT position FROM messages WHERE conversation = ?)",

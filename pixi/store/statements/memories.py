@@ -88,6 +88,17 @@ def memories_of_guild(db: Database, guild: str, persona: str, person: str | None
     return tuple(_memory(row) for row in found)
 
 
+def page(db: Database, person: str, persona: str, before: int | None, limit: int) -> tuple[Memory, ...]:
+    """The facts before a number, the latest first: of this person and persona, or of any where that is ""."""
+    wanted = [(column, value) for column, value in (("person", person), ("persona", persona)) if value]
+    found = db.execute(
+        f"SELECT {_COLUMNS} FROM memories WHERE id < ?{''.join(f' AND {column} = ?' for column, _ in wanted)}"
+        " ORDER BY id DESC LIMIT ?",
+        (2**63 - 1 if before is None else before, *(value for _, value in wanted), limit),
+    )
+    return tuple(_memory(row) for row in found)
+
+
 def count_uses(db: Database, ids: Iterable[int]) -> None:
     """Note that facts came back."""
     db.executemany("UPDATE memories SET uses = uses + 1 WHERE id = ?", [(number,) for number in ids])

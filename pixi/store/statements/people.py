@@ -130,6 +130,7 @@ def forget(db: Database, person: str) -> tuple[str, ...]:
     for conversation, bodies in gone.items():
         pictures.drop_unused(db, conversation, bodies)
     windows.forget(db, gone)
+    change_many(db, "UPDATE turns SET framing = NULL WHERE id IN ({})", list(parts))
     touch(db, gone)
     return tuple(sorted({branches.trunk(address) for address in gone}))
 

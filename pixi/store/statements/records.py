@@ -28,7 +28,7 @@ def turn_behind(db: Database, prefix: str, platform_id: str) -> TurnRecord | Non
         " WHERE platform_id = ? AND conversation >= ? AND conversation < ?",
         (platform_id, *under(prefix)),
     ).fetchone()
-    return None if found is None else _record(db, found[0])
+    return None if found is None else record_of(db, found[0])
 
 
 def turns(db: Database, conversation: str, limit: int, before: int | None = None) -> tuple[TurnRecord, ...]:
@@ -38,7 +38,7 @@ def turns(db: Database, conversation: str, limit: int, before: int | None = None
         f" AND {_ANSWERED} ORDER BY id DESC LIMIT ?",
         (conversation, _LAST if before is None else before, max(0, limit)),
     ).fetchall()
-    return tuple(_record(db, turn) for (turn,) in reversed(found))
+    return tuple(record_of(db, turn) for (turn,) in reversed(found))
 
 
 def answer_to(db: Database, conversation: str, message_id: str) -> Answered | None:
@@ -52,14 +52,20 @@ def answer_to(db: Database, conversation: str, message_id: str) -> Answered | No
         return None
     body, turn = found
     text = None if body is None else unpack_message(body, 0, lambda _: b"").text
-    return Answered(text, None if turn is None else _record(db, turn))
+    return Answered(text, None if turn is None else record_of(db, turn))
 
 
-def messages_of(db: Database, turns: Sequence[int]) -> dict[int, tuple[Message, ...]]:
-    """The messages that turns answered, oldest first, without pictures; of each turn that has any."""
+def messages_of(
+    db: Database, turns: Sequence[int], *, overheard: bool = False
+) -> dict[int, tuple[Message, ...]]:
+    """The messages that turns answered, oldest first, without pictures; of each turn that has any.
+
+    `overheard`: also those that were not meant for the persona.
+    """
     found: dict[int, list[Message]] = {}
+    meant = "" if overheard else " AND addressed = 1"
     messages = (
-        "SELECT turn, number, body FROM messages WHERE turn IN ({}) AND addressed = 1 AND body IS NOT NULL"
+        f"SELECT turn, number, body FROM messages WHERE turn IN ({{}}){meant} AND body IS NOT NULL"
         " ORDER BY position"
     )
     for turn, number, body in select_many(db, messages, turns):
@@ -104,7 +110,8 @@ def _sum(column: str) -> str:
     return f"coalesce(sum({column}), 0)"
 
 
-def _record(db: Database, turn: int) -> TurnRecord:
+def record_of(db: Database, turn: int) -> TurnRecord:
+    """A turn that is on record."""
     conversation, persona, model, began, finish, steps, prompt, cached, completion, cost = db.execute(
         "SELECT conversation, persona, model, began, finish, steps,"
         " prompt_tokens, cached_tokens, completion_tokens, cost FROM turns WHERE id = ?",

@@ -71,6 +71,7 @@ def _forget_turns(db: Database, before: float, gone: defaultdict[str, list[bytes
     ):
         gone[conversation].append(body)
     change_many(db, "DELETE FROM lines WHERE turn IN ({})", turns)
+    change_many(db, "UPDATE turns SET framing = NULL WHERE id IN ({})", turns)
     change_many(db, "DELETE FROM effects WHERE turn IN ({})", [turn for (turn,) in acted])
     return max(len(found), len(acted))
 

@@ -10,6 +10,7 @@ import msgspec
 
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
+from pixi.store.kept import Framing
 
 OVERTAKEN = -1
 """The generation of a turn whose end is to leave nothing, though its conversation was not reset."""
@@ -153,6 +154,19 @@ def unpack_line(kind: str, body: bytes, fetch: Fetch) -> Line:
     if kind == "tool":
         return _with_pictures(body, ToolLine, fetch)
     return msgspec.convert(json.loads(unpack_text(body)), _KINDS[kind])
+
+
+def pack_framing(framing: Framing) -> bytes:
+    """The row of how a turn was asked."""
+    return msgspec.json.encode(framing)
+
+
+def unpack_framing(body: bytes) -> Framing | None:
+    """What was packed; None where the row is damaged: then it is not known."""
+    try:
+        return msgspec.json.decode(body, type=Framing)
+    except msgspec.DecodeError:
+        return None
 
 
 def _pack(value: Message | Line, images: tuple[Image, ...]) -> Row:

@@ -1,7 +1,11 @@
-"""Talks over HTTP: which conversation a person has under which name."""
+"""Talks: which conversation a person has over HTTP under which name, and who takes part in any."""
+
+from collections.abc import Iterable
 
 from pixi.store.database import Database
-from pixi.store.kept import Talk
+from pixi.store.kept import Circle, Talk
+from pixi.store.statements.branches import trunk
+from pixi.store.statements.rows import unpack_message
 
 _COLUMNS = "address, person, persona, name, began, last"
 
@@ -40,6 +44,21 @@ def named(db: Database, person: str, name: str, persona: str) -> Talk | None:
         (person, name, *values),
     ).fetchone()
     return None if found is None else Talk(*found)
+
+
+def circles(db: Database, conversations: Iterable[str]) -> dict[str, Circle]:
+    """Who takes part in each of these conversations; a branch has the person of its trunk."""
+    told: dict[str, Circle] = {}
+    for address in conversations:
+        owner = db.execute("SELECT person FROM talks WHERE address = ?", (trunk(address),)).fetchone()
+        last = db.execute(
+            "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL"
+            " ORDER BY number DESC LIMIT 1",
+            (address,),
+        ).fetchone()
+        group = last is not None and unpack_message(last[0], 0, lambda _: b"").group
+        told[address] = Circle(group, "" if owner is None else owner[0])
+    return told
 
 
 def _with(persona: str) -> tuple[str, tuple[str, ...]]:

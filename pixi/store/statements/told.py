@@ -36,13 +36,13 @@ def known(db: Database, name: str) -> tuple[Known, ...]:
     return (_known(db, name, tuple(last)),)
 
 
-_TABLES = (("messages", "author"), ("memories", "person"), ("audit", "person"), ("quotes", "person"))
+_TABLES = (("messages", "author"), ("memories", "person"), ("audit", "person"), ("files", "person"))
 _ALL_TABLES = (
     *_TABLES,
+    ("quotes", "person"),
     ("usage", "person"),
     ("audit", "approved_by"),
     ("talks", "person"),
-    ("files", "person"),
 )
 
 
@@ -56,12 +56,15 @@ def _is_known(db: Database, person: str) -> bool:
 def _known(db: Database, person: str, names: tuple[str, ...]) -> Known:
     counts = [
         int(db.execute(f"SELECT count(*) FROM {table} WHERE {column} = ?", (person,)).fetchone()[0])
-        for table, column in _TABLES[:3]
+        for table, column in _TABLES
     ]
     places = db.execute("SELECT DISTINCT conversation FROM messages WHERE author = ?", (person,))
     talks = {branches.trunk(address) for (address,) in places}
-    messages, facts, deeds = counts
-    return Known(person, names, messages, len(talks), facts, deeds)
+    last = db.execute(
+        "SELECT sent_at FROM messages WHERE author = ? ORDER BY position DESC LIMIT 1", (person,)
+    ).fetchone()
+    messages, facts, deeds, sent = counts
+    return Known(person, names, messages, len(talks), facts, deeds, sent, float(last[0]) if last else 0.0)
 
 
 def export(db: Database, person: str) -> dict[str, Any]:

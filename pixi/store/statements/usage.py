@@ -54,9 +54,12 @@ def spend(db: Database, spent: Iterable[Spent]) -> None:
         )
 
 
-def used(db: Database, day: int, scope: Scope, name: str) -> Spent:
-    """What a person, a channel or a guild used on a day."""
-    found = db.execute(f"SELECT {_SUMS} FROM usage WHERE day = ? AND {scope} = ?", (day, _text(name)))
+def used(db: Database, day: int, scope: Scope, name: str, since: int | None = None) -> Spent:
+    """What a person, a channel or a guild used on a day; `since`: and from that day on."""
+    found = db.execute(
+        f"SELECT {_SUMS} FROM usage WHERE day BETWEEN ? AND ? AND {scope} = ?",
+        (day if since is None else since, day, _text(name)),
+    )
     return _spent((), found.fetchone())
 
 

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixi.channels.discord.slash.inert import block, clipped, inert, inert_line
-from pixi.channels.discord.slash.telling import Field, Told, dollars, notes_in, number, tell_notes, tell_why
+from pixi.channels.discord.slash.telling import Field, Told, dollars, number, tell_notes, tell_why
 from pixi.channels.discord.slash.words import Words
 from pixi.channels.discord.speaking.splitting import units
 from pixi.core.citing import traced
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine, UserLine
+from pixi.core.notes import notes_in
 from pixi.core.written import written
 from pixi.store.kept import Effect, TurnRecord
 
@@ -52,7 +53,7 @@ def field(told: Told, name: str) -> str:
 
 
 def test_the_thoughts_of_all_rounds_are_told() -> None:
-    assert notes_in(RECORD) == ("look it up first", "keep it short")
+    assert notes_in(RECORD.lines) == ("look it up first", "keep it short")
     assert tell_why(RECORD, SAY).text == "> look it up first\n\n> keep it short"
 
 
@@ -75,7 +76,7 @@ def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
     ]
     text = f"[SEND: a cloud]\n{written('note', traced(cited), BUILT_IN)}"
     record = replace(RECORD, lines=(*RECORD.lines, AssistantLine(text)))
-    assert notes_in(record) == notes_in(RECORD)
+    assert notes_in(record.lines) == notes_in(RECORD.lines)
     assert field(tell_why(record, SAY), "Sources") == (
         "- All of it\\_ <https://example.org/fog>\n- <https://example.org/mist>"
     )
@@ -158,7 +159,7 @@ def test_a_turn_under_way_has_forgotten_nothing() -> None:
 
 def test_a_note_that_a_message_quotes_is_no_thought() -> None:
     lines = (UserLine("hi"), AssistantLine("[SEND: people write [NOTE: x] here]"))
-    assert notes_in(replace(RECORD, lines=lines)) == ()
+    assert notes_in(lines) == ()
 
 
 def with_note(note: str, **changes: object) -> TurnRecord:

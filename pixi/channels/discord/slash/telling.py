@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from pixi.channels.discord.slash.inert import block, inert, inert_line
 from pixi.channels.discord.slash.sources import Say, documents_in
 from pixi.channels.discord.speaking.splitting import units
-from pixi.core.citing import is_trace, sources_in
-from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
+from pixi.core.citing import sources_in
+from pixi.core.language import REACT, SEND
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine
-from pixi.core.written import read_again
+from pixi.core.notes import all_notes, notes_in
 from pixi.store.kept import TurnRecord
 
 # An embed may have 6,000 characters: title 256, text 4,096, each of 25 fields 256 and 1,024.
@@ -51,26 +51,12 @@ class Told:
     fields: tuple[Field, ...] = ()
 
 
-def notes_in(record: TurnRecord) -> tuple[str, ...]:
-    """The thoughts that were written down in a turn."""
-    return tuple(note for note in _all_notes(record) if not is_trace(note))
-
-
-def _all_notes(record: TurnRecord) -> Iterator[str]:
-    """Those, and what tells where something is from."""
-    for line in record.lines:
-        if isinstance(line, AssistantLine):
-            for command in read_again(line.text, BUILT_IN):
-                if command.name == NOTE and command.argument:
-                    yield command.argument
-
-
 def tell_notes(records: Sequence[TurnRecord], say: Say) -> Told | None:
     """The latest thoughts of some turns, oldest first, with their times; None where there are none."""
     several = len({record.persona for record in records}) > 1
     shown: list[str] = []
     room = _NOTE_LIST
-    notes = [(record, note) for record in records for note in notes_in(record)]
+    notes = [(record, note) for record in records for note in notes_in(record.lines)]
     for record, note in reversed(notes[-_SHOWN_NOTES:]):
         who = f" **{inert_line(record.persona, _NAME)}**" if several else ""
         told = f"<t:{int(record.began)}:R>{who}\n{_quoted(inert(note, _NOTE), _NOTE + 2)}"
@@ -108,7 +94,7 @@ def dollars(cost: float | None) -> str:
 def _thoughts(record: TurnRecord, say: Say) -> str:
     if not record.lines and record.finish is not None:
         return say("says.why.forgotten")
-    notes = notes_in(record)
+    notes = notes_in(record.lines)
     if not notes:
         return say("says.why.no_notes")
     notes = notes[:_SHOWN_NOTES]
@@ -142,7 +128,9 @@ def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
     """
     documents = documents_in(record.lines, say)
     cited = {
-        each.url: each.title for each in sources_in(_all_notes(record)) if len(each.url) <= _LONGEST_SOURCE
+        each.url: each.title
+        for each in sources_in(all_notes(record.lines))
+        if len(each.url) <= _LONGEST_SOURCE
     }
     found: dict[str, None] = {}
     for line in record.lines:

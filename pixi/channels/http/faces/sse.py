@@ -19,3 +19,17 @@ def frame(value: Mapping[str, Any]) -> bytes:
     """Return one event. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return b"data: " + text.encode("utf-8", "replace") + b"\n\n"
+
+
+class PlainStream:
+    """Writes each object as it is, as a server-sent event without an id."""
+
+    headers = HEADERS
+
+    def feed(self, event: Mapping[str, Any]) -> bytes:
+        """Return the bytes of an object."""
+        return frame(event)
+
+    def close(self, problem: str = "") -> bytes:
+        """Return what ends the stream; a problem is told as an object of its own."""
+        return frame({"error": problem}) if problem else b""

@@ -1,0 +1,313 @@
+"""What happens in the house right now, for pages that look on: kept for a while, followed by many.
+
+All that is published has a kind. `turn` is what happens in turns, see `pixi.engine.observing`, with the words
+of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of the
+house publish further kinds.
+
+Nobody waits for those who look on. What they have not taken yet stands in a queue of their own; who takes it
+too slowly is told that something was missed, and then gets what is kept anew.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pixi.core.masking import Mask
+
+Form = dict[str, Any]
+
+KEPT_SECONDS = 600.0
+"""How long the words of a talk are kept here in which nothing happens."""
+
+KEPT_TURNS = 5
+"""Of one talk, the latest."""
+
+MOST_CHARACTERS = 200_000
+"""Of one turn that are kept; what comes after is only told to those who look on just then."""
+
+MOST_TALKS = 200
+"""That are listed; the words of a quarter of them are kept."""
+
+MOST_WAITING = 2_000
+"""Events that wait for one who looks on. A reply of 500 words has some 700."""
+
+_LONGEST_TEXT = 4_000
+"""Characters of anything but the model's own text: results of tools may be long."""
+
+_ENDS = frozenset({"restarting", "requeueing"})
+"""States in which an attempt ends without a word: it is as if it had not been."""
+
+_AFTER_TEXT = frozenset({"asked", "answered", "state", "turn_end"})
+"""Events behind which no more of a text comes."""
+
+
+@dataclass(slots=True)
+class LiveTalk:
+    """A talk in which something happened lately, without a word of it.
+
+    Attributes:
+        active: a turn is under way.
+        turns: that began since the program started.
+        began, last: seconds since the epoch: of the latest turn, and of what happened last.
+    """
+
+    conversation: str
+    persona: str = ""
+    model: str = ""
+    active: bool = False
+    turns: int = 0
+    turn: int = 0
+    finish: str = ""
+    began: float = 0.0
+    last: float = 0.0
+
+    def form(self) -> Form:
+        """Return it as plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class _KeptTurn:
+    """What happened in a turn. Pieces of text that follow each other are kept as one."""
+
+    forms: list[Form] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)  # of the last form, where that is text
+    size: int = 0
+
+    def keep(self, form: Form) -> None:
+        last = self.forms[-1] if self.forms else {}
+        is_text = form["event"] in ("text", "thought")
+        if self.size > MOST_CHARACTERS and (is_text or form["event"] == "tool_result"):
+            return
+        self.size += len(form["text"]) if is_text else 200
+        if is_text and last.get("event") == form["event"] and last["step"] == form["step"]:
+            self.pieces.append(form["text"])
+            return
+        self._join()
+        self.forms.append(form)
+        self.pieces = [form["text"]] if is_text else []
+
+    def all(self) -> list[Form]:
+        """Return them, in order."""
+        self._join()
+        return list(self.forms)
+
+    def _join(self) -> None:
+        if len(self.pieces) > 1:
+            text = "".join(self.pieces)
+            self.forms[-1] = {**self.forms[-1], "text": text}
+            self.pieces = [text]
+
+
+@dataclass(slots=True)
+class _KeptTalk:
+    """The words of a talk that are kept."""
+
+    turns: "deque[_KeptTurn]" = field(default_factory=lambda: deque(maxlen=KEPT_TURNS))
+    withheld: Form | None = None  # the end of the text so far, which may be the beginning of a secret
+    last: float = 0.0  # on the monotonic clock
+
+
+@dataclass(slots=True, eq=False)
+class _Follower:
+    """One who looks on."""
+
+    kinds: Collection[str]
+    conversation: str
+    persona: str
+    waiting: "deque[Form]" = field(default_factory=deque)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+    missed: bool = False
+
+    def wants(self, kind: str, form: Form) -> bool:
+        if self.kinds and kind not in self.kinds:
+            return False
+        if self.persona and form.get("persona", self.persona) != self.persona:
+            return False
+        return kind != "turn" or self.conversation in ("", form["conversation"])
+
+    def put(self, form: Form) -> None:
+        if len(self.waiting) >= MOST_WAITING:
+            self.waiting.clear()
+            self.missed = True
+        if not self.missed:  # else it is given what is kept
+            self.waiting.append(form)
+        self.more.set()
+
+
+class LiveHub:
+    """Where all that happens comes together.
+
+    Args:
+        mask: hides secrets in all that is published.
+    """
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._talks: OrderedDict[str, LiveTalk] = OrderedDict()  # what happened last stands last
+        self._kept: OrderedDict[str, _KeptTalk] = OrderedDict()
+        self._followers: set[_Follower] = set()
+        self._sweeping: asyncio.TimerHandle | None = None
+
+    @property
+    def talks(self) -> list[LiveTalk]:
+        """The talks in which something happened lately, the latest first."""
+        return list(reversed(self._talks.values()))
+
+    @property
+    def followed(self) -> bool:
+        """Whether somebody looks on."""
+        return bool(self._followers)
+
+    def text_of(self, conversation: str, turn: int) -> list[str]:
+        """Return what the model wrote in a turn, by requests, to the letter; nothing where it is kept no more."""
+        texts: dict[int, list[str]] = {}
+        kept = self._kept.get(conversation)
+        for form in (form for each in kept.turns for form in each.all()) if kept else ():
+            if form["turn"] == turn and form["event"] == "text":
+                texts.setdefault(form["step"], []).append(form["text"])
+        return ["".join(pieces) for pieces in texts.values()]
+
+    def publish(self, kind: str, form: Form) -> None:
+        """Tell those who look on. `form` is plain data; secrets in it are hidden."""
+        if self._followers:
+            self._hand_out(kind, _hidden(form, self._mask))
+
+    def observe(self, form: Form) -> None:
+        """Take what an engine tells of its turns: this is its observer."""
+        address = form["conversation"]
+        if form["event"] == "forgotten":
+            self._kept.pop(address, None)
+            self._hand_out("turn", form)
+            return
+        kept = self._talk_of(address)
+        for each in self._without_secrets(kept, form):
+            if each["event"] == "turn_start":
+                kept.turns.append(_KeptTurn())
+            if kept.turns:
+                kept.turns[-1].keep(each)
+            self._hand_out("turn", each)
+        self._note(form)
+
+    async def follow(
+        self, kinds: Collection[str] = (), *, conversation: str = "", persona: str = ""
+    ) -> AsyncGenerator[Form, None]:
+        """Yield what is published, each with its `kind`, from the beginning of what is kept of turns.
+
+        Of one conversation that is its last turns, of all conversations the turns that are under way. One of
+        kind `missed` comes where others were dropped since they were not taken; what is kept comes then anew.
+
+        Args:
+            kinds: wanted; empty: all.
+            conversation: whose turns are wanted; "": all.
+            persona: whose talks are wanted; "": all.
+        """
+        follower = _Follower(kinds, conversation, persona)
+        self._followers.add(follower)
+        follower.waiting.extend(self._kept_for(follower))
+        try:
+            while True:
+                while follower.waiting:
+                    yield follower.waiting.popleft()
+                if follower.missed:
+                    follower.missed = False
+                    yield {"kind": "missed"}
+                    follower.waiting.extend(self._kept_for(follower))
+                    continue
+                follower.more.clear()
+                await follower.more.wait()
+        finally:
+            self._followers.discard(follower)
+
+    def _hand_out(self, kind: str, form: Form) -> None:
+        for follower in self._followers:
+            if follower.wants(kind, form):
+                follower.put({"kind": kind, **form})
+
+    def _kept_for(self, follower: _Follower) -> list[Form]:
+        """What is kept of what one who looks on wants."""
+        return [
+            {"kind": "turn", **form}
+            for address, kept in self._kept.items()
+            for turn in kept.turns
+            for form in turn.all()
+            if follower.wants("turn", form)
+            and (follower.conversation or (turn is kept.turns[-1] and self._talks[address].active))
+        ]
+
+    def _talk_of(self, address: str) -> _KeptTalk:
+        kept = self._kept.setdefault(address, _KeptTalk())
+        kept.last = time.monotonic()
+        self._kept.move_to_end(address)
+        if len(self._kept) > MOST_TALKS // 4:
+            self._kept.popitem(last=False)
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._sweep)
+        return kept
+
+    def _sweep(self) -> None:
+        """Drop the words of talks in which nothing happened for long."""
+        old = time.monotonic() - KEPT_SECONDS
+        for address in [address for address, kept in self._kept.items() if kept.last <= old]:
+            del self._kept[address]
+        self._sweeping = None
+        if self._kept:
+            oldest = next(iter(self._kept.values())).last
+            self._sweeping = asyncio.get_running_loop().call_later(oldest - old, self._sweep)
+
+    def _note(self, form: Form) -> None:
+        """Note that something happened in a talk; tell it without a word where a turn begins or ends."""
+        address, event = form["conversation"], form["event"]
+        talk = self._talks.setdefault(address, LiveTalk(address))
+        self._talks.move_to_end(address)
+        talk.last = time.time()
+        ends = event == "turn_end" or (event == "state" and form["state"] in _ENDS)
+        if event == "turn_start":
+            talk.persona, talk.model, talk.turn = form["persona"], form["model"], form["turn"]
+            talk.active, talk.began, talk.finish = True, form["began"], ""
+            talk.turns += 1
+        elif ends:
+            talk.active, talk.finish = False, form.get("finish", "cancelled")
+        if len(self._talks) > MOST_TALKS:
+            self._talks.popitem(last=False)
+        if ends or event == "turn_start":
+            self._hand_out("talk", talk.form())
+
+    def _without_secrets(self, kept: _KeptTalk, form: Form) -> Iterator[Form]:
+        """What may be told of an event. Text that may begin a secret waits for what follows.
+
+        A piece with a secret in it keeps its length, since offsets count characters.
+        """
+        held = kept.withheld
+        if form["event"] == "text":
+            text = held["text"] + form["text"] if held else form["text"]
+            whole = {**form, "text": text, "offset": held["offset"] if held else form["offset"]}
+            begun = self._mask.begun(text)
+            until = len(text) - begun
+            kept.withheld = (
+                {**whole, "text": text[until:], "offset": whole["offset"] + until} if begun else None
+            )
+            if until:
+                yield {**whole, "text": self._mask.cover(text[:until])}
+            return
+        if held is not None and form["event"] in _AFTER_TEXT:
+            kept.withheld = None
+            yield {**held, "text": "•" * len(held["text"]) if len(held["text"]) > 4 else held["text"]}
+        yield _hidden(form, self._mask)
+
+
+def _hidden(value: Any, mask: Mask) -> Any:
+    """Plain data without secrets, and without the rest of long texts."""
+    match value:
+        case str():
+            text = mask.redact(value)
+            return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+        case dict():
+            return {name: _hidden(each, mask) for name, each in value.items()}
+        case list() | tuple():
+            return [_hidden(each, mask) for each in value]
+        case _:
+            return value

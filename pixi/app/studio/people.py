@@ -1,0 +1,210 @@
+"""People: who is known, how much is kept of each, their export, and forgetting them."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from pixi.app.forgetting import forget_beside
+from pixi.app.studio.privacy import hidden_among, may_read, private_among
+from pixi.app.studio.rows import (
+    LONGEST_CURSOR,
+    PersonRow,
+    TalkRow,
+    cursor_of,
+    person_row,
+    place_behind,
+    readable,
+    readable_data,
+    talk_row,
+)
+from pixi.core.errors import PixiError
+from pixi.core.figures import as_row
+from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.spending import Payer, day_of, first_of_month
+from pixi.store.kept import Known, TalkFilter
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+
+_PEOPLE, _PERSON = "/api/studio/people", "/api/studio/people/{id}"
+_TALKS = 100  # of a person that are listed
+
+
+class PeopleQuery(Struct):
+    """Whom: those in whose id or latest name the search stands. `after`: `next` of the page before."""
+
+    search: Annotated[str, Meta(max_length=200)] = ""
+    after: Annotated[str, Meta(max_length=LONGEST_CURSOR)] = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class PeopleShown(Struct):
+    """People, whoever wrote last first. `next`: for `after`, to go on; "": there are no more."""
+
+    people: list[PersonRow]
+    next: str
+
+
+class ShareRow(Struct):
+    """How much of what may be used in a day was used: by whom, of what, and how much there is."""
+
+    scope: str
+    kind: str
+    used: int
+    limit: int
+
+
+class PersonShown(Struct):
+    """What is kept of a person.
+
+    Attributes:
+        talks: where they wrote, the latest first.
+        file_bytes: of the files that they sent.
+        today, month: what they used, as `usage --json` tells of a person.
+        shares: of what is limited for a person in a day.
+    """
+
+    person: PersonRow
+    talks: list[TalkRow]
+    file_bytes: int
+    today: dict[str, Any]
+    month: dict[str, Any]
+    shares: list[ShareRow]
+
+
+class ForgetRequest(Struct, forbid_unknown_fields=True):
+    """Forget a person. `name`: theirs as it is shown, or their id, to be sure that they are meant."""
+
+    name: str
+
+
+class ForgottenShown(Struct):
+    """What was done: how many conversations changed, and what somebody has to delete by hand."""
+
+    conversations: int
+    left: list[str]
+
+
+def routes(house: "Household") -> Sequence[AddonRoute]:
+    """Return the routes of the screen."""
+
+    async def listed(caller: Caller, asked: PeopleQuery) -> PeopleShown:
+        try:
+            place = place_behind(asked.after)
+        except PixiError as error:
+            raise RouteError(422, "No such page", str(error)) from error
+        after = None if place is None else (int(place[0]), place[1])
+        found = await house.store.list_people(asked.search, asked.limit, after)
+        rows = [person_row(known) for _, person in found for known in await house.store.people(person)]
+        return PeopleShown(rows, cursor_of(*found[-1]) if len(found) == asked.limit else "")
+
+    async def person(caller: Caller, asked: None) -> PersonShown:
+        return await _shown(house, await _known(house, caller))
+
+    async def export(caller: Caller, asked: None) -> dict[str, Any]:
+        known = await _known(house, caller)
+        return await _export(house, caller, known.id)
+
+    async def forget(caller: Caller, asked: ForgetRequest) -> ForgottenShown:
+        known = await _known(house, caller)
+        names = {readable(name).strip() for name in (known.id, *known.names)}
+        if asked.name.strip() not in names:
+            raise RouteError(
+                422, "Another name", "The name is not theirs: write it as it is shown, or their id."
+            )
+        changed = await house.forget(known.id)
+        return ForgottenShown(changed, await forget_beside(house.settings, house.store, known.id))
+
+    return (
+        AddonRoute("GET", _PEOPLE, listed, "List people", "operate", PeopleQuery, PeopleShown),
+        AddonRoute("GET", _PERSON, person, "See what is kept of a person", "operate", None, PersonShown),
+        AddonRoute("GET", f"{_PERSON}/export", export, "Export a person", "operate", None, dict[str, Any]),
+        AddonRoute(
+            "POST",
+            f"{_PERSON}/forget",
+            forget,
+            "Forget a person",
+            "operate",
+            ForgetRequest,
+            ForgottenShown,
+        ),
+    )
+
+
+async def _known(house: "Household", caller: Caller) -> Known:
+    """The person whose id is in the path: a name is not enough here."""
+    wanted = caller.path["id"]
+    found = next((each for each in await house.store.people(wanted) if each.id == wanted), None)
+    if found is None:
+        raise RouteError(404, "No such person", "Nothing is kept of anybody of that id.")
+    return found
+
+
+async def _shown(house: "Household", known: Known) -> PersonShown:
+    store, today = house.store, day_of(time.time())
+    talks = await store.list_talks(TalkFilter(person=known.id), _TALKS)
+    addresses = [talk.address for talk in talks]
+    private, hidden = await private_among(store, addresses), await hidden_among(house, addresses)
+    month = await store.used(today, "person", known.id, since=first_of_month(today))
+    return PersonShown(
+        person_row(known),
+        [talk_row(talk, private=talk.address in private, hidden=talk.address in hidden) for talk in talks],
+        await store.file_bytes(known.id),
+        as_row(await store.used(today, "person", known.id), "person") | {"person": readable(known.id)},
+        as_row(month, "person") | {"person": readable(known.id)},
+        [
+            ShareRow(each.scope, each.kind, each.used, each.limit)
+            for each in await house.engine.shares(Payer(person=known.id))
+        ],
+    )
+
+
+async def _export(house: "Household", caller: Caller, person: str) -> dict[str, Any]:
+    """All that is kept of a person; of talks in private without the words, unless operators may read them.
+
+    `withheld` tells which these are. Whoever sits at the machine gets them by `pixi-persona export`.
+    """
+    kept = await house.export(person)
+    withheld = {
+        address for address in _addresses(kept) if not await may_read(house, caller, address, "export")
+    }
+    if withheld:
+        kept["conversations"] = [
+            _counted(talk) if talk["address"] in withheld else talk for talk in kept["conversations"]
+        ]
+        kept["talks"] = [
+            {**talk, "name": ""} if talk["address"] in withheld else talk for talk in kept["talks"]
+        ]
+        kept["memories"] = [
+            {**fact, "text": ""} if fact["told_in"] in withheld else fact for fact in kept["memories"]
+        ]
+        kept["done_for_you"] = [
+            {**deed, "arguments": ""} if deed["conversation"] in withheld else deed
+            for deed in kept["done_for_you"]
+        ]
+    shown: dict[str, Any] = readable_data(kept | {"withheld": sorted(withheld)})
+    return shown
+
+
+def _addresses(kept: dict[str, Any]) -> set[str]:
+    """Of all talks of which an export tells."""
+    return {
+        each[name]
+        for part, name in (
+            ("conversations", "address"),
+            ("talks", "address"),
+            ("memories", "told_in"),
+            ("done_for_you", "conversation"),
+        )
+        for each in kept[part]
+    }
+
+
+def _counted(talk: dict[str, Any]) -> dict[str, Any]:
+    """A talk of an export without its words."""
+    return {
+        "address": talk["address"],
+        **{part: len(talk[part]) for part in ("messages", "answers", "quoted_by_others")},
+    }

@@ -1,0 +1,190 @@
+"""Rows that several screens of the studio show: talks, people, and what was used.
+
+Times are seconds since the epoch. Names and texts are strangers' words.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from pixi.channels.http.access import LOCAL, VISITOR
+from pixi.core.errors import PixiError
+from pixi.core.message import Author
+from pixi.store.kept import Known, ListedTalk
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+
+LONGEST_CURSOR = 1_000
+
+
+class AuthorRow(Struct):
+    """Who wrote a message."""
+
+    id: str
+    name: str
+    is_bot: bool = False
+
+
+class FoundRow(Struct):
+    """Where words were found: in a message of a turn (0: it waits), by somebody (None: by the persona)."""
+
+    turn: int
+    by: str | None
+    text: str
+
+
+class TalkRow(Struct):
+    """A talk.
+
+    Attributes:
+        channel: `discord`, `http`, `terminal`, `mcp`, or how else its address begins.
+        place: of it, e.g. `discord:1:77` or `web:shop`; with it talks are filtered.
+        name: by which a client over HTTP knows it.
+        persona, model: who answered last, and on what; "": nobody did.
+        people: who wrote there lately; nobody where it is hidden.
+        first, last: when something was written.
+        messages: of people, of which the words are kept.
+        turns: how often it was answered; `unpriced` of these have no known cost.
+        private: it is in private.
+        hidden: operators are not shown what was said.
+        found: where words were found that were looked for.
+    """
+
+    address: str
+    channel: str
+    place: str
+    name: str
+    persona: str
+    model: str
+    people: list[AuthorRow]
+    first: float
+    last: float
+    messages: int
+    turns: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float
+    unpriced: int
+    private: bool
+    hidden: bool
+    found: FoundRow | None = None
+
+
+class PersonRow(Struct):
+    """A person, and how much is kept of them. `last`: when they wrote; None: no message of theirs is kept."""
+
+    id: str
+    name: str
+    names: list[str]
+    last: float | None
+    messages: int
+    conversations: int
+    memories: int
+    deeds: int
+    files: int
+
+
+def author_row(author: Author) -> AuthorRow:
+    """Return who wrote a message, for a page."""
+    return AuthorRow(readable(author.id), readable(author.name), author.is_bot)
+
+
+def talk_row(talk: ListedTalk, *, private: bool, hidden: bool, found: FoundRow | None = None) -> TalkRow:
+    """Return a talk as it is listed. `hidden`: without a word that somebody wrote."""
+    sums = talk.sums
+    return TalkRow(
+        address=readable(talk.address),
+        channel=talk.address.partition(":")[0],
+        place=readable(place_of(talk)),
+        name="" if hidden else readable(talk.name),
+        persona=readable(talk.persona),
+        model=readable(talk.model),
+        people=[] if hidden else [author_row(each) for each in talk.people],
+        first=talk.first,
+        last=talk.last,
+        messages=talk.messages,
+        turns=sums.turns,
+        prompt_tokens=sums.prompt_tokens,
+        cached_tokens=sums.cached_tokens,
+        completion_tokens=sums.completion_tokens,
+        cost=round(sums.cost, 9),
+        unpriced=sums.unpriced,
+        private=private,
+        hidden=hidden,
+        found=found,
+    )
+
+
+def place_of(talk: ListedTalk) -> str:
+    """Return where a talk is: a channel of Discord, what a key lets in, or a channel of ours as a whole."""
+    person, address = talk.circle.person, talk.address
+    if address.startswith("discord:"):
+        return ":".join(address.split(":")[:3])
+    if person == LOCAL or not person:
+        return person or address.partition(":")[0]
+    return ":".join(person.split(":")[: 3 if person.startswith(VISITOR) else 2])
+
+
+def person_row(known: Known) -> PersonRow:
+    """Return a person as they are listed."""
+    names = [readable(name) for name in known.names]
+    return PersonRow(
+        id=readable(known.id),
+        name=names[0] if names else "",
+        names=names,
+        last=known.last or None,
+        messages=known.messages,
+        conversations=known.conversations,
+        memories=known.memories,
+        deeds=known.deeds,
+        files=known.files,
+    )
+
+
+def names_of_personas(house: "Household") -> list[str]:
+    """Return the names of the personas there are, each once."""
+    return sorted({readable(each.name) for each in house.personas.values()}, key=str.casefold)
+
+
+def words_in(search: str) -> Sequence[str]:
+    """Return the words that are looked for, casefolded."""
+    return search.casefold().split()
+
+
+def readable(text: str) -> str:
+    """Return text that can be sent: half a surrogate pair is none."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def readable_data(data: Any) -> Any:
+    """Return plain data whose texts can be sent."""
+    if isinstance(data, str):
+        return readable(data)
+    if isinstance(data, dict):
+        return {readable_data(key): readable_data(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [readable_data(each) for each in data]
+    return data
+
+
+def cursor_of(number: float, name: str) -> str:
+    """Return the place in a list behind a row, as a page sends it back."""
+    return f"{number!r} {name}"
+
+
+def place_behind(cursor: str) -> tuple[float, str] | None:
+    """Return the place in a list that a cursor names; None for "".
+
+    Raises:
+        PixiError: it is none.
+    """
+    if not cursor:
+        return None
+    number, _, name = cursor.partition(" ")
+    try:
+        return float(number), name
+    except ValueError:
+        raise PixiError(f"{cursor[:60]!r} is no place in a list; send `next` as it came.") from None

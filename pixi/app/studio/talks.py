@@ -1,0 +1,423 @@
+"""Talks of every channel: listed, searched, read, exported, reset, and who speaks there on which model."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+
+from pixi.app.studio.privacy import hidden_among, may_read, private_among
+from pixi.app.studio.rows import (
+    LONGEST_CURSOR,
+    AuthorRow,
+    FoundRow,
+    TalkRow,
+    author_row,
+    cursor_of,
+    names_of_personas,
+    place_behind,
+    readable,
+    readable_data,
+    talk_row,
+    words_in,
+)
+from pixi.channels.http.talks import acts_of, messages_reacted_to
+from pixi.core.errors import PixiError
+from pixi.core.events import to_json
+from pixi.core.message import Message
+from pixi.core.notes import notes_in
+from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.store.kept import FoundWords, ListedTalk, Place, TalkFilter, TurnRecord
+from pixi.store.statements.branches import trunk
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+
+_TALKS, _TALK = "/api/studio/talks", "/api/studio/talks/{address}"
+_PORTIONS = 100  # of talks that are looked through for words, for one request; the next goes on from there
+_AT_ONCE = 200  # turns that are read at once for an export
+_EXCERPT = 160  # characters
+_HOUSE = ("discord:", "http:", "mcp:")  # talks whose model the house chooses
+
+
+class TalksQuery(Struct):
+    """Which talks.
+
+    Attributes:
+        search: words that all stand in one message, or in the names and the address.
+        channel: `discord`, `http`, `terminal`, `mcp`.
+        persona: the name of who answered last.
+        place: as a row has it.
+        day: on which something was said, in UTC: `2026-11-24`.
+        person: the id of an author.
+        after: `next` of the page before.
+    """
+
+    search: Annotated[str, Meta(max_length=200)] = ""
+    channel: Annotated[str, Meta(max_length=20)] = ""
+    persona: Annotated[str, Meta(max_length=200)] = ""
+    place: Annotated[str, Meta(max_length=300)] = ""
+    day: Annotated[str, Meta(max_length=10)] = ""
+    person: Annotated[str, Meta(max_length=300)] = ""
+    after: Annotated[str, Meta(max_length=LONGEST_CURSOR)] = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class TalksShown(Struct):
+    """Talks, the latest first.
+
+    Attributes:
+        next: for `after`, to go on; "": there are no more.
+        personas: the names of those who can be asked for.
+    """
+
+    talks: list[TalkRow]
+    next: str
+    personas: list[str]
+
+
+class SaidRow(Struct):
+    """A message of a person. `addressed`: it was meant for the persona."""
+
+    id: str
+    number: int
+    author: AuthorRow
+    text: str
+    at: float
+    addressed: bool
+    reply_to: str | None
+
+
+class TurnRow(Struct):
+    """A turn: what was said, and what the persona did.
+
+    Attributes:
+        said: messages of people, oldest first.
+        events: what stands in the chat, in the form of `chat --json`.
+        notes: thoughts that nobody saw.
+        cost: in dollars; None: not known.
+    """
+
+    id: int
+    began: float
+    persona: str
+    model: str
+    finish: str
+    steps: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    cost: float | None
+    said: list[SaidRow]
+    events: list[dict[str, Any]]
+    notes: list[str]
+
+
+class PersonaChoice(Struct):
+    """A persona that can be chosen: the name of its file, and its name."""
+
+    id: str
+    name: str
+
+
+class PlaceShown(Struct):
+    """Who speaks in a place, and on which model, as people chose it.
+
+    Attributes:
+        personas: names of files, the first speaks unless another is named; empty: the usual ones.
+        model: "": the usual one.
+        home: every message there is meant for the first persona.
+        choose: what can be chosen there: `persona`, `model`.
+        all_personas, all_models: that there are.
+    """
+
+    personas: list[str]
+    model: str
+    home: bool
+    choose: list[str]
+    all_personas: list[PersonaChoice]
+    all_models: list[str]
+
+
+class PlaceChoice(Struct, forbid_unknown_fields=True):
+    """What is chosen for a place; what is left out stays."""
+
+    personas: Annotated[list[str], Meta(max_length=20)] | None = None
+    model: str | None = None
+    home: bool | None = None
+
+
+class TurnsQuery(Struct):
+    """Which turns of a talk: the last ones, or the last ones before one."""
+
+    before: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class TalkShown(Struct):
+    """A talk. Where it is hidden, its turns are without words.
+
+    Attributes:
+        turns: oldest first.
+        waiting: messages that are not answered yet.
+        more: there are turns before these.
+        branches: addresses of what was taken out of it.
+    """
+
+    talk: TalkRow
+    place: PlaceShown
+    turns: list[TurnRow]
+    waiting: list[SaidRow]
+    more: bool
+    branches: list[str]
+
+
+def routes(house: "Household") -> Sequence[AddonRoute]:
+    """Return the routes of the screen."""
+
+    async def listed(caller: Caller, asked: TalksQuery) -> TalksShown:
+        return await _listed(house, asked)
+
+    async def talk(caller: Caller, asked: TurnsQuery) -> TalkShown:
+        listed = await _known(house, caller)
+        reads = await may_read(house, caller, listed.address, "messages")
+        return await _shown(house, listed, asked.before, asked.limit, reads=reads)
+
+    async def export(caller: Caller, asked: None) -> TalkShown:
+        listed = await _known(house, caller)
+        if not await may_read(house, caller, listed.address, "export"):
+            raise RouteError(403, "In private", "This talk is in private; see [studio] private.")
+        shown = await _shown(house, listed, None, _AT_ONCE, reads=True)
+        while shown.more:
+            earlier = await _shown(house, listed, shown.turns[0].id, _AT_ONCE, reads=True)
+            shown.turns, shown.more = earlier.turns + shown.turns, earlier.more
+        return shown
+
+    async def reset(caller: Caller, asked: None) -> None:
+        await house.reset((await _whole(house, caller)).address)
+
+    async def choose(caller: Caller, asked: PlaceChoice) -> PlaceShown:
+        return await _choose(house, (await _whole(house, caller)).address, asked)
+
+    return (
+        AddonRoute("GET", _TALKS, listed, "List talks of all channels", "operate", TalksQuery, TalksShown),
+        AddonRoute("GET", _TALK, talk, "Read a talk", "operate", TurnsQuery, TalkShown),
+        AddonRoute("GET", f"{_TALK}/export", export, "Export a talk", "operate", None, TalkShown),
+        AddonRoute("POST", f"{_TALK}/reset", reset, "Forget what was said in a talk", "operate"),
+        AddonRoute(
+            "PUT",
+            f"{_TALK}/place",
+            choose,
+            "Choose who speaks in a talk",
+            "operate",
+            PlaceChoice,
+            PlaceShown,
+        ),
+    )
+
+
+async def _known(house: "Household", caller: Caller) -> ListedTalk:
+    """The talk that a path names."""
+    found = await house.store.listed_talk(caller.path["address"])
+    if found is None:
+        raise RouteError(404, "No such talk", "Nothing was said in a talk of that address.")
+    return found
+
+
+async def _whole(house: "Household", caller: Caller) -> ListedTalk:
+    """The same, and no branch."""
+    found = await _known(house, caller)
+    if trunk(found.address) != found.address:
+        raise RouteError(422, "A branch", "This was taken out of a talk: change that talk, and it follows.")
+    return found
+
+
+# The list.
+
+
+async def _listed(house: "Household", asked: TalksQuery) -> TalksShown:
+    wanted = _filter(asked)
+    try:
+        after = place_behind(asked.after)
+    except PixiError as error:
+        raise RouteError(422, "No such page", str(error)) from error
+    words, rows, left = words_in(asked.search), list[TalkRow](), _PORTIONS
+    personas = names_of_personas(house)
+    while True:
+        page = await house.store.list_talks(wanted, asked.limit, after)
+        addresses = [talk.address for talk in page]
+        private = await private_among(house.store, addresses)
+        hidden = await hidden_among(house, addresses)
+        for talk in page:
+            after = (talk.last, talk.address)
+            secret, unseen = talk.address in private, talk.address in hidden
+            found = None
+            if words and not _names(talk, words, hidden=unseen):
+                if unseen:
+                    continue
+                found, looked = await _look(house, talk.address, words, secret=secret)
+                left -= looked
+            if not words or found is not None or _names(talk, words, hidden=unseen):
+                rows.append(talk_row(talk, private=secret, hidden=unseen, found=found))
+            if len(rows) == asked.limit or left <= 0:
+                return TalksShown(rows, cursor_of(*after), personas)
+        if len(page) < asked.limit or after is None:
+            return TalksShown(rows, "", personas)
+
+
+def _filter(asked: TalksQuery) -> TalkFilter:
+    since = until = None
+    if asked.day:
+        try:
+            day = datetime.combine(date.fromisoformat(asked.day), datetime.min.time(), UTC)
+        except ValueError:
+            raise RouteError(422, "No such day", "day is none: write it as 2026-11-24.") from None
+        since, until = day.timestamp(), (day + timedelta(days=1)).timestamp()
+    prefix = f"{asked.channel}:" if asked.channel else ""
+    return TalkFilter(prefix, asked.place, asked.persona, asked.person, since, until)
+
+
+def _names(talk: ListedTalk, words: Sequence[str], *, hidden: bool) -> bool:
+    """Return True if the words stand in what the talk is called, and in the names of who wrote there."""
+    names = [] if hidden else [talk.name, *(each.name for each in talk.people)]
+    told = " ".join((talk.address, talk.persona, *names)).casefold()
+    return all(word in told for word in words)
+
+
+async def _look(
+    house: "Household", address: str, words: Sequence[str], *, secret: bool
+) -> tuple[FoundRow | None, int]:
+    """Look for words in a talk; gives where they are, and how many portions were looked through."""
+    looked, before = 0, None
+    while True:
+        found = await house.store.find_words(address, words, before)
+        looked += 1
+        if found.turn is not None:
+            return _found(found, found.turn, words, secret=secret), looked
+        if found.left is None:
+            return None, looked
+        before = found.left
+
+
+def _found(found: FoundWords, turn: int, words: Sequence[str], *, secret: bool) -> FoundRow:
+    """Where words stand; of a talk in private without them: it was not opened."""
+    if secret:
+        return FoundRow(turn, None, "")
+    at = found.text.casefold().find(words[0])
+    begin = max(0, at - _EXCERPT // 3)
+    text = found.text[begin : begin + _EXCERPT]
+    cut = f"{'…' if begin else ''}{text}{'…' if begin + _EXCERPT < len(found.text) else ''}"
+    return FoundRow(turn, None if found.author is None else readable(found.author.name), readable(cut))
+
+
+# One talk.
+
+
+async def _shown(
+    house: "Household", listed: ListedTalk, before: int | None, limit: int, *, reads: bool
+) -> TalkShown:
+    store, address = house.store, listed.address
+    records = await store.turns(address, limit + 1, before)
+    chosen = records[-limit:]
+    said = await store.messages_of([each.id for each in chosen], overheard=True) if reads else {}
+    waiting: Sequence[Message] = ()
+    if before is None and reads:
+        at_work, last = await store.last_asked(address)
+        waiting = () if at_work is not None and any(each.id == at_work for each in chosen) else last
+    private = bool(await private_among(store, [address]))
+    return TalkShown(
+        talk_row(listed, private=private, hidden=not reads),
+        _place(house, address),
+        [turn async for turn in _turns(house, chosen, said, reads=reads)],
+        [_said(each) for each in waiting],
+        more=len(records) > len(chosen),
+        branches=[readable(each) for each in await store.branches(address)],
+    )
+
+
+async def _turns(
+    house: "Household", records: Sequence[TurnRecord], said: dict[int, tuple[Message, ...]], *, reads: bool
+) -> AsyncIterator[TurnRow]:
+    for record in records:
+        messages, events = said.get(record.id, ()), list[dict[str, Any]]()
+        if reads:
+            meant = [each.id for each in messages if each.addressed]
+            earlier = await messages_reacted_to(house.store, record)
+            events = [to_json(each) for each in acts_of(record, meant[-1] if meant else "", earlier)]
+        yield TurnRow(
+            id=record.id,
+            began=record.began,
+            persona=readable(record.persona),
+            model=readable(record.model),
+            finish=record.finish or "",
+            steps=record.steps,
+            prompt_tokens=record.usage.prompt_tokens,
+            cached_tokens=record.usage.cached_tokens,
+            completion_tokens=record.usage.completion_tokens,
+            cost=record.cost,
+            said=[_said(each) for each in messages],
+            events=readable_data(events),
+            notes=[readable(note) for note in notes_in(record.lines)] if reads else [],
+        )
+
+
+def _said(message: Message) -> SaidRow:
+    return SaidRow(
+        readable(message.id),
+        message.number,
+        author_row(message.author),
+        readable(message.text),
+        message.sent_at,
+        message.addressed,
+        None if message.reply_to is None else readable(message.reply_to),
+    )
+
+
+# Who speaks there.
+
+
+def _place(house: "Household", address: str) -> PlaceShown:
+    place = house.place(house.chosen_at(address))
+    return PlaceShown(
+        list(place.personas),
+        place.model,
+        place.home,
+        _can_choose(house, address),
+        [PersonaChoice(name, each.name) for name, each in house.personas.items()],
+        list(house.models),
+    )
+
+
+def _can_choose(house: "Household", address: str) -> list[str]:
+    """What can be chosen for a talk: where the bot wears one persona's face, a guild has one for all."""
+    if trunk(address) != address or not address.startswith(_HOUSE):
+        return []
+    is_channel = address.startswith("discord:") and house.rules.faces != "profile"
+    return ["persona", "model"] if is_channel else ["model"]
+
+
+async def _choose(house: "Household", address: str, asked: PlaceChoice) -> PlaceShown:
+    can = _can_choose(house, address)
+    if (asked.personas is not None or asked.home is not None) and "persona" not in can:
+        raise RouteError(409, "Not here", "Who speaks in this talk is not chosen for it alone.")
+    if asked.model is not None and "model" not in can:
+        raise RouteError(409, "Not here", "The model of this talk is not the house's to choose.")
+    unknown = [name for name in asked.personas or () if name not in house.personas]
+    if unknown:
+        known = ", ".join(house.personas)
+        raise RouteError(422, "No such persona", f"There is no persona {unknown[0]!r}. There is: {known}.")
+    if asked.model and asked.model not in house.models:
+        known = ", ".join(house.models)
+        raise RouteError(422, "No such model", f"There is no model {asked.model!r}. There is: {known}.")
+    at = house.chosen_at(address)
+    now = house.place(at)
+    usual = asked.model == house.models[0]
+    await house.set_place(
+        at,
+        Place(
+            now.personas if asked.personas is None else tuple(dict.fromkeys(asked.personas)),
+            now.model if asked.model is None else "" if usual else asked.model,
+            now.home if asked.home is None else asked.home,
+        ),
+    )
+    return _place(house, address)

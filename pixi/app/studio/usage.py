@@ -1,0 +1,139 @@
+"""What was used and what it cost, as `pixi-persona usage --json` tells it, and how far budgets are used."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from pixi.app.studio.rows import readable, readable_data
+from pixi.core.figures import as_row, every_day
+from pixi.core.routes import AddonRoute, Caller
+from pixi.core.spending import DAY_SECONDS, KINDS, SCOPES, Spent, day_of, next_month
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+
+_MOST_SHARES = 10  # of each limit, whoever used most of it first
+
+
+class UsageQuery(Struct):
+    """Of how many days with today, and by what it is added up."""
+
+    days: Annotated[int, Meta(ge=1, le=3_660)] = 30
+    by: Literal["day", "person", "channel", "guild", "model", "persona"] = "day"
+
+
+class UsedShare(Struct):
+    """How much somebody used today of what is limited: `limit` of `kind` for each of a `scope`."""
+
+    scope: str
+    name: str
+    kind: str
+    used: int
+    limit: int
+
+
+class MonthShown(Struct):
+    """What the month came to.
+
+    Attributes:
+        used: as a row of `usage --json`, without a day.
+        dollars: how many there may be; None: any number.
+        ends: the first day of the next one.
+    """
+
+    used: dict[str, Any]
+    dollars: float | None
+    ends: str
+
+
+class UsageShown(Struct):
+    """What was used.
+
+    Attributes:
+        days: each day of the time in order, as rows of `usage --json`, those too on which nothing was used.
+        rows: as `usage --json --by …`; by persona what its turns came to.
+        names: of the people in `rows` and `shares`, by their ids; "": not known.
+        shares: of today, whoever used most of each first.
+    """
+
+    by: str
+    days: list[dict[str, Any]]
+    rows: list[dict[str, Any]]
+    names: dict[str, str]
+    month: MonthShown
+    shares: list[UsedShare]
+
+
+def routes(house: "Household") -> Sequence[AddonRoute]:
+    """Return the route of the screen."""
+
+    async def usage(caller: Caller, asked: UsageQuery) -> UsageShown:
+        return await _usage(house, asked)
+
+    return (
+        AddonRoute("GET", "/api/studio/usage", usage, "See what was used", "operate", UsageQuery, UsageShown),
+    )
+
+
+async def _usage(house: "Household", asked: UsageQuery) -> UsageShown:
+    store, today = house.store, day_of(time.time())
+    first = today - asked.days + 1
+    by_day = await store.usage(first, today, "day")
+    if asked.by == "persona":
+        rows = await _by_persona(house, first, today)
+    elif asked.by == "day":
+        rows = [as_row(row, "day") for row in by_day]
+    else:
+        rows = [as_row(row, asked.by) for row in await store.usage(first, today, asked.by)]
+    shares = await _shares(house, today)
+    people = {str(row["person"]) for row in rows if row.get("person")}
+    people |= {each.name for each in shares if each.scope == "person"}
+    bill = await house.engine.bill()
+    of_month = {name: value for name, value in as_row(bill.month, "day").items() if name != "day"}
+    return UsageShown(
+        asked.by,
+        [as_row(row, "day") for row in every_day(by_day, first, today)],
+        readable_data(rows),
+        {readable(person): readable(name) for person, name in (await store.names_of(people)).items()},
+        MonthShown(of_month, bill.month_dollars, next_month(today).isoformat()),
+        shares,
+    )
+
+
+async def _by_persona(house: "Household", first: int, today: int) -> list[dict[str, object]]:
+    found = await house.store.usage_by_persona(first * DAY_SECONDS, (today + 1) * DAY_SECONDS)
+    return [
+        {
+            "persona": persona,
+            "turns": sums.turns,
+            "prompt_tokens": sums.prompt_tokens,
+            "cached_tokens": sums.cached_tokens,
+            "completion_tokens": sums.completion_tokens,
+            "unpriced_turns": sums.unpriced,
+            "cost": round(sums.cost, 9),
+        }
+        for persona, sums in found.items()
+    ]
+
+
+async def _shares(house: "Household", today: int) -> list[UsedShare]:
+    """How much was used today of all that is limited."""
+    told: list[UsedShare] = []
+    for scope in reversed(SCOPES):
+        allowance = house.settings.limits.budgets.of(scope)
+        if not allowance.is_bounded:
+            continue
+        used: Sequence[Spent] = await house.store.usage(today, today, scope)
+        for kind in KINDS:
+            limit = allowance.of(kind)
+            if limit is None:
+                continue
+            most = sorted(used, key=lambda row: -row.amount(kind))[:_MOST_SHARES]
+            told += [
+                UsedShare(scope, readable(str(getattr(row, scope))), kind, row.amount(kind), limit)
+                for row in most
+                if getattr(row, scope) and row.amount(kind)
+            ]
+    return told

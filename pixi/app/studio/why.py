@@ -1,0 +1,371 @@
+"""Why a reply is as it is: the request as it was sent, what came to mind, and what became of each act.
+
+All of it is made again from history and record, see `pixi.engine.looking_back`; what was forgotten is not in it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from pixi.app.studio.privacy import may_read
+from pixi.core.citing import sources_in
+from pixi.core.commands import CommandEnded
+from pixi.core.deltas import ToolSchema
+from pixi.core.language import NOTE, REACT, SEND
+from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.masking import Mask
+from pixi.core.message import Message
+from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.tokens import estimate, estimate_all, estimate_tools
+from pixi.core.unstamping import LinePart, parts_of
+from pixi.core.written import read_again, written
+from pixi.engine.looking_back import RebuiltRequest
+from pixi.store.kept import Effect
+
+if TYPE_CHECKING:
+    from pixi.app.household import Household
+
+
+class WhyPart(Struct):
+    """A part of a line of people: `stamp`, `words`, `memory`, `notice`, `document` or `summary`."""
+
+    kind: str
+    text: str
+
+
+class WhyCall(Struct):
+    """A call of a tool, its arguments as the model wrote them."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class WhyLine(Struct):
+    """A line of the request. `tokens` are estimated; `name` is that of the tool whose answer it is."""
+
+    role: str
+    text: str
+    tokens: int
+    parts: list[WhyPart] = field(default_factory=list)
+    calls: list[WhyCall] = field(default_factory=list)
+    images: int = 0
+    name: str = ""
+
+
+class WhyTurn(Struct):
+    """A turn of the window, by its number."""
+
+    turn: int
+    lines: list[WhyLine]
+
+
+class WhyTool(Struct):
+    """A tool that was offered."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    tokens: int
+
+
+class WhyCommand(Struct):
+    """A command that the prompt tells of; `choices` are all that its argument can be, e.g. stickers."""
+
+    name: str
+    form: str
+    description: str
+    choices: list[str]
+
+
+class WhyReminder(Struct):
+    """Something that came to mind: a `memory`, a `notice` of an addon, or what a `document` says.
+
+    `about` is of whom it tells, or where it is from. `words` are those of the message for which it is found,
+    and `score` how well it fits, where 1 is one telling word: both as they come out now. `known`: it is still
+    remembered.
+    """
+
+    kind: str
+    about: str
+    text: str
+    words: list[str]
+    score: float | None = None
+    known: bool = True
+
+
+class WhyRequest(Struct):
+    """A request of the turn: of so many lines, with tools or without. `tokens` are estimated."""
+
+    step: int
+    lines: int
+    tokens: int
+    tools: bool
+
+
+class WhyAct(Struct):
+    """What became of a command, or of an act of a tool.
+
+    `command` is as the history holds it, "" where a tool acted, or where it was not delivered; `kind` is of
+    the act, "" where there was none, as of a note; `outcome` is `done`, `refused` or `unknown`.
+    """
+
+    command: str
+    kind: str
+    text: str
+    outcome: str
+    parts: int = 1
+
+
+class WhySource(Struct):
+    """A page of the web."""
+
+    title: str
+    url: str
+
+
+class WhyUsage(Struct):
+    """Tokens as the server counted them."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+class WhyAnswer(Struct):
+    """A turn that is over.
+
+    `hidden`: it is in private, and its words are not shown. `certain` is `same` where the request below is the
+    one that was sent, to the byte; `changed` where some parts of it are not, which `changed` names (`prefix`,
+    `history`, `said`, `tools`); `unknown` where nothing was put on record by which to tell; `forgotten`.
+    """
+
+    turn: int
+    conversation: str
+    persona: str
+    model: str
+    began: float
+    finish: str
+    steps: int
+    usage: WhyUsage
+    cost: float | None
+    hidden: bool
+    certain: str
+    changed: list[str] = field(default_factory=list)
+    persona_now: str = ""
+    model_now: str = ""
+    prefix: list[WhyLine] = field(default_factory=list)
+    summary: WhyLine | None = None
+    history: list[WhyTurn] = field(default_factory=list)
+    said: WhyLine | None = None
+    reply: list[WhyLine] = field(default_factory=list)
+    requests: list[WhyRequest] = field(default_factory=list)
+    tools: list[WhyTool] = field(default_factory=list)
+    tools_gone: list[str] = field(default_factory=list)
+    commands: list[WhyCommand] = field(default_factory=list)
+    reminders: list[WhyReminder] = field(default_factory=list)
+    acts: list[WhyAct] = field(default_factory=list)
+    sources: list[WhySource] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
+    tokens: dict[str, int] = field(default_factory=dict)
+    raw: list[str] = field(default_factory=list)
+
+
+def routes(house: "Household") -> Sequence[AddonRoute]:
+    """Return the way in to the screen."""
+
+    async def answer(caller: Caller, _: None) -> WhyAnswer:
+        number = caller.path["turn"]
+        made = await house.engine.look_back(int(number)) if number.isdecimal() and len(number) < 19 else None
+        if made is None:
+            raise RouteError(404, "No such turn", f"There is no turn {number[:20]} that has ended.")
+        readable = await may_read(house, caller, made.looked_back.trunk, "why")
+        return await why(house, made) if readable else figures(made, hidden=True)
+
+    return [
+        AddonRoute(
+            "GET",
+            "/api/studio/why/{turn}",
+            answer,
+            "See why a reply is as it is",
+            scope="operate",
+            response=WhyAnswer,
+        )
+    ]
+
+
+def figures(made: RebuiltRequest, *, hidden: bool) -> WhyAnswer:
+    """Return what is known of a turn without a word of it."""
+    record, role = made.looked_back.record, made.session.role
+    usage = record.usage
+    if made.said is None:
+        certain = "forgotten"
+    elif made.changed is None:
+        certain = "unknown"
+    else:
+        certain = "changed" if made.changed else "same"
+    return WhyAnswer(
+        turn=record.id,
+        conversation=record.conversation,
+        persona=record.persona,
+        model=record.model,
+        began=record.began,
+        finish=record.finish or "",
+        steps=record.steps,
+        usage=WhyUsage(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens),
+        cost=record.cost,
+        hidden=hidden,
+        certain=certain,
+        changed=sorted(made.changed or ()),
+        persona_now=role.persona.name,
+        model_now=role.model.name,
+        limits=list(made.looked_back.framing.limits) if made.looked_back.framing else [],
+    )
+
+
+async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
+    """Return all that is known of a turn."""
+    told = figures(made, hidden=False)
+    record, mask = made.looked_back.record, house.engine.tools.mask
+    told.prefix = [_line(line, mask) for line in made.prefix]
+    told.commands = [
+        WhyCommand(each.name, each.form, each.description, list(each.choices))
+        for each in made.session.capabilities.help
+    ]
+    told.tools = [_tool(tool, mask) for tool in made.tools]
+    told.tools_gone = list(made.gone)
+    if made.said is None:
+        return told
+    told.summary = None if made.summary is None else _line(made.summary, mask)
+    told.history = [WhyTurn(turn.id, [_line(line, mask) for line in turn.lines]) for turn in made.window]
+    told.said = _line(made.said, mask)
+    told.reply = [_line(line, mask) for line in record.lines[1:]]
+    told.requests = [
+        WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
+        for step, request in enumerate(made.requests(), 1)
+    ]
+    told.reminders = await _reminders(house, made, mask)
+    told.acts = _acts(made, mask)
+    told.sources = [WhySource(each.title, each.url) for each in sources_in(_notes(made))]
+    told.tokens = {
+        "prefix": estimate_all(made.prefix),
+        "tools": estimate_tools(made.tools),
+        "history": estimate_all(made.history),
+        "said": estimate(made.said),
+        "reply": estimate_all(record.lines[1:]),
+    }
+    told.raw = house.hub.text_of(record.conversation, record.id)
+    return told
+
+
+def _line(line: Line, mask: Mask) -> WhyLine:
+    told = WhyLine("system", mask.hide(line.text), estimate(line))
+    match line:
+        case UserLine(text, images):
+            told.role, told.images = "user", len(images)
+            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text)]
+        case AssistantLine(_, calls):
+            told.role = "assistant"
+            told.calls = [WhyCall(call.id, call.name, mask.hide(call.arguments)) for call in calls]
+        case ToolLine(_, name, _, images):
+            told.role, told.name, told.images = "tool", name, len(images)
+        case _:
+            pass
+    return told
+
+
+def _tool(tool: ToolSchema, mask: Mask) -> WhyTool:
+    return WhyTool(tool.name, mask.hide(tool.description), tool.parameters, estimate_tools([tool]))
+
+
+async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> list[WhyReminder]:
+    """What came to mind, and for which words: found anew, in what is remembered now."""
+    if made.said is None:
+        return []
+    parts = [part for part in parts_of(made.said.text) if part.kind in ("memory", "notice", "document")]
+    persona = made.session.role.persona.name
+    known = {
+        part.person: [memory.text for memory in await house.store.memories(part.person, persona)]
+        for part in parts
+        if part.kind == "memory"
+    }
+    found = await asyncio.to_thread(_found, parts, known, made.looked_back.messages)
+    for each in found:
+        each.text, each.about = mask.hide(each.text), mask.hide(each.about)
+    return found
+
+
+def _found(
+    parts: Iterable[LinePart], known: dict[str, list[str]], messages: Sequence[Message]
+) -> list[WhyReminder]:
+    from pixi.knowledge.relevance import matching_words, most_relevant
+
+    found: list[WhyReminder] = []
+    meant = [message for message in messages if message.addressed]
+    for part in parts:
+        theirs = [message for message in meant if part.kind == "document" or message.author.id == part.person]
+        asked = "\n".join(message.text for message in theirs)
+        remembered = known.get(part.person, [])
+        scores: dict[str, float] = {}
+        if part.kind == "memory":
+            texts = list(dict.fromkeys([*remembered, *part.facts]))
+            scores = {texts[one.place]: one.score for one in most_relevant(asked, texts)}
+        for fact in part.facts:
+            score = scores.get(fact)
+            found.append(
+                WhyReminder(
+                    part.kind,
+                    part.about,
+                    fact,
+                    [] if part.kind == "notice" else matching_words(asked, fact),
+                    None if score is None else round(score, 2),
+                    part.kind != "memory" or fact in remembered,
+                )
+            )
+    return found
+
+
+def _commands(made: RebuiltRequest) -> Iterator[CommandEnded]:
+    """The commands that the history of the turn holds, in order."""
+    names = made.session.capabilities.names
+    for line in made.looked_back.record.lines:
+        if isinstance(line, AssistantLine):
+            yield from read_again(line.text, names)
+
+
+def _notes(made: RebuiltRequest) -> Iterator[str]:
+    return (command.argument for command in _commands(made) if command.name == NOTE)
+
+
+def _acts(made: RebuiltRequest, mask: Mask) -> list[WhyAct]:
+    """What became of each command, in order; then what commands and tools did that no command shows."""
+    names = made.session.capabilities.names
+    left: dict[tuple[bool, int], list[Effect]] = {}  # by the number of the command; of a tool each by itself
+    for effect in made.looked_back.record.effects:
+        key = (True, effect.sequence) if effect.command is None else (False, effect.command)
+        left.setdefault(key, []).append(effect)
+    acts: list[WhyAct] = []
+    for command in _commands(made):
+        text = mask.hide(written(command.name, command.argument, names, command.target))
+        key = next((key for key, effects in left.items() if _is_of(command, key, effects)), None)
+        if key is None:
+            acts.append(WhyAct(text, "", "", "done"))
+        else:
+            acts.append(_act(text, left.pop(key), mask))
+    return [*acts, *(_act("", effects, mask) for effects in left.values())]
+
+
+def _is_of(command: CommandEnded, key: tuple[bool, int], effects: Sequence[Effect]) -> bool:
+    """Whether acts may be those of a command that was delivered."""
+    if key[0] or not any(effect.outcome == "done" for effect in effects):
+        return False
+    kind = effects[0].kind
+    return kind == command.name if {kind, command.name} & {SEND, REACT} else command.name != NOTE
+
+
+def _act(command: str, effects: Sequence[Effect], mask: Mask) -> WhyAct:
+    worst = next((each.outcome for each in effects if each.outcome != "done"), "done")
+    text = mask.hide("".join(each.payload for each in effects))
+    return WhyAct(command, effects[0].kind, text, worst or "unknown", len(effects))

@@ -1,0 +1,152 @@
+// Requests to the server that this page came from, and the streams of events that it answers with.
+
+/** What the server refused, in its own words (RFC 9457). */
+export class Problem extends Error {
+  /**
+   * @param {number} status of HTTP; 0: the server could not be reached
+   * @param {string} title the kind of problem
+   * @param {string} detail what is wrong, and what to do about it
+   * @param {number} [after] seconds after which to try again; 0: nothing was said of it
+   */
+  constructor(status, title, detail, after = 0) {
+    super(detail);
+    this.status = status;
+    this.title = title;
+    this.detail = detail;
+    this.after = after;
+  }
+}
+
+/**
+ * Whose requests these are: set once the page knows.
+ *  - `bearer`: a key or a visitor's token, for pages that have one;
+ *  - `csrf`: the word of an operator's session.
+ */
+export const credentials = { bearer: "", csrf: "" };
+
+/** Of the server; "" for the one that this page came from. Pages of others set it. */
+export const server = { origin: "" };
+
+/** @returns {Record<string, string>} */
+export function headers() {
+  /** @type {Record<string, string>} */
+  const told = {};
+  if (credentials.bearer) told["Authorization"] = `Bearer ${credentials.bearer}`;
+  if (credentials.csrf) told["X-Pixi-CSRF"] = credentials.csrf;
+  return told;
+}
+
+/**
+ * Send a request, and return the answer once it is known to be a good one.
+ * @param {string} method
+ * @param {string} path
+ * @param {RequestInit & {headers?: Record<string, string>}} [options]
+ * @returns {Promise<Response>}
+ * @throws {Problem}
+ */
+export async function request(method, path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(server.origin + path, {
+      ...options,
+      method,
+      headers: { ...headers(), ...options.headers },
+      credentials: server.origin ? "omit" : "same-origin",
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(0, "offline", "");
+  }
+  if (answer.ok) return answer;
+  /** @type {{title?: string, detail?: string}} */
+  const told = await answer.json().catch(() => ({}));
+  const after = Number(answer.headers.get("Retry-After")) || 0;
+  throw new Problem(answer.status, told.title ?? answer.statusText, told.detail ?? "", after);
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {unknown} [body] sent as JSON
+ * @param {Record<string, string>} [more] headers
+ * @returns {Promise<any>} what the JSON answer holds; null for an empty one
+ * @throws {Problem}
+ */
+async function exchanged(method, path, body, more = {}) {
+  const json = body === undefined ? {} : { "Content-Type": "application/json" };
+  const answer = await request(method, path, {
+    headers: { ...json, ...more },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  return answer.status === 204 ? null : answer.json();
+}
+
+/** @param {string} path */
+export const get = (path) => exchanged("GET", path);
+/** @param {string} path @param {unknown} [body] @param {Record<string, string>} [more] */
+export const post = (path, body = {}, more = {}) => exchanged("POST", path, body, more);
+/** @param {string} path @param {unknown} [body] */
+export const put = (path, body = {}) => exchanged("PUT", path, body);
+/** @param {string} path */
+export const remove = (path) => exchanged("DELETE", path);
+
+/**
+ * Read the events of a stream as they come, until it ends.
+ * @param {Response} answer
+ * @returns {AsyncGenerator<{id: string, data: any}>}
+ */
+export async function* eventsIn(answer) {
+  if (!answer.body) return;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += value;
+      const frames = text.split("\n\n");
+      text = frames.pop() ?? "";
+      for (const frame of frames) {
+        let id = "";
+        const data = [];
+        for (const line of frame.split("\n")) {
+          if (line.startsWith("id: ")) id = line.slice(4);
+          else if (line.startsWith("data: ")) data.push(line.slice(6));
+        }
+        if (data.length) yield { id, data: JSON.parse(data.join("\n")) };
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+/**
+ * Follow a stream of events for as long as `signal` lets it; a connection that is lost is made again, after
+ * 1, 2, 4 … 15 seconds.
+ * @param {string} path
+ * @param {(data: any, id: string) => void} heard
+ * @param {AbortSignal} signal
+ * @param {(state: "open" | "lost" | "refused", problem?: Problem) => void} [told] hears of the connection
+ */
+export async function follow(path, heard, signal, told = () => {}) {
+  let wait = 1;
+  while (!signal.aborted) {
+    try {
+      const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
+      told("open");
+      wait = 1;
+      for await (const event of eventsIn(answer)) heard(event.data, event.id);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        told("refused", error);
+        return;
+      }
+    }
+    if (signal.aborted) return;
+    told("lost");
+    await new Promise((done) => setTimeout(done, wait * 1000));
+    wait = Math.min(wait * 2, 15);
+  }
+}

@@ -1,0 +1,7 @@
+import { html } from "../../lib/html.js";
+import { Empty } from "../../lib/parts.js";
+import { t } from "../../lib/words.js";
+
+export default function UsageScreen() {
+  return html`<${Empty} title=${t("nav.usage")} />`;
+}

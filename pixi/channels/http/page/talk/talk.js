@@ -1,0 +1,4 @@
+// The talk.
+import { loadWords } from "../lib/words.js";
+
+await loadWords("talk");

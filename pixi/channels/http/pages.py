@@ -1,0 +1,119 @@
+"""The pages for browsers: the talk, the studio, and the files that they are made of.
+
+The files are served as they lie in the folder `page`; nothing is built. All of them but the three documents
+go by a path that holds the digest of the whole folder, so that a browser keeps them for ever and never mixes
+those of two versions. Documents are asked for anew each time.
+
+Everything that pages show comes from strangers. So scripts, styles and connections are those of this server
+alone, no text ever becomes a script, and no other page may frame one of ours, but where an operator named it.
+"""
+
+import gzip
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from aiohttp import web
+
+from pixi.channels.http.problems import Problem
+
+_FOLDER = Path(__file__).parent / "page"
+_KINDS = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+_FOR_EVER = "public, max-age=31536000, immutable"
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "font-src 'self'; media-src 'self' blob:; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors {ancestors}; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+PUBLIC_PATHS = ("/page/", "/widget.js")
+"""What pages of all origins may load: the files of a page hold nothing that is anybody's."""
+
+
+class Pages:
+    """Serves the files of a folder from memory.
+
+    Args:
+        folder: with the documents `talk/index.html`, `talk/embed.html` and `studio/index.html`.
+    """
+
+    def __init__(self, folder: Path = _FOLDER) -> None:
+        self._folder = folder
+        self._packed: dict[str, bytes] = {}
+
+    @cached_property
+    def _files(self) -> dict[str, bytes]:
+        """All files by their paths in the folder."""
+        found = sorted(path for path in self._folder.rglob("*") if path.suffix in _KINDS)
+        return {path.relative_to(self._folder).as_posix(): path.read_bytes() for path in found}
+
+    @cached_property
+    def root(self) -> str:
+        """The path below which the files are served, which changes with any of them."""
+        digest = hashlib.sha256()
+        for name, data in self._files.items():
+            digest.update(f"{name}\0{len(data)}\0".encode() + data)
+        return f"/page/{digest.hexdigest()[:16]}"
+
+    def file(self, request: web.Request) -> web.Response:
+        """Answer with a file of this version.
+
+        Raises:
+            Problem: 404, there is none, or it is another version's.
+        """
+        name = request.match_info["path"]
+        if not request.path.startswith(f"{self.root}/") or name not in self._files or name.endswith(".html"):
+            raise Problem(404, "No such file", "There is nothing here; load the page again.")
+        return self._answer(request, name, {"Cache-Control": _FOR_EVER, **_for_all()})
+
+    def widget(self, request: web.Request) -> web.Response:
+        """Answer with the script that other people's pages load by a name that stays the same."""
+        body = f'import "{self.root}/widget/widget.js";\n'.encode()
+        return web.Response(
+            body=body, content_type="text/javascript", headers={"Cache-Control": "no-cache", **_for_all()}
+        )
+
+    def document(
+        self, request: web.Request, name: str, ancestors: Iterable[str] = ("'none'",)
+    ) -> web.Response:
+        """Answer with a page. `ancestors`: origins of the pages that may frame it."""
+        framed = " ".join(ancestors)
+        headers = {
+            "Cache-Control": "no-cache",
+            "Content-Security-Policy": _CSP.format(ancestors=framed),
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
+        if framed == "'none'":
+            headers["X-Frame-Options"] = "DENY"
+        return self._answer(request, name, headers)
+
+    def _answer(self, request: web.Request, name: str, headers: dict[str, str]) -> web.Response:
+        kind = _KINDS[name[name.rindex(".") :]]
+        if "gzip" in request.headers.get("Accept-Encoding", "") and not name.endswith(".png"):
+            headers["Content-Encoding"] = "gzip"
+            body = self._packed.get(name) or self._pack(name)
+        else:
+            body = self._body(name)
+        return web.Response(
+            body=body, content_type=kind, charset="utf-8", headers={**headers, "Vary": "Accept-Encoding"}
+        )
+
+    def _pack(self, name: str) -> bytes:
+        self._packed[name] = gzip.compress(self._body(name), mtime=0)
+        return self._packed[name]
+
+    def _body(self, name: str) -> bytes:
+        data = self._files[name]
+        return data.replace(b"{{root}}", self.root.encode()) if name.endswith(".html") else data
+
+
+def _for_all() -> dict[str, str]:
+    return {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}

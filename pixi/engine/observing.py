@@ -1,0 +1,265 @@
+"""Tells whoever looks on what happens in turns: the raw text, where commands close in it, what came of them.
+
+Nothing is made or copied while nobody looks on: then there is no `ObservedTurn`.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pixi.core.commands import CommandEnded, CommandStarted
+from pixi.core.deltas import Delta, Finished, Request, Text
+from pixi.core.errors import PixiError
+from pixi.core.events import (
+    Answered,
+    Asked,
+    Failed,
+    Noted,
+    Performed,
+    Progressed,
+    Sourced,
+    ToolAnswered,
+    ToolCalled,
+    TurnEvent,
+    to_json,
+)
+from pixi.core.language import Thought
+from pixi.core.message import Message
+from pixi.core.reading import CommandEvent
+from pixi.core.report import TurnReport
+from pixi.store.kept import Outcome
+from pixi.toolbox.foreign import foreign
+
+Form = dict[str, Any]
+Observer = Callable[[Form], None]
+"""Told what happens in all turns, as plain data; see the guide to events. Must not block."""
+
+_OPENING = re.compile(r"[\[【［][\s*_/`]*")
+_CLOSING = re.compile(r"[\]】］]")
+_LONGEST_BETWEEN = 4_096  # characters before a command in which its bracket is looked for
+
+
+def tell(observer: Observer | None, form: Form) -> None:
+    """Tell the observer, if there is one. What breaks in it is its own business."""
+    if observer is not None:
+        with suppress(PixiError), foreign("what looks on at turns"):
+            observer(form)
+
+
+class ObservedTurn:
+    """One attempt at a turn, as it is told. Times are in seconds since it began.
+
+    Args:
+        observer: is told.
+        turn: its number in the store.
+        conversation: the address.
+        persona: who answers.
+        names: the commands, with their aliases.
+    """
+
+    __slots__ = (
+        "_before",
+        "_began",
+        "_between",
+        "_calls",
+        "_closed",
+        "_fed",
+        "_names",
+        "_number",
+        "_observer",
+        "_opened",
+        "_step",
+        "_told",
+        "_whose",
+    )
+
+    def __init__(
+        self,
+        observer: Observer,
+        *,
+        turn: int,
+        conversation: str,
+        persona: str,
+        names: Mapping[str, Iterable[str]],
+    ) -> None:
+        self._observer = observer
+        self._whose = {"conversation": conversation, "persona": persona, "turn": turn}
+        self._names = names
+        self._began = time.monotonic()
+        self._step = 0
+        self._number = 0  # of the next command that closes
+        self._told = 0  # characters of this request's text that were told
+        self._fed = 0  # characters of it that were read
+        self._before = 0  # where the text begins that stands behind the last command
+        self._between = ""  # that text, as far as it was read and no command opened
+        self._opened: int | None = None  # the number of the command that is open
+        self._closed: dict[int, float] = {}  # when each command closed, by its number
+        self._calls: dict[str, float] = {}  # when each tool was called, by the id of the call
+
+    # The model.
+
+    def begun(self, messages: Sequence[Message], model: str) -> None:
+        """The turn is on record, and the model is about to be asked."""
+        answers = [
+            {"id": message.id, "author": message.author.name, "text": message.text}
+            for message in messages
+            if message.addressed
+        ]
+        self._tell("turn_start", model=model, began=time.time(), answers=answers)
+
+    def asked(self, request: Request, number: int) -> None:
+        """The model is asked. The next command that closes has this number."""
+        self._step += 1
+        self._number = number
+        self._told = self._fed = self._before = 0
+        self._between, self._opened = "", None
+        self._tell("asked", tools=[tool.name for tool in request.tools], lines=len(request.lines))
+
+    def came(self, delta: Delta) -> None:
+        """The model wrote something."""
+        match delta:
+            case Text(text):
+                self._tell("text", offset=self._told, text=text)
+                self._told += len(text)
+            case Thought(text):
+                self._tell("thought", text=text)
+            case _:
+                pass  # calls, sources and counts are told where something is made of them
+
+    def parts(self, deltas: Sequence[Delta]) -> Iterator[Delta]:
+        """Cut texts behind each closing bracket, so that it is known where a command closes."""
+        for delta in deltas:
+            if type(delta) is not Text or _CLOSING.search(delta.text) is None:
+                yield delta
+                continue
+            start = 0
+            for bracket in _CLOSING.finditer(delta.text):
+                yield Text(delta.text[start : bracket.end()])
+                start = bracket.end()
+            if start < len(delta.text):
+                yield Text(delta.text[start:])
+
+    def fed(self, delta: Delta) -> None:
+        """A piece is about to be read."""
+        if type(delta) is Text:
+            self._fed += len(delta.text)
+            if self._opened is None:
+                self._between = (self._between + delta.text)[-_LONGEST_BETWEEN:]
+
+    def read(self, events: Iterable[CommandEvent]) -> None:
+        """Commands opened and closed in what was read until now."""
+        for event in events:
+            if type(event) is CommandStarted:
+                self._open(event.name)
+            elif type(event) is CommandEnded:
+                self._close(event)
+
+    def answered(self, model: str, end: Finished, *, failed: bool) -> None:
+        """The model's stream ended."""
+        usage = asdict(end.usage)
+        self._tell("answered", model=end.model or model, finish=end.reason, failed=failed, usage=usage)
+
+    def thrown_away(self, why: Literal["repeat", "broken"]) -> None:
+        """What the last request brought is thrown away, and it is asked again."""
+        self._tell("thrown_away", why=why)
+
+    # What came of it.
+
+    def acted(self, act: str, kind: str, text: str, command: int | None, outcome: Outcome) -> None:
+        """An act was carried out, or not."""
+        self._tell(
+            "effect", id=act, number=command, kind=kind, text=text, outcome=outcome, ms=self._since(command)
+        )
+
+    def shown(self, event: TurnEvent) -> None:
+        """People were shown an event; told is what is no act on record."""
+        match event:
+            case Noted(text, id):
+                self.acted(id, "note", text, _command_of(id), "done")
+            case Performed(name, argument, id):
+                self.acted(id, name, argument, _command_of(id), "done")
+            case ToolCalled(id):
+                self._calls[id] = time.monotonic()
+                self._tell_of(event)
+            case ToolAnswered(id):
+                began = self._calls.pop(id, None)
+                self._tell_of(event, ms=None if began is None else _ms(began))
+            case Progressed() | Asked() | Answered() | Sourced() | Failed():
+                self._tell_of(event)
+            case _:
+                pass  # told as an act, or as text
+
+    def state(self, name: str) -> None:
+        """The turn ends before its time, in this state of its life."""
+        self._tell("state", state=name.lower())
+
+    def ended(self, report: TurnReport, limits: Sequence[str]) -> None:
+        """The turn is over."""
+        self._tell(
+            "turn_end",
+            finish=report.finish,
+            model=report.model,
+            steps=report.steps,
+            usage=asdict(report.usage),
+            cost=report.cost,
+            seconds=round(report.seconds, 4),
+            first_visible=None if report.first_visible is None else round(report.first_visible, 4),
+            effects=dict(report.effects),
+            limits=list(limits),
+        )
+
+    def _open(self, name: str) -> None:
+        self._opened = self._number
+        self._tell("open", number=self._number, name=name, offset=self._before + self._found(name))
+
+    def _close(self, ended: CommandEnded) -> None:
+        if self._opened is None:
+            self._open(ended.name)
+        self._closed[self._number] = time.monotonic()
+        self._tell(
+            "close",
+            number=self._number,
+            name=ended.name,
+            argument=ended.argument,
+            target=ended.target,
+            complete=ended.complete,
+            offset=self._fed,
+        )
+        self._number += 1
+        self._opened, self._between, self._before = None, "", self._fed
+
+    def _found(self, name: str) -> int:
+        """Where a command opens in the text behind the one before; at its beginning where no bracket does."""
+        words = [word.replace("_", " ").casefold() for word in (name, *self._names.get(name, ()))]
+        start = self._fed - self._before - len(self._between)  # of what was kept
+        for bracket in _OPENING.finditer(self._between):
+            beginning = self._between[bracket.end() : bracket.end() + 64].replace("_", " ").casefold()
+            if any(beginning.startswith(word) for word in words):
+                return start + bracket.start()
+        return start + len(self._between) - len(self._between.lstrip())
+
+    def _since(self, command: int | None) -> float | None:
+        """Milliseconds since a command closed; None where nothing closed."""
+        closed = None if command is None else self._closed.get(command)
+        return None if closed is None else _ms(closed)
+
+    def _tell_of(self, event: TurnEvent, **more: object) -> None:
+        form = to_json(event)
+        self._tell(form.pop("event"), **form, **more)
+
+    def _tell(self, event: str, **form: object) -> None:
+        at = round(time.monotonic() - self._began, 6)
+        tell(self._observer, {"event": event, **self._whose, "at": at, "step": self._step, **form})
+
+
+def _ms(since: float) -> float:
+    return round((time.monotonic() - since) * 1_000, 3)
+
+
+def _command_of(act: str) -> int | None:
+    """The number of the command in the id of an act, see `act_id`."""
+    number = act.split(".")[1]
+    return int(number) if number.isdigit() else None

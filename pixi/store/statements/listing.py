@@ -1,0 +1,270 @@
+"""What there is, for operators: talks, people and memories, by pages, and words looked for in a talk."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pixi.core.language import SEND
+from pixi.core.memory import Memory
+from pixi.core.message import Author, Message
+from pixi.store.database import Database
+from pixi.store.kept import Circle, FoundWords, ListedTalk, TalkFilter, TurnSums
+from pixi.store.statements import memories
+from pixi.store.statements.branches import trunk
+from pixi.store.statements.inbox import under
+from pixi.store.statements.many import select_many
+from pixi.store.statements.rows import unpack_message, unpack_text
+
+_LOOKED_AT = 50  # of the last messages of a talk, for who takes part
+_TURNS_AT_ONCE = 200  # of a talk in which words are looked for
+_FACTS_SHOWN = 100
+_FACTS_AT_ONCE = 2_000  # in which words are looked for
+
+_PEOPLE = (
+    ("messages", "author"),
+    *((table, "person") for table in ("memories", "talks", "files", "usage", "audit")),
+)
+
+
+def talks(
+    db: Database, wanted: TalkFilter, before: tuple[float, str] | None, limit: int
+) -> tuple[ListedTalk, ...]:
+    """The talks that a filter lets through, the latest first; `before`: after this place in the list.
+
+    It costs as much as there are talks, however much was said in them.
+    """
+    told = [each for each in _talks(db, wanted) if before is None or each < before]
+    return tuple(_listed(db, last, address) for last, address in sorted(told, reverse=True)[:limit])
+
+
+def talk(db: Database, conversation: str) -> ListedTalk | None:
+    """A conversation, or a branch of one; None: nothing was ever said there."""
+    found = db.execute(
+        "SELECT sent_at FROM messages WHERE conversation = ? ORDER BY number DESC LIMIT 1", (conversation,)
+    ).fetchone()
+    return None if found is None else _listed(db, float(found[0]), conversation)
+
+
+def _talks(db: Database, wanted: TalkFilter) -> Iterator[tuple[float, str]]:
+    """When something came last in each talk that fits, and its address."""
+    found = db.execute(
+        f"{_each('messages', 'conversation', ' AND conversation >= ? AND conversation < ?')}"
+        " SELECT one, talks.person,"
+        " (SELECT sent_at FROM messages WHERE conversation = one ORDER BY number DESC LIMIT 1),"
+        " (SELECT turns.persona FROM turns WHERE conversation = one ORDER BY id DESC LIMIT 1)"
+        " FROM each_one LEFT JOIN talks ON talks.address = one WHERE one IS NOT NULL",
+        (*under(wanted.prefix), *under(wanted.prefix)),
+    ).fetchall()
+    among = _with_messages(db, wanted)
+    for address, owner, last, persona in found:
+        if (
+            trunk(address) == address
+            and (among is None or address in among)
+            and (not wanted.persona or persona == wanted.persona)
+            and (not wanted.place or f"{address}:".startswith(_part(wanted.place)) or _is_in(owner, wanted))
+        ):
+            yield float(last), address
+
+
+def _is_in(owner: str | None, wanted: TalkFilter) -> bool:
+    return owner is not None and f"{owner}:".startswith(_part(wanted.place))
+
+
+def _part(place: str) -> str:
+    return f"{place.rstrip(':')}:"
+
+
+def _with_messages(db: Database, wanted: TalkFilter) -> set[str] | None:
+    """Talks in which the person wrote, and on the day; None where neither is asked for."""
+    among: set[str] | None = None
+    if wanted.person:
+        found = db.execute(
+            "SELECT DISTINCT conversation FROM messages WHERE author = ?"
+            " UNION SELECT address FROM talks WHERE person = ?",
+            (wanted.person, wanted.person),
+        )
+        among = {address for (address,) in found}
+    if wanted.since is not None and wanted.until is not None:
+        found = db.execute(
+            "SELECT DISTINCT conversation FROM messages"
+            " WHERE author IS NOT NULL AND sent_at >= ? AND sent_at < ?",
+            (wanted.since, wanted.until),
+        )
+        on_day = {address for (address,) in found}
+        among = on_day if among is None else among & on_day
+    return among
+
+
+def _each(table: str, column: str, narrowed: str = "") -> str:
+    """Each value of a column that is indexed, as `one` of `each_one`, with a last one that is NULL.
+
+    It goes from one value to the next by the index, and so reads no more rows than there are values.
+    """
+    least = f"SELECT min({column}) FROM {table} WHERE {column} >"
+    return (
+        f"WITH RECURSIVE each_one (one) AS ({least} ''{narrowed}"
+        f" UNION ALL SELECT ({least} one{narrowed}) FROM each_one WHERE one IS NOT NULL)"
+    )
+
+
+def _listed(db: Database, last: float, address: str) -> ListedTalk:
+    messages, first = db.execute(
+        "SELECT count(body), min(sent_at) FROM messages WHERE conversation = ?", (address,)
+    ).fetchone()
+    turns, prompt, cached, completion, cost, unpriced = db.execute(
+        "SELECT count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
+        " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0),"
+        " count(CASE WHEN cost IS NULL THEN 1 END) FROM turns WHERE conversation = ?",
+        (address,),
+    ).fetchone()
+    written = db.execute(
+        "SELECT persona, model FROM turns WHERE conversation = ? ORDER BY id DESC LIMIT 1", (address,)
+    ).fetchone()
+    owner = db.execute("SELECT person, name FROM talks WHERE address = ?", (trunk(address),)).fetchone()
+    bodies = db.execute(
+        "SELECT body FROM messages WHERE conversation = ? AND body IS NOT NULL ORDER BY number DESC LIMIT ?",
+        (address, _LOOKED_AT),
+    )
+    latest = [_message(body) for (body,) in bodies]
+    person, name = owner or ("", "")
+    persona, model = written or ("", "")
+    return ListedTalk(
+        address=address,
+        circle=Circle(any(each.group for each in latest[:1]), person),
+        name=name,
+        persona=persona,
+        model=model,
+        people=tuple({each.author.id: each.author for each in reversed(latest)}.values()),
+        first=float(first),
+        last=last,
+        messages=int(messages),
+        sums=TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced)),
+    )
+
+
+def find_words(db: Database, conversation: str, words: Sequence[str], before: int | None) -> FoundWords:
+    """Look for a message in which all these words stand, in a portion of a talk, the latest turns first.
+
+    Args:
+        words: casefolded.
+        before: only in turns before this one; None: also in what waits.
+    """
+    found: list[tuple[int, Author | None, str]] = []
+    if before is None:
+        waiting = db.execute(
+            "SELECT body FROM messages WHERE conversation = ? AND turn IS NULL AND body IS NOT NULL"
+            " ORDER BY number DESC",
+            (conversation,),
+        )
+        found += [(0, said.author, said.text) for said in (_message(body) for (body,) in waiting)]
+    asked = db.execute(
+        "SELECT id FROM turns WHERE conversation = ? AND id < ? ORDER BY id DESC LIMIT ?",
+        (conversation, 2**63 - 1 if before is None else before, _TURNS_AT_ONCE),
+    )
+    turns = [turn for (turn,) in asked]
+    statement = (
+        "SELECT turn, body FROM messages WHERE turn IN ({}) AND body IS NOT NULL ORDER BY position DESC"
+    )
+    for turn, body in select_many(db, statement, turns):
+        said = _message(body)
+        found.append((turn, said.author, said.text))
+    statement = (
+        f"SELECT turn, payload FROM effects WHERE turn IN ({{}}) AND kind = '{SEND}' AND outcome = 'done'"
+    )
+    for turn, payload in select_many(db, statement, turns):
+        found.append((turn, None, unpack_text(payload)))
+    fits = [each for each in found if _says(each[2], words)]
+    left = turns[-1] if len(turns) == _TURNS_AT_ONCE else None
+    if not fits:
+        return FoundWords(None, None, "", left)
+    turn, author, text = max(fits, key=lambda each: each[0] or 2**63)
+    return FoundWords(turn, author, text, left)
+
+
+def _says(text: str, words: Iterable[str]) -> bool:
+    folded = text.casefold()
+    return all(word in folded for word in words)
+
+
+def people(
+    db: Database, name: str, before: tuple[int, str] | None, limit: int
+) -> tuple[tuple[int, str], ...]:
+    """Those of whom something is kept, whoever wrote last first: each by the place of that message (0: none
+    is kept) and their id.
+
+    Args:
+        name: part of their id, or of the name under which they wrote last; "": everybody.
+        before: after this place in the list.
+        limit: how many.
+    """
+    every: set[str] = set()
+    for table, column in _PEOPLE:
+        every |= {
+            one for (one,) in db.execute(f"{_each(table, column)} SELECT one FROM each_one").fetchall() if one
+        }
+    last = sorted(((_last_of(db, person), person) for person in every), reverse=True)
+    wanted = name.strip().casefold()
+    told: list[tuple[int, str]] = []
+    for place, person in last:
+        if (before is None or (place, person) < before) and _is_called(db, person, wanted):
+            told.append((place, person))
+            if len(told) == limit:
+                break
+    return tuple(told)
+
+
+def _last_of(db: Database, person: str) -> int:
+    found = db.execute(
+        "SELECT position FROM messages WHERE author = ? ORDER BY position DESC LIMIT 1", (person,)
+    ).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _is_called(db: Database, person: str, wanted: str) -> bool:
+    return wanted in person.casefold() or wanted in names_of(db, [person])[person].casefold()
+
+
+def names_of(db: Database, persons: Iterable[str]) -> dict[str, str]:
+    """The name under which each of them wrote last; "" where no message of theirs is kept."""
+    names: dict[str, str] = {}
+    for person in persons:
+        found = db.execute(
+            "SELECT body FROM messages WHERE author = ? AND body IS NOT NULL ORDER BY position DESC LIMIT 1",
+            (person,),
+        ).fetchone()
+        names[person] = _message(found[0]).author.name if found else ""
+    return names
+
+
+def facts(
+    db: Database, person: str, persona: str, words: Sequence[str], before: int | None
+) -> tuple[tuple[Memory, ...], int | None]:
+    """What personas remember, the latest first, out of a portion; and where the next begins, None: nowhere.
+
+    Args:
+        person: of this one alone; "": of everybody.
+        persona: of this one's alone, by name; "": of all.
+        words: that all stand in it, casefolded.
+        before: only facts with a lower number.
+    """
+    most = _FACTS_AT_ONCE if words else _FACTS_SHOWN
+    found = memories.page(db, person, persona, before, most)
+    left = found[-1].id if len(found) == most else None
+    return tuple(fact for fact in found if _says(fact.text, words)), left
+
+
+def by_persona(db: Database, since: float, until: float) -> dict[str, TurnSums]:
+    """What the turns of each persona came to that began in a time, by its name."""
+    found = db.execute(
+        "SELECT persona, count(*), coalesce(sum(prompt_tokens), 0), coalesce(sum(cached_tokens), 0),"
+        " coalesce(sum(completion_tokens), 0), coalesce(sum(cost), 0),"
+        " count(CASE WHEN cost IS NULL THEN 1 END)"
+        " FROM turns WHERE began >= ? AND began < ? GROUP BY persona ORDER BY persona",
+        (since, until),
+    )
+    return {
+        persona: TurnSums(int(turns), int(prompt), int(cached), int(completion), float(cost), int(unpriced))
+        for persona, turns, prompt, cached, completion, cost, unpriced in found
+    }
+
+
+def _message(body: bytes) -> Message:
+    return unpack_message(body, 0, lambda _: b"")
