@@ -106,7 +106,6 @@ def routes(house: Household) -> Sequence[AddonRoute]:
     """Return the routes. From now on the end of the log is kept, until the house is closed."""
     screen = _HealthScreen(house)
     house.closing.push_async_callback(screen.close)
-    doctor = f"{_HEALTH}/doctor"
     return (
         AddonRoute("GET", _HEALTH, screen.health, "See how the house is doing", "operate", None, HealthForm),
         AddonRoute(
