@@ -12,6 +12,9 @@ NPM_SERVERS := @modelcontextprotocol/server-everything
 # What talking needs; `make extra-NAME` adds one of the others.
 EXTRAS ?= local,hub,docs
 OTHER_EXTRAS := speed,embeddings,postgres,mcp,web,anthropic,gemini,jwt
+# What checks the files of the pages, and which they are.
+NPM := tests/clients/node_modules/.bin
+PAGE := 'pixi/channels/http/page/**/*.{js,css,html}' '!pixi/channels/http/page/vendor/**'
 BEGUN := $(shell date +%s)
 
 .DELETE_ON_ERROR:
@@ -55,12 +58,18 @@ check: $(READY_TO_DEVELOP) ## formatting, lint, types, the floors of the house, 
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@if [ -x $(NPM)/tsc ]; then \
+		$(NPM)/tsc -p tests/page && $(NPM)/prettier --print-width 110 --log-level warn --check $(PAGE); \
+	else \
+		echo 'The pages are not checked: that needs npm.'; \
+	fi
 	@$(PY) -m pytest tests/test_architecture.py tests/test_clocks.py
 
 .PHONY: format
 format: $(READY_TO_DEVELOP) ## format the code, mend what lint can mend
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
+	@if [ -x $(NPM)/prettier ]; then $(NPM)/prettier --print-width 110 --log-level warn --write $(PAGE); fi
 
 .PHONY: bench
 bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes

@@ -12,6 +12,7 @@ import pytest
 from pixi.channels.http.problems import Problem
 from tests.channels.http.served import Served, served
 from tests.pages import ROOT, blocks, read_page
+from tests.waiting import within
 
 GUIDE = read_page(ROOT / "docs" / "http.md")
 LINES = [line for block in blocks(GUIDE, "sh") for line in block.text.splitlines() if line.startswith("curl")]
@@ -70,8 +71,32 @@ async def test_the_lines_about_files_do_as_the_page_says(tmp_path: Path) -> None
         assert json.loads(await run(here, line("DELETE").replace("FILE-ID", told["id"]))) == {"done": True}
 
 
+async def test_a_page_says_things_follows_the_talk_and_goes_back() -> None:
+    async with served(REPLY, "[SEND: other]", "[SEND: third]") as here:
+        said = json.loads(await run(here, line("respond-async")))
+        assert list(said) == ["conversation", "message", "place"]
+        url = line("follow=talk").replace("http://127.0.0.1:8642", here.url).replace("=talk", "=talk&after=")
+        following = await asyncio.create_subprocess_shell(
+            f"exec {url.replace('&after=', '&after=' + said['place'])}", stdout=asyncio.subprocess.PIPE
+        )
+        assert following.stdout is not None
+        told = ""
+        async with within("the end of the turn"):
+            while '"event": "turn_end"' not in told:
+                told += (await following.stdout.readline()).decode()
+        following.terminate()
+        await following.wait()
+        assert '"event": "said"' in told
+        edited = await run(here, line("replaces").replace("MESSAGE-ID", said["message"]))
+        assert json.loads(edited)["text"] == "other"
+        assert json.loads(await run(here, line("/branch"))) == {"done": True}
+        messages = json.loads(await run(here, line("/messages")))["messages"]
+        assert [each["text"] for each in messages] == ["well?", "hey", "you!"]
+        assert messages[0]["siblings"] == [1, 2]
+
+
 def test_every_line_is_run() -> None:
-    assert len(LINES) == 12
+    assert len(LINES) == 16
 
 
 def test_every_status_that_is_told_stands_on_the_page() -> None:

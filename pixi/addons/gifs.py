@@ -122,7 +122,8 @@ class Seeker:
         first = found[:CHOICES]
         start = zlib.crc32(f"{context.message.id}\n{words}".encode("utf-8", "surrogatepass")) % len(first)
         for one in (*first[start:], *first[:start])[:_TRIES]:
-            picture = Picture(one.words or words, one.link, self._source.service)
+            address = one.file if one.file.startswith("https://") else ""
+            picture = Picture(one.words or words, one.link, self._source.service, address=address)
             if one.link and not (context.channel.abilities.draws and one.file):
                 self._told = ""
                 return picture

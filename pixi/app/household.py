@@ -21,7 +21,7 @@ from pixi.core.masking import Mask
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
-from pixi.core.spending import Payer
+from pixi.core.spending import Bill, Payer, Share
 from pixi.engine.compaction import ask
 from pixi.engine.context import Role
 from pixi.engine.engine import Engine
@@ -58,12 +58,12 @@ class Household:
         reach: see above.
         version: see above.
         routes: that addons bring, over HTTP.
+        hub: where what happens comes together, for pages that look on.
         pulse: how quickly the loop gets to what is to be done.
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
         closing: what is put on it is closed before the house is.
         mask: hides secrets of all settings and of the environment, in what operators are shown.
-        hub: where what happens comes together, for pages that look on.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Household:
         self._settings = settings
         self.cast = cast
         self.routes: tuple[AddonRoute, ...] = ()
+        self.hub = LiveHub(engine.tools.mask)
         self.pulse = Pulse()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
         self.mask = Mask()
         self.mask.learn(ambient_secrets() | secrets_in(settings))
-        self.hub = LiveHub(engine.tools.mask)
         self._models = models
         self._store = store
         self._places = dict(places)
@@ -255,6 +255,26 @@ class Household:
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
         await self.engine.rewind(conversation, turn)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then."""
+        await self.engine.restore(conversation, branch)
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
+        return await self.engine.take_back(conversation)
+
+    async def shares(self, payer: Payer) -> Sequence[Share]:
+        """What was used today of all that is limited for somebody where they are."""
+        return await self.engine.shares(payer)
+
+    async def bill(self) -> Bill:
+        """What everybody used today and in this month."""
+        return await self.engine.bill()
+
+    def model_of(self, conversation: str, /) -> str:
+        """The name of the model that writes in a conversation."""
+        return self.role(conversation).model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pixi.core.message import Image
 
 _BLOCK = re.compile(r'(?:^|\n)\[(?:picture|file) "')
+_NAMED = re.compile(r'(?:^|\n)\[(picture|file) "(.*?)"(:\]|[,;\]])')
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +54,17 @@ def words_of(text: str) -> str:
     """The words of a message as it is kept, without what it carries."""
     block = _BLOCK.search(text)
     return text if block is None else text[: block.start()]
+
+
+def carried_by(text: str) -> list[tuple[str, bool]]:
+    """What a message carries, as it is kept: names, each with whether it is a picture."""
+    found: list[tuple[str, bool]] = []
+    block = _BLOCK.search(text)
+    named = block and _NAMED.match(text, block.start())
+    while named:
+        found.append((named[2], named[1] == "picture"))
+        at = named.end()
+        if named[3] == ":]":  # its text may hold anything
+            at = max(at, text.find(f'\n[end of "{named[2]}"]', at))
+        named = _NAMED.search(text, at)
+    return found

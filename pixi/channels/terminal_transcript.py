@@ -21,12 +21,14 @@ from pixi.core.events import (
     Noted,
     Opened,
     Performed,
+    PersonSaid,
     Pictured,
     Progressed,
     Reacted,
     Sent,
     Shown,
     Sourced,
+    TalkChanged,
     ToolAnswered,
     ToolCalled,
     TurnEnded,
@@ -158,6 +160,8 @@ class Transcript:
             case PromptProgress() | Progressed():  # the status line tells
                 pass
             case TurnStarted() | Asked() | Answered():  # the question is asked elsewhere
+                pass
+            case PersonSaid() | TalkChanged():  # nobody else writes here
                 pass
             case Performed(name, argument, id):
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")

@@ -186,6 +186,28 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonSaid:
+    """A person said something in the talk. For whoever follows the talk as a whole, in another window.
+
+    Attributes:
+        id: of the message.
+        text: their words.
+        at: when, in seconds since the epoch.
+        attachments: names of the files that came with it.
+    """
+
+    id: str
+    text: str
+    at: float
+    attachments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TalkChanged:
+    """What was said before is not as it was: turns were set aside, put back, or forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn is over. `steps` counts requests to the model."""
 
@@ -212,6 +234,8 @@ TurnEvent = (
     | Answered
     | Sourced
     | Failed
+    | PersonSaid
+    | TalkChanged
     | TurnEnded
 )
 
@@ -238,13 +262,9 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
         case Shown(card, id):
             return {"event": "card", "id": id, **card_json(card)}
         case Pictured(picture, id):
-            return {
-                "event": "picture",
-                "id": id,
-                "text": picture.words,
-                "link": picture.link,
-                "service": picture.service,
-            }
+            shown = {"text": picture.words, "link": picture.link, "service": picture.service}
+            at = {"address": picture.address} if picture.address else {}
+            return {"event": "picture", "id": id, **shown, **at}
         case Performed(name, argument, id):
             return {"event": "command", "id": id, "name": name, "argument": argument}
         case ToolCalled(id, name, arguments):
@@ -263,6 +283,11 @@ def to_json(event: TurnEvent) -> dict[str, Any]:
             return {"event": "sources", "sources": pages}
         case Failed(text):
             return {"event": "error", "text": text}
+        case PersonSaid(id, text, at, attachments):
+            said = {"text": text, "at": round(at, 3), "attachments": list(attachments)}
+            return {"event": "said", "id": id, **said}
+        case TalkChanged():
+            return {"event": "changed"}
         case TurnEnded(finish, steps, usage):
             searched = {"searches": usage.searches} if usage.searches else {}
             return {

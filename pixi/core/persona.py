@@ -5,6 +5,9 @@ from typing import Literal
 
 Pace = Literal["off", "brisk", "human"]
 
+_TO_LEFT = " ar arc azb ckb dv fa glk he iw ji ks lrc mzn nqo ps pnb prs sd syr ug ur yi "
+_SCRIPTS_TO_LEFT = " adlm arab hebr mand nkoo rohg samr syrc thaa "
+
 PLACEHOLDERS = ("user", "char")
 """What may stand between double braces in a persona's texts: who is answered, and its own name."""
 
@@ -63,3 +66,11 @@ class Persona:
     examples: tuple[Example, ...] = ()
     avatar: str = ""
     origin: str = ""
+
+    @property
+    def direction(self) -> Literal["ltr", "rtl"]:
+        """In which direction its language is written."""
+        language, *parts = self.language.lower().replace("_", "-").split("-")
+        script = next((part for part in parts if len(part) == 4 and part.isalpha()), "")
+        to_left = f" {script} " in _SCRIPTS_TO_LEFT if script else f" {language} " in _TO_LEFT
+        return "rtl" if to_left else "ltr"

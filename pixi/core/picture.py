@@ -18,6 +18,7 @@ class Picture:
         words: what is to be seen, for whoever cannot see it.
         link: of its page at a service, which asks to be shown by it; "" for a file of one's own.
         service: whose it is, as that wants to be named; "" for nobody's.
+        address: where it itself is, for a place that fetches it; "" where that is not known.
         file: it itself, as it came: what moves in it is still there. None: it was not fetched.
     """
 
@@ -25,6 +26,7 @@ class Picture:
     link: str = ""
     service: str = ""
     file: Image | None = None
+    address: str = ""
 
     @property
     def plain(self) -> str:
@@ -65,11 +67,13 @@ class Abilities:
 
 
 def on_record(picture: Picture, said: str) -> str:
-    """What is kept of an act that shows a picture: its link, and the command that it was shown for."""
-    return f"{picture.link}\n{said}"
+    """What is kept of an act that shows a picture: its addresses, and the command that it was shown for."""
+    addresses = f"{picture.link} {picture.address}" if picture.address else picture.link
+    return f"{addresses}\n{said}"
 
 
-def from_record(kept: str) -> tuple[str, str]:
-    """The link, and the command, of what was kept."""
-    link, _, said = kept.partition("\n")
-    return link, said
+def from_record(kept: str) -> tuple[Picture, str]:
+    """The picture without its file, and the command, of what was kept. Its words are not told apart."""
+    addresses, _, said = kept.partition("\n")
+    link, _, address = addresses.partition(" ")
+    return Picture(said, link, address=address), said

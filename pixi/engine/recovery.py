@@ -36,7 +36,7 @@ from pixi.core.life import Event, Life, State, unanswered
 from pixi.core.limits import TOOL_SECONDS
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Author, Message
-from pixi.core.picture import Picture, from_record
+from pixi.core.picture import from_record
 from pixi.core.written import SILENCE, read_again, written
 from pixi.engine.command_executor import CommandExecutor
 from pixi.engine.context import PersonaSession
@@ -214,14 +214,14 @@ class _LeftTurn:
         self, effect: Effect, channel: Channel, nonce: str, after: str
     ) -> tuple[Outcome, str | None]:
         """Show a picture with a link again by it; of others the file is nowhere any more."""
-        link, said = from_record(effect.payload)
-        found = await channel.sent_before(link, nonce=nonce, after=after)
+        kept, said = from_record(effect.payload)
+        found = await channel.sent_before(kept.link, nonce=nonce, after=after)
         if found is not None:
             return "done", found
-        if not link or not self._goes_on:
+        if not kept.link or not self._goes_on:
             return "unknown", None
         acts = read_again(said, self._names)
-        picture = Picture(acts[0].argument if acts else said, link)
+        picture = replace(kept, words=acts[0].argument if acts else said)
         found = await channel.picture(picture, nonce=nonce, answers=self._turn.answered)
         channel.show(Pictured(picture, self._id_of(effect)))
         return "done", found

@@ -490,6 +490,24 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Alternative:
+    """Turns that were taken out of a conversation, and could stand in it again.
+
+    Attributes:
+        turn: the first of them.
+        after: the turn of the conversation behind which they stood, 0: they began it. None: that turn is out
+            of the conversation too.
+        branch: the address where they are kept, for `Store.restore`.
+        began: when the first of them was begun, in seconds since the epoch.
+    """
+
+    turn: int
+    after: int | None
+    branch: str
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A message that came, and the turn that answers it.
 

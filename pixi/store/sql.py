@@ -13,6 +13,7 @@ from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.database import Connection
 from pixi.store.kept import (
+    Alternative,
     Answered,
     ApiKey,
     AuditOutcome,
@@ -239,6 +240,10 @@ class SqlStore:
         """See `Store.branches`."""
         return await self._writer.ask(lambda db: branches.of(db, conversation), writes=False)
 
+    async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
+        """See `Store.alternatives`."""
+        return await self._writer.ask(lambda db: records.alternatives(db, conversation), writes=False)
+
     async def restore(self, conversation: str, branch: str) -> None:
         """See `Store.restore`."""
         await self._writer.ask(lambda db: branches.restore(db, conversation, branch))
@@ -298,11 +303,12 @@ class SqlStore:
         )
 
     async def messages_of(
-        self, turns: Sequence[int], *, overheard: bool = False
+        self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
     ) -> dict[int, tuple[Message, ...]]:
         """See `Store.messages_of`."""
         return await self._writer.ask(
-            lambda db: records.messages_of(db, turns, overheard=overheard), writes=False
+            lambda db: records.messages_of(db, turns, overheard=overheard, with_pictures=pictures),
+            writes=False,
         )
 
     async def last_asked(self, conversation: str) -> tuple[int | None, tuple[Message, ...]]:

@@ -12,6 +12,7 @@ from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.kept import (
+    Alternative,
     Answered,
     ApiKey,
     AuditOutcome,
@@ -235,6 +236,10 @@ class Store(Protocol):
         """
         ...
 
+    async def alternatives(self, conversation: str) -> tuple[Alternative, ...]:
+        """What of `branches` can stand in the conversation again, oldest first: some words of it are left."""
+        ...
+
     async def restore(self, conversation: str, branch: str) -> None:
         """Put turns back that `rewind` took out of a conversation, whose lease is to be held.
 
@@ -266,11 +271,11 @@ class Store(Protocol):
         ...
 
     async def messages_of(
-        self, turns: Sequence[int], *, overheard: bool = False
+        self, turns: Sequence[int], *, overheard: bool = False, pictures: bool = False
     ) -> dict[int, tuple[Message, ...]]:
-        """The messages that turns answered, oldest first, without pictures; of each turn that has any.
+        """The messages that turns answered, oldest first, of each turn that has any.
 
-        `overheard`: also those that were not meant for the persona.
+        `overheard`: also those that were not meant for the persona. Without `pictures` theirs have no bytes.
         """
         ...
 

@@ -8,7 +8,8 @@ from io import BytesIO
 import pytest
 from PIL import Image as Pillow
 
-from pixi.channels.pictures import PictureError, fit_for_model
+from pixi.channels import pictures
+from pixi.channels.pictures import PictureError, fit_for_model, redrawn
 from pixi.core.message import Image
 
 
@@ -125,3 +126,25 @@ def test_no_cut_and_no_changed_byte_raises_anything_else() -> None:
         for data in (whole[:at], whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :]):
             with suppress(PictureError):
                 fit_for_model(data, longest_side=16)
+
+
+def moving(count: int, size: tuple[int, int] = (40, 20)) -> bytes:
+    frames = [Pillow.new("RGB", size, (number * 90 % 256, number * 50 % 256, 9)) for number in range(count)]
+    return encoded(frames[0], "GIF", save_all=True, append_images=frames[1:], duration=50, comment=b"secret")
+
+
+def test_what_moves_goes_on_moving_where_it_is_drawn_anew() -> None:
+    shown = redrawn(moving(5, (900, 450)), longest_side=1_024)
+    picture = decoded(shown)
+    assert (shown.media_type, picture.n_frames, picture.size) == ("image/webp", 5, (480, 240))  # type: ignore[attr-defined]
+    assert b"secret" not in shown.data
+    assert redrawn(encoded(Pillow.new("RGB", (9, 9)), "PNG"), longest_side=99).media_type == "image/jpeg"
+
+
+def test_of_an_animation_so_much_is_drawn_as_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "_MOST_FRAMES", 7)
+    assert decoded(redrawn(moving(9), longest_side=99)).n_frames == 7  # type: ignore[attr-defined]
+    monkeypatch.setattr(pictures, "_MOST_MOVING_PIXELS", 40 * 20 * 3)
+    assert decoded(redrawn(moving(9), longest_side=99)).n_frames == 3  # type: ignore[attr-defined]
+    with pytest.raises(PictureError):
+        redrawn(moving(9)[:60], longest_side=99)

@@ -90,7 +90,7 @@ class StagedWeb(Web):
 
 
 @asynccontextmanager
-async def served(routes: Mapping[str, Handler]) -> AsyncIterator[int]:
+async def served(routes: Mapping[str, Handler], tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A server on loopback that answers each path by its handler; gives its port."""
     app = web.Application()
     for path, handler in routes.items():
@@ -98,7 +98,7 @@ async def served(routes: Mapping[str, Handler]) -> AsyncIterator[int]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
         yield runner.addresses[0][1]
     finally:

@@ -301,3 +301,44 @@ async def test_what_others_were_told_of_a_person_is_forgotten_there_too(store: S
     assert await store.forget("mo") == (TALK,)
     assert "zeppelin" not in str((await store.load(beside)).lines)
     assert "what is new?" in str((await store.load(beside)).lines)
+
+
+@everywhere
+async def test_what_can_stand_in_a_talk_again_is_told_with_its_place(store: Store) -> None:
+    first, second = await turn(store, 1), await turn(store, 2)
+    beside = await store.rewind(TALK, second)
+    third = await turn(store, 3)
+    found = await store.alternatives(TALK)
+    assert [(each.turn, each.after, each.branch) for each in found] == [(second, first, beside)]
+    assert found[0].began > 0
+    all_of_it = await store.rewind(TALK, first)
+    found = await store.alternatives(TALK)
+    assert [(each.turn, each.after) for each in found] == [(first, 0), (second, None)]
+    await store.restore(TALK, all_of_it)
+    assert [(each.turn, each.after) for each in await store.alternatives(TALK)] == [(second, first)]
+    await store.restore(TALK, beside)
+    assert [(each.turn, each.after) for each in await store.alternatives(TALK)] == [(third, first)]
+    await store.forget("mo")
+    assert await store.alternatives(TALK) == ()
+
+
+async def test_an_attempt_that_was_begun_again_is_no_place_of_its_own(store: Store) -> None:
+    first = await turn(store, 1)
+    await store.receive(message(2))
+    lease = await store.lease(TALK)
+    attempt = await store.begin_turn(TALK, 0, "pixi", ("m2",), lease=lease)
+    assert await store.end_turn(attempt.turn, (), "cancelled", 0, Usage())
+    begun = await store.begin_turn(TALK, 0, "pixi", ("m2",), lease=lease)
+    assert await store.end_turn(begun.turn, (UserLine("word2"), AssistantLine("x")), "stop", 1, Usage())
+    await store.rewind(TALK, begun.turn)
+    other = await turn(store, 3)
+    await store.rewind(TALK, other)
+    found = await store.alternatives(TALK)
+    assert [(each.turn, each.after) for each in found] == [(begun.turn, first), (other, first)]
+
+
+async def test_pictures_of_messages_come_where_they_are_wanted(store: Store) -> None:
+    first = await turn(store, 1, image=b"png")
+    ((plain,),) = (await store.messages_of([first])).values()
+    ((whole,),) = (await store.messages_of([first], pictures=True)).values()
+    assert (plain.images[0].data, whole.images[0].data) == (b"", b"png")

@@ -7,32 +7,28 @@ from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 from aiohttp import web
 
 from pixi.channels.carried import words_of
-from pixi.channels.http.access import Access, Principal, bearer_of, joint_digest
-from pixi.channels.http.attachments import attachments_in
+from pixi.channels.http.access import Access, Principal, address_of, bearer_of, joint_digest
+from pixi.channels.http.attachments import MOST, attachments_in
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.bodies import (
+    MOST_LETTERS,
+    Abled,
     ApprovalRequest,
-    ChatAnswer,
     ChatRequest,
     Done,
     FileAnswer,
     Health,
-    MessagesAnswer,
-    MessagesQuery,
     PersonaQuery,
     PersonasAnswer,
     PersonaShown,
-    RichContent,
-    ShownMessage,
-    ShownReaction,
+    SaidAnswer,
     StopAnswer,
     StopRequest,
-    TalkMessage,
     TalkQuery,
     UserQuery,
     VisitorAnswer,
@@ -40,7 +36,7 @@ from pixi.channels.http.bodies import (
 )
 from pixi.channels.http.faces import ag_ui, ai_sdk
 from pixi.channels.http.faces.adaptive import adaptive
-from pixi.channels.http.faces.native import NativeStream
+from pixi.channels.http.faces.native import NativeStream, whole
 from pixi.channels.http.feed import SILENCE, Form, HttpChannel, Protocol
 from pixi.channels.http.files import Files
 from pixi.channels.http.limits import Limits, network_of
@@ -58,11 +54,11 @@ from pixi.channels.http.requests import (
     wrong_field,
 )
 from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import Face, read_body, write_stream
-from pixi.channels.http.talks import Place, Talks, acts_of, id_with_run, messages_reacted_to
+from pixi.channels.http.talks import Instead, Place, Talks, id_with_run
 from pixi.channels.http.visitors import Visitors
-from pixi.core.card import card_json
-from pixi.core.events import Reacted, Sent, Shown
+from pixi.core.persona import Persona
 from pixi.store.kept import SentFile
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
@@ -81,6 +77,7 @@ class Api:
         visitors: lets visitors in.
         limits: counts requests.
         files: those that people send.
+        shown: gives addresses to pictures.
     """
 
     def __init__(
@@ -93,6 +90,7 @@ class Api:
         visitors: Visitors,
         limits: Limits,
         files: Files,
+        shown: ShownPictures,
     ) -> None:
         self._backend = backend
         self._talks = talks
@@ -101,6 +99,7 @@ class Api:
         self._rules = rules
         self._limits = limits
         self._files = files
+        self._shown_pictures = shown
         self.operators = Operators(access, limits)
         self.closing = asyncio.Event()  # set when the server stops: what streams ends then
         self.openapi = b""  # the description of the API, set once all routes are known
@@ -172,22 +171,33 @@ class Api:
         protocol_of(request, "native")  # there is one for such a body, but a wrong name is not passed over
         asked = decoded(body, ChatRequest)
         principal = await self.who(request, asked.userId or "", asked.userName or "")
-        if not asked.message and not asked.attachments:
+        if not (asked.message or asked.attachments or asked.replaces):
             raise Problem(
                 422,
                 "A field is wrong",
                 "message is empty: write something, or send a file with it.",
                 errors=({"pointer": "/message", "detail": "it is empty"},),
             )
+        if asked.replaces and not asked.conversation:
+            raise wrong_field("/conversation", "Name the conversation in which that message stands.")
         streams = _STREAM in request.headers.get("Accept", "")
         key = key_of(request)
         message_id = f"idem:{joint_digest(principal.id, key)}" if key else uuid.uuid4().hex
         name = asked.conversation or (joint_digest("talk", message_id) if key else uuid.uuid4().hex)
         place = Place(principal, self._persona(principal, asked.persona), name)
-        reply = await self._talks.begin(place, asked.message, message_id, (), asked.attachments)
+        replaces = None
+        if asked.replaces:
+            replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
+        reply = await self._talks.begin(
+            place, asked.message, message_id, (), asked.attachments, replaces=replaces
+        )
+        if _wants_no_answer(request):
+            mark = self._talks.channels.at(place.address).feed.mark_of(reply.place)
+            return json_answer(SaidAnswer(name, message_id, mark), status=202)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
-            return await write_stream(request, face, _told(reply.events(resumes=True), place, are_adaptive))
+            events = self._told(reply.events(resumes=True), place, are_adaptive)
+            return await write_stream(request, face, events)
         if reply.known and not reply.over:
             raise Problem(
                 409,
@@ -195,7 +205,7 @@ class Api:
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
             )
-        return json_answer(await _whole(_told(reply.events(), place, are_adaptive), place))
+        return json_answer(await whole(self._told(reply.events(), place, are_adaptive), place.name))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -214,24 +224,27 @@ class Api:
             at = f"/messages/{len(asked.messages) - 1}"
             message_id, text = said_by_page(last, ai_sdk.text_of(last), at, files)
             replaces = partial(self._replaced, place, asked, message_id, text)
-            seen = {str(each.get("id")) for each in asked.messages[:-1]}
-            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces)
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(
-            request, self._face(protocol, principal), _told(events, place, are_adaptive)
+            request, self._face(protocol, principal), self._told(events, place, are_adaptive)
         )
 
     async def _replaced(
         self, place: Place, asked: ai_sdk.UiRequest, message_id: str, text: str
-    ) -> int | None:
-        """The turn that answered a message, where it is to be answered anew, or was edited."""
+    ) -> Instead | None:
+        """What a message is said in place of, where it is to be answered anew, or was edited."""
         answered = await self._backend.store.answer_to(place.address, message_id)
         if answered is None or answered.turn is None:
             return None
         before = None if answered.text is None else words_of(answered.text)
         edited = asked.messageId == message_id and before != words_of(text)
-        return answered.turn.id if edited or asked.trigger == "regenerate-message" else None
+        if not edited and asked.trigger != "regenerate-message":
+            return None
+        return await self._talks.cut_at(
+            answered.turn.id, {str(each.get("id")) for each in asked.messages[:-1]}
+        )
 
     async def run(self, request: web.Request) -> web.StreamResponse:
         """Answer a page that talks by AG-UI."""
@@ -254,7 +267,7 @@ class Api:
             message_id = id_with_run(client_id, asked.runId)
             seen = {str(each.get("id")) for each in people[:-1]}
             replaces = partial(self._branched, place, client_id, message_id, seen)
-            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces, seen=seen)
+            reply = await self._talks.begin(place, text, message_id, (), files, replaces=replaces)
             events = reply.events(pauses=True)
         tools, notes = self._rules.show_tools, self._shows_notes(principal)
         face = ag_ui.AgUiStream(asked.threadId, asked.runId, tools=tools, notes=notes)
@@ -262,11 +275,12 @@ class Api:
 
     async def _branched(
         self, place: Place, client_id: str, message_id: str, seen: Collection[str]
-    ) -> int | None:
-        """The turn from which on a client's talk is another, unless it is the same run again."""
+    ) -> Instead | None:
+        """What is said anew where a client's talk is another, unless it is the same run again."""
         if await self._backend.store.answer_to(place.address, message_id) is not None:
             return None
-        return await self._talks.branch_point(place.address, client_id, seen)
+        turn = await self._talks.branch_point(place.address, client_id, seen)
+        return await self._talks.cut_at(turn, seen)
 
     def _face(self, protocol: Protocol, principal: Principal) -> Face:
         tools = self._rules.show_tools
@@ -284,7 +298,7 @@ class Api:
 
         It comes in the protocol in which the talk was spoken to, or the one that is asked for.
         """
-        place = await self._place(request)
+        place = await self.place(request)
         channel = self._talks.channels.known(place.address)
         given = _EVENT.fullmatch(request.headers.get("Last-Event-ID", "").strip())
         after = None
@@ -304,11 +318,11 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _at_once(_told(events, place, are_adaptive)))
+        return await write_stream(request, face, _at_once(self._told(events, place, are_adaptive)))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
-        place = await self._place(request)
+        place = await self.place(request)
         body = await read_body(request)
         asked = decoded(body, StopRequest) if body else StopRequest()
         channel = self._talks.channels.known(place.address)
@@ -317,48 +331,43 @@ class Api:
 
     async def approve(self, request: web.Request) -> web.StreamResponse:
         """Say yes or no to what a persona asks before it acts."""
-        place = await self._place(request)
+        place = await self.place(request)
         asked = decoded(await read_body(request), ApprovalRequest)
         self._talks.answer(place, {request.match_info["aid"]: asked.approved})
         return json_answer(Done())
 
-    async def reset(self, request: web.Request) -> web.StreamResponse:
-        """Forget what was said in a talk."""
-        place = await self._place(request)
-        await self._backend.reset(place.address)
-        return json_answer(Done())
-
-    async def messages(self, request: web.Request) -> web.StreamResponse:
-        """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
-        place = await self._place(request)
-        asked_for = queried(request, MessagesQuery)
-        store = self._backend.store
-        records = await store.turns(place.address, asked_for.limit + 1, asked_for.before or None)
-        chosen = records[-asked_for.limit :]
-        asked = await store.messages_of([each.id for each in chosen])
-        told: list[TalkMessage] = []
-        for record in chosen:
-            messages = asked.get(record.id, ())
-            theirs = [TalkMessage(each.id, "user", each.text, record.id, each.sent_at) for each in messages]
-            told += theirs
-            earlier = await messages_reacted_to(store, record)
-            for event in acts_of(record, messages[-1].id if messages else "", earlier):
-                match event:
-                    case Sent(text, act):
-                        told.append(TalkMessage(act, "assistant", text, record.id))
-                    case Shown(card, act):
-                        told.append(TalkMessage(act, "assistant", "", record.id, cards=[card_json(card)]))
-                    case Reacted(emoji, act, message) if theirs:
-                        on = next((each for each in told if each.id == message), theirs[-1])
-                        on.reactions = [*on.reactions, ShownReaction(act, emoji, message)]
-                    case _:
-                        pass
-        return json_answer(MessagesAnswer(place.name, told, more=len(records) > len(chosen)))
-
     async def personas(self, request: web.Request) -> web.StreamResponse:
         """List the personas that the caller may talk to."""
         principal = await self.who(request)
-        return json_answer(PersonasAnswer(self._shown(principal), self._default(principal)))
+        can = Abled(
+            files=not principal.is_visitor,
+            approvals=principal.may("approve"),
+            characters=MOST_LETTERS,
+            attachments=MOST,
+            fileBytes=self._rules.max_file_bytes,
+        )
+        return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
+
+    async def _told(
+        self, events: AsyncGenerator[Form, None], place: Place, are_adaptive: bool
+    ) -> AsyncGenerator[Form, None]:
+        """Yield events as a client is told of them."""
+        async with aclosing(events):
+            async for form in events:
+                yield form if form is SILENCE else self.as_told(form, place, are_adaptive)
+
+    def as_told(self, form: Form, place: Place, are_adaptive: bool) -> Form:
+        """An event that names talk and persona as the client does, with cards in the form that it wants."""
+        match form["event"]:
+            case "turn_start":
+                return form | {"conversation": place.name, "persona": place.persona}
+            case "card":
+                shown = self._shown_pictures.decorated(form)
+                return adaptive(shown) if are_adaptive else shown
+            case "picture":
+                return self._shown_pictures.decorated(form)
+            case _:
+                return form
 
     # Files.
 
@@ -396,10 +405,26 @@ class Api:
     def _shown(self, principal: Principal) -> list[PersonaShown]:
         """The personas that somebody may talk to."""
         return [
-            PersonaShown(name, each.name, each.about)
+            PersonaShown(
+                name,
+                each.name,
+                each.about,
+                avatar=self._avatar(each),
+                language=each.language,
+                direction=each.direction,
+                starters=[example.said for example in each.examples if 0 < len(example.said) <= 80][:3],
+                sees=self._backend.sees(address_of(principal.id, name, "")),
+            )
             for name, each in self._backend.personas.items()
             if principal.knows(name)
         ]
+
+    def _avatar(self, persona: Persona) -> str:
+        """Where the picture of a persona is, on this server; "" for none."""
+        if not persona.avatar:
+            return ""
+        is_file = not persona.avatar.startswith("https://")
+        return self._shown_pictures.url(Path(persona.avatar) if is_file else persona.avatar)
 
     def _default(self, principal: Principal) -> str:
         """Who answers somebody who names nobody: of those that they may talk to, the first if need be."""
@@ -414,7 +439,7 @@ class Api:
             raise Problem(404, "No such persona", f"There is no persona of that name. There is: {known}.")
         return wanted
 
-    async def _place(self, request: web.Request) -> Place:
+    async def place(self, request: web.Request) -> Place:
         """The talk that a path names, of whoever asks.
 
         Raises:
@@ -429,39 +454,10 @@ class Api:
         return Place(principal, kept.persona, name)
 
 
-async def _whole(events: AsyncGenerator[Form, None], place: Place) -> ChatAnswer:
-    """Wait for all events of a reply.
-
-    Raises:
-        Problem: 503, the server stops before its end.
-    """
-    messages: list[ShownMessage] = []
-    cards: list[dict[str, Any]] = []
-    reactions: list[ShownReaction] = []
-    errors: list[str] = []
-    turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
-    async for event in events:
-        match event:
-            case {"event": "turn_start"}:
-                turn = event["turn"]
-            case {"event": "send", "id": act, "text": text}:
-                messages.append(ShownMessage(act, text))
-            case {"event": "card"}:
-                cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
-            case {"event": "react", "id": act, "emoji": emoji, "message": message}:
-                reactions.append(ShownReaction(act, emoji, message))
-            case {"event": "error", "text": text}:
-                errors.append(text)
-            case {"event": "turn_end"}:
-                finish, usage = event["finish"], event["usage"]
-            case _:
-                pass
-    text = "\n\n".join(each.text for each in messages)
-    rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
-    answer = ChatAnswer(text, text, rich, messages, cards, reactions, place.name, turn, finish, usage)
-    if errors:
-        answer.error = errors[-1]
-    return answer
+def _wants_no_answer(request: web.Request) -> bool:
+    """Whether a client wants to know only that it was heard: it follows the talk (RFC 7240)."""
+    wishes = request.headers.get("Prefer", "").lower().split(",")
+    return any(wish.partition(";")[0].strip() == "respond-async" for wish in wishes)
 
 
 async def _at_once(events: AsyncGenerator[Form, None]) -> AsyncGenerator[Form, None]:
@@ -470,18 +466,6 @@ async def _at_once(events: AsyncGenerator[Form, None]) -> AsyncGenerator[Form, N
     async with aclosing(events):
         async for form in events:
             yield form
-
-
-async def _told(
-    events: AsyncGenerator[Form, None], place: Place, are_adaptive: bool
-) -> AsyncGenerator[Form, None]:
-    """Yield events that name talk and persona as the client does, with cards in the form that it wants."""
-    names = {"conversation": place.name, "persona": place.persona}
-    async for form in events:
-        if form["event"] == "turn_start":
-            yield form | names
-        else:
-            yield adaptive(form) if are_adaptive and form["event"] == "card" else form
 
 
 def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:

@@ -1,11 +1,12 @@
 """What the server asks of those who built it: the one door from HTTP to everything else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.spending import Bill, Payer, Share
 from pixi.store.store import Store
 
 
@@ -53,6 +54,34 @@ class Backend(Protocol):
 
     async def rewind(self, conversation: str, turn: int) -> None:
         """Take a turn and all after it out of a conversation; what was said stays on record beside it."""
+        ...
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        """Put turns back that were taken out of a conversation, in place of what came since then."""
+        ...
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        """Take the last messages to the persona out of a conversation, with their answer; gives them."""
+        ...
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        """Take a message back that waits for its answer: none is begun."""
+        ...
+
+    async def forget(self, person: str) -> int:
+        """Forget a person everywhere; gives how many conversations changed."""
+        ...
+
+    async def shares(self, payer: Payer) -> Sequence[Share]:
+        """What was used today of all that is limited for somebody where they are."""
+        ...
+
+    async def bill(self) -> Bill:
+        """What everybody used today and in this month."""
+        ...
+
+    def model_of(self, conversation: str, /) -> str:
+        """The name of the model that writes in a conversation."""
         ...
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:

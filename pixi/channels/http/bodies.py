@@ -38,6 +38,8 @@ class ChatRequest(Struct, forbid_unknown_fields=True):
         userId: the user of an application for whom this is sent; needs a key with `chat:on-behalf`.
         userName: what that user is called.
         attachments: files that go with it.
+        replaces: the id of a message of the same person in that conversation: this is said in its place, and
+            what came after it is set aside. Without words it is said once more as it was.
     """
 
     message: Annotated[str, Meta(max_length=MOST_LETTERS)]
@@ -46,6 +48,7 @@ class ChatRequest(Struct, forbid_unknown_fields=True):
     userId: Name | None = None
     userName: Name | None = None
     attachments: Annotated[list[Attachment], Meta(max_length=8)] = []
+    replaces: Name | None = None
 
 
 class ShownMessage(Struct):
@@ -97,6 +100,20 @@ class ChatAnswer(Struct):
     error: str | UnsetType = UNSET
 
 
+class SaidAnswer(Struct):
+    """Something was said, and is answered while the client follows the talk.
+
+    Attributes:
+        conversation: the name of the talk.
+        message: the id of what was said.
+        place: from where to follow the talk to have all that comes of it.
+    """
+
+    conversation: str
+    message: str
+    place: str
+
+
 class StopRequest(Struct, forbid_unknown_fields=True):
     """Stop a reply. `turn`: only if it is this turn that is under way."""
 
@@ -146,10 +163,17 @@ class TalkQuery(UserQuery):
 
 
 class StreamQuery(TalkQuery):
-    """Which talk, in which protocol its stream comes, and in which form its cards."""
+    """Which talk, in which protocol its stream comes, and in which form its cards.
+
+    Attributes:
+        follow: the turn under way; or the whole talk, over many turns, with what people say in other windows.
+        after: of a whole talk: the place from which on it is followed, where there is no `Last-Event-ID`.
+    """
 
     protocol: Protocol | UnsetType = UNSET
     cards: Literal["adaptive"] | UnsetType = UNSET
+    follow: Literal["turn", "talk"] = "turn"
+    after: Annotated[str, Meta(max_length=64)] = ""
 
 
 class MessagesQuery(TalkQuery):
@@ -158,10 +182,12 @@ class MessagesQuery(TalkQuery):
     Attributes:
         limit: turns that are told of.
         before: only those before this turn.
+        cards: in which form its cards come.
     """
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     before: Annotated[int, Meta(ge=1, le=2**53)] | UnsetType = UNSET
+    cards: Literal["adaptive"] | UnsetType = UNSET
 
 
 class Done(Struct):
@@ -171,22 +197,79 @@ class Done(Struct):
 
 
 class PersonaShown(Struct):
-    """A persona that the caller may talk to. `id` is the name of its file."""
+    """A persona that the caller may talk to.
+
+    Attributes:
+        id: the name of its file.
+        avatar: where its picture is, on this server; "" for none.
+        language: that it speaks by itself, a BCP 47 tag.
+        direction: in which that is written.
+        starters: things that one may say to it first.
+        sees: pictures can be shown to it.
+    """
 
     id: str
     name: str
     about: str
+    avatar: str = ""
+    language: str = "en"
+    direction: Literal["ltr", "rtl"] = "ltr"
+    starters: list[str] = []
+    sees: bool = False
+
+
+class Abled(Struct):
+    """What the caller can do.
+
+    Attributes:
+        files: send files that are kept.
+        approvals: say yes or no where a persona asks before it acts.
+        characters: that a message may have.
+        attachments: files that a message may have.
+        fileBytes: that one of them may have.
+    """
+
+    files: bool
+    approvals: bool
+    characters: int
+    attachments: int
+    fileBytes: int
 
 
 class PersonasAnswer(Struct):
-    """The personas that the caller may talk to."""
+    """The personas that the caller may talk to, and what the caller can do."""
 
     personas: list[PersonaShown]
     default: str
+    can: Abled
+
+
+class CarriedFile(Struct):
+    """A file that went with a message. `url`: where it is shown, on this server; "" where it is not."""
+
+    name: str
+    picture: bool
+    url: str = ""
+
+
+class ShownPicture(Struct):
+    """A picture that the persona showed, as in the event `picture`."""
+
+    text: str
+    link: str
+    service: str
 
 
 class TalkMessage(Struct):
-    """A message of a talk. `role` is `user` or `assistant`; a card stands in the place of a text."""
+    """A message of a talk. `role` is `user` or `assistant`; cards and pictures stand in the place of a text.
+
+    Attributes:
+        at: of an answer, when its turn began.
+        attachments: of a person's.
+        pictures: of a card or a picture: addresses that stand in it, each with one of this server.
+        siblings: the turns in which something else stands in its place, itself included: of a person's
+            message other words, of an answer other answers to the same words. Empty: there is no other.
+    """
 
     id: str
     role: str
@@ -194,15 +277,147 @@ class TalkMessage(Struct):
     turn: int
     at: float | None = None
     cards: list[dict[str, Any]] = []
+    picture: ShownPicture | UnsetType = UNSET
+    pictures: dict[str, str] = {}
     reactions: list[ShownReaction] = []
+    attachments: list[CarriedFile] = []
+    siblings: list[int] = []
+
+
+class CitedPage(Struct):
+    """A page that a reply rests on."""
+
+    title: str
+    url: str
+
+
+class ToldTurn(Struct):
+    """A turn of a talk.
+
+    Attributes:
+        at: when it began, in seconds since the epoch.
+        finish: as in the event `turn_end`; "" while it is under way.
+        sources: pages that its answer rests on.
+        siblings: the turns with other answers to the same words, itself included; empty: there is no other.
+    """
+
+    turn: int
+    at: float
+    finish: str
+    sources: list[CitedPage] = []
+    siblings: list[int] = []
 
 
 class MessagesAnswer(Struct):
-    """What was said, oldest first. `more` is true where there is something before it."""
+    """What was said, oldest first.
+
+    Attributes:
+        more: there is something before it.
+        turns: those of these messages.
+        reactions: to messages that came before all of these.
+        underWay: the number of the turn under way; 0: none is.
+        waiting: something is answered, or about to be.
+        place: from where to follow the talk to miss nothing. What is told here already may come again, under
+            the same ids.
+    """
 
     conversation: str
+    persona: str
     messages: list[TalkMessage]
     more: bool
+    turns: list[ToldTurn]
+    reactions: list[ShownReaction]
+    underWay: int
+    waiting: bool
+    place: str
+
+
+class TalksQuery(UserQuery):
+    """Which talks. `persona`: with whom; with anybody, where it is left out."""
+
+    persona: Name | UnsetType = UNSET
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class ListedTalk(Struct):
+    """A talk: its name, with whom, when it began and went on last, and the person's last words in it."""
+
+    conversation: str
+    persona: str
+    began: float
+    last: float
+    text: str
+
+
+class TalksAnswer(Struct):
+    """Talks of the caller, the one spoken in last first."""
+
+    talks: list[ListedTalk]
+
+
+class ToldBranch(Struct):
+    """What was set aside: its first turn, when that began, and what was said there first."""
+
+    turn: int
+    at: float
+    text: str
+
+
+class BranchesAnswer(Struct):
+    """What was set aside of a talk, oldest first."""
+
+    branches: list[ToldBranch]
+
+
+class BranchRequest(Struct, forbid_unknown_fields=True):
+    """Go back to what was set aside. `turn`: its first."""
+
+    turn: int
+
+
+class UndoAnswer(Struct):
+    """What was taken out of the talk: the last words of the person."""
+
+    messages: list[str]
+
+
+class DayShare(Struct):
+    """How much of what may be used in a day was used. `scope`: by whom; `kind`: of what."""
+
+    scope: str
+    kind: str
+    used: int
+    limit: int
+
+
+class Sum(Struct):
+    """What was used. `dollars` holds what has a price."""
+
+    messages: int
+    tokens: int
+    dollars: float
+
+
+class UsageAnswer(Struct):
+    """What was used today of what is limited for the caller.
+
+    Attributes:
+        today, month: of everybody; for operators, and at this machine.
+        monthDollars: that a month may cost; null: any.
+        model: who writes; for the same.
+    """
+
+    shares: list[DayShare]
+    today: Sum | UnsetType = UNSET
+    month: Sum | UnsetType = UNSET
+    monthDollars: float | UnsetType | None = UNSET
+    model: str | UnsetType = UNSET
+
+
+class ForgetRequest(Struct, forbid_unknown_fields=True):
+    """Forget all that was ever kept of the caller. `really` must be true."""
+
+    really: bool
 
 
 class FileAnswer(Struct):

@@ -43,7 +43,7 @@ from pixi.channels.http.reconciling import (
 )
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.streams import write_stream
-from pixi.channels.http.talks import KEPT_TURNS, Place, Talks, recorded_events
+from pixi.channels.http.talks import KEPT_TURNS, Instead, Place, Talks, recorded_events
 from pixi.channels.http.tasks import Task, answer_by_rule, task_of
 from pixi.core.message import Author, Quoted
 from pixi.store.kept import Talk
@@ -305,9 +305,10 @@ class Completions:
     async def _say(self, turn: _Turn) -> AsyncGenerator[Event, None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 
-        async def replaces() -> int | None:
+        async def replaces() -> Instead | None:
             answered = await self._store.answer_to(turn.place.address, turn.message_id)
-            return turn.cut if answered is None else None  # a retry cuts nothing more
+            # A retry cuts nothing more.
+            return Instead(turn.cut) if turn.cut is not None and answered is None else None
 
         reply = await self._talks.begin(
             turn.place,

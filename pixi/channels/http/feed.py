@@ -6,6 +6,8 @@ ask for the messages on record, and follow anew. So a client that stops reading 
 """
 
 import asyncio
+import re
+import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
@@ -39,6 +41,9 @@ SILENCE: Form = {"event": "silence", "turn": 0, "seq": 0}
 """Comes where there was no event for so long. It is none, and has no place in the ring."""
 
 
+_MARK = re.compile(r"([0-9a-f]{8})-(\d{1,18})")
+
+
 class FollowedTooSlowly(PixiError):
     """The events that a follower wants next are kept no more."""
 
@@ -52,6 +57,7 @@ class Feed:
     Attributes:
         count: of all events until now. Events are followed from a count on.
         waiting: requests whose message is not answered yet.
+        followers: those who follow just now.
         used: when something happened here last, on the monotonic clock.
         closed: the server stops.
     """
@@ -59,6 +65,8 @@ class Feed:
     def __init__(self) -> None:
         self.count = 0
         self.waiting = 0
+        self.followers = 0
+        self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
         self._numbering = Numbering()
         self._ring: deque[Form | None] = deque(maxlen=RING)  # None: a piece that was left out
@@ -76,11 +84,6 @@ class Feed:
     def idle(self) -> bool:
         """Whether nothing is under way, or about to be."""
         return self.turn == 0 and self.waiting == 0
-
-    @property
-    def followed(self) -> bool:
-        """Whether somebody waits for the next event."""
-        return bool(self._more)
 
     def push(self, event: TurnEvent) -> None:
         """Add an event, and wake those who follow."""
@@ -122,6 +125,18 @@ class Feed:
             later = place
         return None
 
+    def mark_of(self, place: int) -> str:
+        """Return a name for a count, by which a follower finds it again here and nowhere else."""
+        return f"{self._name}-{place}"
+
+    def place_of_mark(self, mark: str) -> int | None:
+        """Return the count of that name; None: it is another feed's, or what follows is kept no more."""
+        given = _MARK.fullmatch(mark)
+        if given is None or given[1] != self._name:
+            return None
+        place = int(given[2])
+        return place if self.count - len(self._ring) <= place <= self.count else None
+
     def place_of_question(self, question: str) -> int | None:
         """Return the count from which on to follow for who has had a question; None: it is not kept."""
         for number, form in enumerate(reversed(self._ring)):
@@ -151,19 +166,31 @@ class Feed:
         Raises:
             FollowedTooSlowly: some were dropped that were not yielded yet.
         """
-        while True:
-            first = self.count - len(self._ring)
-            if place < first:
-                raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
-            if place < self.count:
-                form = self._ring[place - first]
-                place += 1
-                if form is not None:
-                    yield form
-            elif self.closed or over():
-                return
-            elif not await self._hears_more():
-                yield SILENCE
+        async with aclosing(self.follow_on(place, over)) as events:
+            async for _, form in events:
+                yield form
+
+    async def follow_on(
+        self, place: int, over: Callable[[], bool] = lambda: False
+    ) -> AsyncGenerator[tuple[int, Form], None]:
+        """Yield the same, each with the count behind it, from which on to follow for who has had it."""
+        self.followers += 1
+        try:
+            while True:
+                first = self.count - len(self._ring)
+                if place < first:
+                    raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
+                if place < self.count:
+                    form = self._ring[place - first]
+                    place += 1
+                    if form is not None:
+                        yield place, form
+                elif self.closed or over():
+                    return
+                elif not await self._hears_more():
+                    yield place, SILENCE
+        finally:
+            self.followers -= 1
 
     async def _hears_more(self) -> bool:
         """Wait until there may be more to follow; False after a long silence."""
@@ -360,7 +387,7 @@ class Channels:
             feed = channel.feed
             if feed.used > oldest:
                 return
-            if not feed.idle or feed.followed:
+            if not feed.idle or feed.followers:
                 self._open.move_to_end(address)
                 return  # the next time another one is looked at
             del self._open[address]

@@ -32,6 +32,7 @@ _TokenUsage: Any = msgspec.defstruct(
     "TokenUsage",
     [("prompt_tokens", int), ("cached_tokens", int), ("completion_tokens", int), ("searches", int, 0)],
 )
+_PICTURES: Mapping[str, Any] = {"pictures?": dict[str, str]}
 _Source: Any = msgspec.defstruct("Source", [("title", str), ("url", str)])
 
 EVENTS: Mapping[str, Mapping[str, Any]] = {
@@ -50,8 +51,11 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
         "version": int,
         "data": dict[str, Any] | list[Any],
         "fallback": _CardFallback,
+        **_PICTURES,
     },
-    "picture": {"id": str, "text": str, "link": str, "service": str},
+    "said": {"id": str, "text": str, "at": float, "attachments": list[str]},
+    "changed": {},
+    "picture": {"id": str, "text": str, "link": str, "service": str, "address?": str, **_PICTURES},
     "tool_call": {"id": str, "name": str, "arguments": dict[str, Any]},
     "tool_result": {"id": str, "name": str, "ok": bool, "result": str},
     "approval": {"id": str, "tool": str, "does": str, "arguments": str, "expires": float},
@@ -64,13 +68,17 @@ EVENTS: Mapping[str, Mapping[str, Any]] = {
         "usage": _TokenUsage,
     },
 }
-"""The fields of each event, by its name; `turn` and `seq` are in every one."""
+"""The fields of each event, by its name; those with `?` may be missing. `turn` and `seq` are in every one."""
 
 
 def _event_type(name: str, fields: Mapping[str, Any]) -> type[msgspec.Struct]:
     title = "".join(word.title() for word in name.split("_")) + "Event"
+    known = [
+        (each[:-1], kind | msgspec.UnsetType, msgspec.UNSET) if each.endswith("?") else (each, kind)
+        for each, kind in fields.items()
+    ]
     return msgspec.defstruct(
-        title, [("turn", int), ("seq", int), *fields.items()], tag_field="event", tag=name, kw_only=True
+        title, [("turn", int), ("seq", int), *known], tag_field="event", tag=name, kw_only=True
     )
 
 

@@ -27,3 +27,8 @@ def origin_of(text: str) -> str | None:
     if parts.path or parts.query or parts.fragment:
         return None
     return f"{scheme}://{name}" if port in (None, _USUAL_PORTS[scheme]) else f"{scheme}://{name}:{port}"
+
+
+def is_own(origin: str, host: str) -> bool:
+    """Return True for the origin of a page that this server itself served. `host`: as it was asked for."""
+    return bool(host) and origin.partition("://")[2] == host.lower()

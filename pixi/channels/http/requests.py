@@ -119,6 +119,6 @@ def key_of(request: web.Request) -> str:
     return key
 
 
-def json_answer(value: object) -> web.Response:
+def json_answer(value: object, status: int = 200) -> web.Response:
     """An answer with a value as JSON."""
-    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+    return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")

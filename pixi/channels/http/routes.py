@@ -12,11 +12,14 @@ from pixi.channels.http.access import LOCAL
 from pixi.channels.http.api import Api
 from pixi.channels.http.bodies import (
     ApprovalRequest,
+    BranchesAnswer,
+    BranchRequest,
     ChatAnswer,
     ChatQuery,
     ChatRequest,
     Done,
     FileAnswer,
+    ForgetRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
@@ -28,6 +31,10 @@ from pixi.channels.http.bodies import (
     StopRequest,
     StreamQuery,
     TalkQuery,
+    TalksAnswer,
+    TalksQuery,
+    UndoAnswer,
+    UsageAnswer,
     UserQuery,
     VisitorAnswer,
     VisitorRequest,
@@ -35,8 +42,10 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
+from pixi.channels.http.history import History
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
+from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
 from pixi.core.errors import ConfigError
 from pixi.core.routes import AddonRoute, Caller, RouteError
@@ -84,7 +93,7 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api) -> tuple[Route, ...]:
+def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -104,9 +113,19 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         ),
         Route(
             "GET",
+            "/api/talks",
+            history.talks,
+            "List one's talks",
+            "chat",
+            response=TalksAnswer,
+            errors=(*_NOT_IN, 400),
+            query=TalksQuery,
+        ),
+        Route(
+            "GET",
             f"{talk}/stream",
-            api.stream,
-            "Follow a turn",
+            history.stream,
+            "Follow a turn, or a whole talk",
             "chat",
             streams=True,
             errors=of_talk,
@@ -138,7 +157,7 @@ def routes_of(api: Api) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{talk}/messages",
-            api.messages,
+            history.messages,
             "Read what was said",
             "chat",
             response=MessagesAnswer,
@@ -146,9 +165,40 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             query=MessagesQuery,
         ),
         Route(
+            "GET",
+            f"{talk}/branches",
+            history.branches,
+            "List what was set aside",
+            "chat",
+            response=BranchesAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/branch",
+            history.branch,
+            "Go back to what was set aside",
+            "chat",
+            (BranchRequest,),
+            Done,
+            errors=(*of_talk, *body),
+            query=TalkQuery,
+        ),
+        Route(
+            "POST",
+            f"{talk}/undo",
+            history.undo,
+            "Take the last words and their answer out",
+            "chat",
+            response=UndoAnswer,
+            errors=of_talk,
+            query=TalkQuery,
+        ),
+        Route(
             "POST",
             f"{talk}/reset",
-            api.reset,
+            history.reset,
             "Forget what was said",
             "chat",
             response=Done,
@@ -174,6 +224,44 @@ def routes_of(api: Api) -> tuple[Route, ...]:
             "chat",
             response=PersonasAnswer,
             errors=_NOT_IN,
+        ),
+        Route(
+            "GET",
+            "/api/pictures/{name}",
+            shown.answer,
+            "Get a picture that a talk showed",
+            response=bytes,
+            errors=(404, 503),
+        ),
+        Route(
+            "GET",
+            "/api/usage",
+            history.usage,
+            "See what was used of what is limited",
+            "chat",
+            response=UsageAnswer,
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "GET",
+            "/api/me/export",
+            history.export,
+            "Get all that is kept of oneself",
+            "chat",
+            errors=(*_NOT_IN, 400),
+            query=UserQuery,
+        ),
+        Route(
+            "POST",
+            "/api/me/forget",
+            history.forget,
+            "Have oneself forgotten",
+            "chat",
+            (ForgetRequest,),
+            Done,
+            errors=(*_NOT_IN, *body),
+            query=UserQuery,
         ),
         Route(
             "POST",
@@ -283,10 +371,13 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         asked = queried(request, route.request)
     elif route.request is not None:
         asked = decoded(await read_body(request), route.request)
+    user = getattr(asked, "userId", None) or ""
     if operator is not None:
         principal = operator
+        if user:
+            raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, getattr(asked, "userId", None) or "")
+        principal = await api.who_has_a_key(request, user)
         principal.require(route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.

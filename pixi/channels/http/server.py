@@ -27,15 +27,18 @@ from pixi.channels.http.api import Api
 from pixi.channels.http.attachments import Attachments
 from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
+from pixi.channels.http.embedding import Embeds
 from pixi.channels.http.files import Files
+from pixi.channels.http.history import History
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
-from pixi.channels.http.origins import origin_of
+from pixi.channels.http.origins import is_own, origin_of
 from pixi.channels.http.pages import PUBLIC_PATHS, Pages
 from pixi.channels.http.problems import PLAIN, Problem
 from pixi.channels.http.routes import routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
+from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
 from pixi.channels.http.visitors import Visitors
 from pixi.core.errors import ConfigError, PixiError
@@ -59,7 +62,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, X-Pixi-Protocol"
+_ALLOWED_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Prefer, X-Pixi-Protocol"
 _ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE, OPTIONS"
 _TOLD_HEADERS = "Retry-After, RateLimit, RateLimit-Policy"
 _TALKS_PREFIX = "http:"
@@ -79,7 +82,7 @@ class HttpServer:
         user: the claim of such a token that names the person.
         forwarded: checks who Open WebUI says that it speaks for; None: it is believed without proof.
         routes: that addons bring.
-        web_for_attachments: fetches files by their addresses; None: one of its own.
+        web_of_strangers: fetches files and pictures by their addresses; None: one of its own.
 
     Raises:
         ConfigError: one of these routes is taken.
@@ -95,12 +98,14 @@ class HttpServer:
         user: str = "sub",
         forwarded: ForwardedUsers | None = None,
         routes: Sequence[AddonRoute] = (),
-        web_for_attachments: Web | None = None,
+        web_of_strangers: Web | None = None,
     ) -> None:
         self._backend = backend
         self._rules = rules
         self._files = Files(backend.store, files, rules)
         limits = Limits(rules)
+        fetching = web_of_strangers or Web()
+        self._shown = ShownPictures(fetching, backend.store)
         self._talks = Talks(
             backend,
             turns_per_person=rules.turns_per_person,
@@ -110,7 +115,7 @@ class HttpServer:
                 characters=rules.file_characters,
                 most_bytes=rules.max_file_bytes,
                 hosts=rules.attachment_hosts,
-                web=web_for_attachments,
+                web=fetching,
             ),
         )
         visitors = Visitors(backend.store.key_of)
@@ -122,9 +127,17 @@ class HttpServer:
             visitor=visitors.verified,
         )
         self._api = api = Api(
-            backend, self._talks, access, rules, visitors=visitors, limits=limits, files=self._files
+            backend,
+            self._talks,
+            access,
+            rules,
+            visitors=visitors,
+            limits=limits,
+            files=self._files,
+            shown=self._shown,
         )
-        table = routes_of(api)
+        history = History(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
+        table = routes_of(api, history, self._shown)
         table += routes_of_addons(api, routes, table)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
         v1 = Completions(
@@ -144,15 +157,7 @@ class HttpServer:
             options = {"allow_head": False} if each.method == "GET" and each.streams else {}
             self._app.router.add_routes([web.route(each.method, each.path, each.handler, **options)])
         self._app.router.add_routes([web.route(*each) for each in v1.routes()])
-        pages = Pages()
-        self._app.router.add_routes(
-            [
-                web.get("/", _page(pages, "talk/index.html")),
-                web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),
-                web.get("/widget.js", _plain(pages.widget)),
-                web.get("/page/{version}/{path:.+}", _plain(pages.file)),
-            ]
-        )
+        self._app.router.add_routes(_page_routes(Pages(), visitors, backend))
         self._app.on_response_prepare.append(self._sign)
 
     @asynccontextmanager
@@ -188,6 +193,7 @@ class HttpServer:
             for task in sweeping:
                 task.cancel()
             await asyncio.wait(sweeping)
+            await self._shown.close()
             self._api.closing.set()
             await self._talks.close()
             await runner.cleanup()
@@ -225,7 +231,8 @@ class HttpServer:
         if name not in self._hosts:
             raise Problem(421, "Wrong host", "The server is not called that; see [http] allowed_hosts.")
         origin = request.headers.get("Origin")
-        if origin is not None and not _is_own(origin, request) and not request.path.startswith(PUBLIC_PATHS):
+        is_foreign = origin is not None and not is_own(origin, request.headers.get("Host", ""))
+        if origin is not None and is_foreign and not request.path.startswith(PUBLIC_PATHS):
             await self._let_call(request, origin)
         if request.method == "OPTIONS":
             return web.Response(
@@ -273,6 +280,17 @@ class HttpServer:
         if origin in self._origins or origin in self._visited:
             response.headers["Access-Control-Allow-Origin"] = origin
             response.headers["Access-Control-Expose-Headers"] = _TOLD_HEADERS
+
+
+def _page_routes(pages: Pages, visitors: Visitors, backend: Backend) -> list[web.RouteDef]:
+    """What browsers load. It is no part of the API."""
+    return [
+        web.get("/", _page(pages, "talk/index.html")),
+        web.get("/studio{path:(/.*)?}", _page(pages, "studio/index.html")),
+        web.get("/embed/{persona}", Embeds(pages, visitors, backend).page),
+        web.get("/widget.js", _plain(pages.widget)),
+        web.get("/page/{version}/{path:.+}", _plain(pages.file)),
+    ]
 
 
 def _plain(answer: Callable[[web.Request], web.StreamResponse]) -> Handler:
@@ -333,11 +351,6 @@ def _told(request: web.Request, problem: Problem) -> web.Response:
     else:
         body, kind = problem.openai_body(), "application/json"
     return web.Response(status=problem.status, body=body, content_type=kind, headers=problem.headers)
-
-
-def _is_own(origin: str, request: web.Request) -> bool:
-    """Return True for a page that this server itself served."""
-    return origin.partition("://")[2] == request.headers.get("Host", "").lower()
 
 
 def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:

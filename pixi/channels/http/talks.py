@@ -8,14 +8,15 @@ was there, but for the pieces of its messages, its notes and its tools.
 """
 
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from pixi.channels.carried import Carried, words_of
+from pixi.channels.carried import Carried, carried_by, words_of
 from pixi.channels.channel import Channel
 from pixi.channels.http.access import Principal, address_of
 from pixi.channels.http.attachments import Attachments
@@ -26,12 +27,25 @@ from pixi.channels.http.limits import Limits
 from pixi.channels.http.problems import Problem
 from pixi.core import language
 from pixi.core.card import card_from_record
-from pixi.core.events import Numbering, Pictured, Reacted, Sent, Shown, TurnEnded, TurnEvent, TurnStarted
+from pixi.core.events import (
+    Numbering,
+    PersonSaid,
+    Pictured,
+    Reacted,
+    Sent,
+    Shown,
+    TalkChanged,
+    TurnEnded,
+    TurnEvent,
+    TurnStarted,
+)
 from pixi.core.language import REACT
 from pixi.core.message import Author, Message, Quoted
-from pixi.core.picture import Picture, from_record
+from pixi.core.picture import from_record
 from pixi.store.kept import Answered, Effect, Talk, TurnRecord, id_of_act
 from pixi.store.store import Store
+
+_COMMAND = re.compile(r"\[[A-Z][A-Z0-9_ ]*: (.+)\]", re.DOTALL)  # for which a picture was shown
 
 KEPT_TURNS = 200
 """Turns of a talk that the history of a program is compared with."""
@@ -51,12 +65,30 @@ class Place:
         return address_of(self.person.id, self.persona, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What a message is said in place of.
+
+    Attributes:
+        turn: the first of the turns that are set aside; None: none is, the message was not answered yet.
+        before, after: messages that it answered, which are said again round the new one.
+        message: the one that the new one takes the place of; its files go with the new one, and its words
+            where that has none.
+    """
+
+    turn: int | None
+    before: tuple[Message, ...] = ()
+    after: tuple[Message, ...] = ()
+    message: Message | None = None
+
+
 class Reply:
     """What comes in answer to one message.
 
     Attributes:
         known: the message had come before, by the same request.
         over: its turn has ended, and the events come from the record.
+        place: the count from which on its events are followed.
     """
 
     def __init__(
@@ -74,7 +106,7 @@ class Reply:
         self._message_id = message_id
         self._recorded = recorded
         self._turn = turn  # that answers it, where it is under way already
-        self._place = channel.feed.begin_of_turn() if known else channel.feed.count
+        self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
     async def events(self, *, pauses: bool = False, resumes: bool = False) -> AsyncGenerator[Form, None]:
@@ -94,7 +126,7 @@ class Reply:
                 yield form
             return
         ours = self._turn > 0  # its beginning may be kept no more
-        async with aclosing(self._channel.feed.follow(self._place, self._is_settled)) as forms:
+        async with aclosing(self._channel.feed.follow(self.place, self._is_settled)) as forms:
             async for form in forms:
                 if form["event"] == "turn_start":
                     ours = self._message_id in form["answers"]
@@ -155,8 +187,7 @@ class Talks:
         attachments: Sequence[Attachment] = (),
         *,
         answers: bool = True,
-        replaces: Callable[[], Awaitable[int | None]] | None = None,
-        seen: Collection[str] = (),
+        replaces: Callable[[], Awaitable[Instead | None]] | None = None,
     ) -> Reply:
         """Say something; returns once it is on record.
 
@@ -170,8 +201,7 @@ class Talks:
             quoted: lines that stand before it.
             attachments: files that go with it.
             answers: see `HttpChannel`.
-            replaces: finds the first of the turns in place of which this is said; None: of none.
-            seen: as in `branch_point`.
+            replaces: finds in place of what this is said; None: of nothing.
 
         Raises:
             Problem: 422, the request of this id had another text, or a file cannot be taken; 404, 413, the
@@ -182,8 +212,8 @@ class Talks:
         address, person, store = place.address, place.person, self._backend.store
         channel = self.channels.at(address)
         async with channel.saying:
-            cut = None if replaces is None else await replaces()
-            if cut is None and (answered := await store.answer_to(address, message_id)) is not None:
+            instead = None if replaces is None else await replaces()
+            if instead is None and (answered := await store.answer_to(address, message_id)) is not None:
                 return await self._again(address, answered, text, message_id)
             # A talk has one turn at a time, whatever is said amid it.
             if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
@@ -205,14 +235,19 @@ class Talks:
                 if attachments:
                     sees = self._backend.sees(address)
                     carried = await self._attachments.read(attachments, person.id, sees=sees)
-                if cut is not None:
-                    await self._branch(address, channel, cut, seen)
+                elif instead is not None and instead.message is not None:
+                    carried = _carried_by(instead.message)
+                    text = text or words_of(instead.message.text)
+                if instead is not None:
+                    await self._set_aside(address, channel, instead)
                 await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
                     message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
                 )
-                await self._backend.receive(message, channel)
+                after = () if instead is None else instead.after
+                for each in (message, *after):
+                    await self._receive(each, channel)
             except BaseException:
                 self._done(channel, person.id)
                 raise
@@ -242,17 +277,66 @@ class Talks:
             known = known or not ids.isdisjoint(seen)
         return None
 
-    async def _branch(self, address: str, channel: HttpChannel, turn: int, seen: Collection[str]) -> None:
-        """Set a turn and all after it aside; a reply that is being written is stopped.
+    async def cut_at(self, turn: int | None, seen: Collection[str]) -> Instead | None:
+        """Return what a message is said in place of by a client whose talk is another from a turn on.
 
         What the client has of the messages that the turn answered is said again: it stands before what is
         to be answered anew.
+
+        Args:
+            turn: see `branch_point`.
+            seen: the same.
         """
-        messages = await self._backend.store.messages_of([turn])
-        await self._backend.rewind(address, turn)
-        for message in messages.get(turn, ()):
-            if not _client_ids(message.id).isdisjoint(seen):
-                await self._backend.receive(message, channel)
+        if turn is None:
+            return None
+        messages = (await self._backend.store.messages_of([turn], pictures=True)).get(turn, ())
+        return Instead(turn, tuple(each for each in messages if not _client_ids(each.id).isdisjoint(seen)))
+
+    async def in_place_of(self, address: str, message_id: str, replaced: str) -> Instead | None:
+        """Return what a message is said in place of that is to replace another; None: it came before.
+
+        Raises:
+            Problem: 404, there is no message of that id.
+        """
+        store = self._backend.store
+        if await store.answer_to(address, message_id) is not None:
+            return None
+        answered = await store.answer_to(address, replaced)
+        if answered is None or answered.text is None:
+            raise Problem(404, "No such message", "You have said nothing of that id in this conversation.")
+        turns = [answered.turn.id] if answered.turn is not None else []
+        if all(each.id != replaced for told in (await store.messages_of(turns)).values() for each in told):
+            # It stands in the turn that heard it first, also where a later one answered it again.
+            turns = [record.id for record in await store.turns(address, KEPT_TURNS)]
+        for turn, told in (await store.messages_of(turns)).items():
+            at = next((at for at, each in enumerate(told) if each.id == replaced), None)
+            if at is not None:
+                whole = (await store.messages_of([turn], pictures=True))[turn]
+                return Instead(turn, whole[:at], whole[at + 1 :], whole[at])
+        _, waiting = await store.last_asked(address)
+        return Instead(None, message=next((each for each in waiting if each.id == replaced), None))
+
+    async def _set_aside(self, address: str, channel: HttpChannel, instead: Instead) -> None:
+        """Take out what a message is said in place of; a reply that is being written is stopped."""
+        if instead.turn is not None:
+            await self._backend.rewind(address, instead.turn)
+        elif instead.message is not None:
+            await self._backend.withdraw(address, instead.message.id)
+        channel.show(TalkChanged())
+        for message in instead.before:
+            await self._receive(message, channel)
+
+    async def _receive(self, message: Message, channel: HttpChannel) -> None:
+        """Hand a message over, and tell of it those who follow the talk."""
+        await self._backend.receive(message, channel)
+        names = tuple(name for name, _ in carried_by(message.text))
+        channel.show(PersonSaid(message.id, words_of(message.text), message.sent_at, names))
+
+    def changed(self, address: str) -> None:
+        """Tell those who follow a talk that what was said before is not as it was."""
+        channel = self.channels.known(address)
+        if channel is not None:
+            channel.show(TalkChanged())
 
     def answer(self, place: Place, verdicts: Mapping[str, bool]) -> HttpChannel:
         """Answer the questions with these ids, whichever wait for this person; gives where they were asked.
@@ -289,7 +373,7 @@ class Talks:
         await self._attachments.close()
 
     async def _again(self, address: str, answered: Answered, text: str, message_id: str) -> Reply:
-        if answered.text is not None and words_of(answered.text) != words_of(text):
+        if text and answered.text is not None and words_of(answered.text) != words_of(text):
             raise Problem(
                 422,
                 "Used before",
@@ -329,6 +413,11 @@ class Talks:
         channel.feed.waiting -= 1
         if not channel.feed.waiting:
             self._talking -= Counter({person: 1})  # nobody stays at none
+
+
+def _carried_by(message: Message) -> Carried:
+    """What a message on record carries."""
+    return Carried(message.text[len(words_of(message.text)) :].lstrip("\n"), message.images)
 
 
 def id_with_run(client_id: str, run: str) -> str:
@@ -383,6 +472,7 @@ def acts_of(record: TurnRecord, message_id: str, earlier: Mapping[int, str]) -> 
             case "card":
                 events.append(Shown(card_from_record(effect.payload), act))
             case "picture":
-                link, words = from_record(effect.payload)
-                events.append(Pictured(Picture(words, link), act))
+                picture, said = from_record(effect.payload)
+                command = _COMMAND.fullmatch(said)
+                events.append(Pictured(replace(picture, words=command[1] if command else said), act))
     return events

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pixi.channels.http.access import PUBLISHABLE, VISITING, VISITOR, Principal, digest_of, wrong_key
+from pixi.channels.http.origins import is_own
 from pixi.channels.http.problems import Problem
 from pixi.store.kept import ApiKey
 
@@ -64,19 +65,32 @@ class Visitors:
     async def key(self, secret: str, headers: Mapping[str, str]) -> ApiKey:
         """Return a publishable key that the calling page may use.
 
+        A page of this server may use each: it stands in frames of the pages that the key was made for, as
+        browsers let nobody else have it in one, see `embed`.
+
         Raises:
             Problem: 401, it is none; 403, it is another page's.
         """
-        key = await self._key_of(digest_of(secret)) if secret.startswith(PUBLISHABLE) else None
-        if key is None or not key.is_publishable or not key.signs:
-            raise wrong_key()
-        if headers.get("Origin") not in key.origins:
+        key = await self.found(secret)
+        origin = headers.get("Origin", "")
+        if origin not in key.origins and not is_own(origin, headers.get("Host", "")):
             raise Problem(
                 403,
                 "Wrong origin",
                 "A publishable key is good in a browser, on the pages that it was made for; see "
                 "`pixi-persona keys list`.",
             )
+        return key
+
+    async def found(self, secret: str) -> ApiKey:
+        """Return a publishable key.
+
+        Raises:
+            Problem: 401, it is none.
+        """
+        key = await self._key_of(digest_of(secret)) if secret.startswith(PUBLISHABLE) else None
+        if key is None or not key.is_publishable or not key.signs:
+            raise wrong_key()
         return key
 
     async def begin(self, key: ApiKey, headers: Mapping[str, str], before: str = "") -> tuple[Admitted, bool]:
@@ -128,7 +142,7 @@ class Visitors:
 def _is_of(origin: str, headers: Mapping[str, str]) -> bool:
     """Whether a page of an origin calls. A browser leaves it out where a page of this server itself reads."""
     if headers.get("Sec-Fetch-Site") == "same-origin" and "Origin" not in headers:
-        return origin.partition("://")[2] == headers.get("Host", "").lower()
+        return is_own(origin, headers.get("Host", ""))
     return headers.get("Origin") == origin
 
 

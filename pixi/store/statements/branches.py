@@ -50,6 +50,11 @@ def trunk(address: str) -> str:
     return re.sub(r"~\d+\.\d+$", "", address)
 
 
+def after(branch: str) -> int:
+    """The turn behind which a branch was taken out; 0: none stood before it."""
+    return int(branch.rpartition("~")[2].partition(".")[0])
+
+
 def restore(db: Database, conversation: str, branch: str) -> None:
     """Put turns back that `rewind` took out, after the turn that they came after; others are taken out.
 
@@ -57,12 +62,12 @@ def restore(db: Database, conversation: str, branch: str) -> None:
     """
     if branch not in of(db, conversation):
         raise StoreError(f"Nothing that was taken out of {conversation!r} is kept as {branch!r}.")
-    after, first = (int(number) for number in branch.removeprefix(f"{conversation}~").split("."))
-    found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
+    before, first = after(branch), int(branch.rpartition(".")[2])
+    found = db.execute("SELECT conversation FROM turns WHERE id = ?", (before,)).fetchone()
     if found is not None and found[0] != conversation:
         restore(db, conversation, found[0])
     (later,) = db.execute(
-        "SELECT min(id) FROM turns WHERE conversation = ? AND id > ?", (conversation, after)
+        "SELECT min(id) FROM turns WHERE conversation = ? AND id > ?", (conversation, before)
     ).fetchone()
     if later is not None:
         rewind(db, conversation, later)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
 from pixi.store.database import Database
-from pixi.store.kept import Answered, Tally, TurnRecord
-from pixi.store.statements import pictures
+from pixi.store.kept import Alternative, Answered, Tally, TurnRecord
+from pixi.store.statements import branches, pictures
 from pixi.store.statements.inbox import under
 from pixi.store.statements.journal import effects_of
 from pixi.store.statements.many import select_many
@@ -51,26 +51,60 @@ def answer_to(db: Database, conversation: str, message_id: str) -> Answered | No
     if found is None:
         return None
     body, turn = found
-    text = None if body is None else unpack_message(body, 0, lambda _: b"").text
+    text = None if body is None else unpack_message(body, 0, _no_bytes).text
     return Answered(text, None if turn is None else record_of(db, turn))
 
 
 def messages_of(
-    db: Database, turns: Sequence[int], *, overheard: bool = False
+    db: Database, turns: Sequence[int], *, overheard: bool = False, with_pictures: bool = False
 ) -> dict[int, tuple[Message, ...]]:
-    """The messages that turns answered, oldest first, without pictures; of each turn that has any.
+    """The messages that turns answered, oldest first, of each turn that has any.
 
     `overheard`: also those that were not meant for the persona.
     """
     found: dict[int, list[Message]] = {}
     meant = "" if overheard else " AND addressed = 1"
     messages = (
-        f"SELECT turn, number, body FROM messages WHERE turn IN ({{}}){meant} AND body IS NOT NULL"
-        " ORDER BY position"
+        f"SELECT turn, number, body, conversation FROM messages WHERE turn IN ({{}}){meant}"
+        " AND body IS NOT NULL ORDER BY position"
     )
-    for turn, number, body in select_many(db, messages, turns):
-        found.setdefault(turn, []).append(unpack_message(body, number, lambda _: b""))
+    for turn, number, body, conversation in select_many(db, messages, turns):
+        fetch = pictures.fetching(db, conversation) if with_pictures else _no_bytes
+        found.setdefault(turn, []).append(unpack_message(body, number, fetch))
     return {turn: tuple(messages) for turn, messages in found.items()}
+
+
+def alternatives(db: Database, conversation: str) -> tuple[Alternative, ...]:
+    """What was taken out of a conversation and can stand in it again, oldest first."""
+    found: list[Alternative] = []
+    for branch in branches.of(db, conversation):
+        first = db.execute(
+            "SELECT id, began FROM turns WHERE conversation = ? AND EXISTS (SELECT 1 FROM messages"
+            " WHERE messages.turn = turns.id AND addressed = 1 AND body IS NOT NULL) ORDER BY id LIMIT 1",
+            (branch,),
+        ).fetchone()
+        if first is not None:
+            after = _place_of(db, conversation, branches.after(branch))
+            found.append(Alternative(first[0], after, branch, float(first[1])))
+    return tuple(sorted(found, key=lambda each: each.turn))
+
+
+def _place_of(db: Database, conversation: str, after: int) -> int | None:
+    """The turn that is told of as the one behind which a branch stood; None: it is out itself."""
+    found = db.execute("SELECT conversation FROM turns WHERE id = ?", (after,)).fetchone()
+    if found is not None and found[0] != conversation:
+        return None
+    # It may have been an attempt at a turn, of which nothing is told.
+    (told,) = db.execute(
+        "SELECT max(id) FROM turns WHERE conversation = ? AND id <= ? AND finish IS NOT NULL"
+        f" AND {_ANSWERED}",
+        (conversation, after),
+    ).fetchone()
+    return told or 0
+
+
+def _no_bytes(digest: str) -> bytes:
+    return b""
 
 
 def last_asked(db: Database, conversation: str) -> tuple[int | None, tuple[Message, ...]]:

@@ -18,6 +18,7 @@ from pixi.channels.http.server import HttpServer
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
+from pixi.core.spending import Bill, Payer, Share
 from pixi.engine import Engine
 from pixi.engine.context import Role
 from pixi.models.model import Traits
@@ -64,6 +65,27 @@ class EngineBackend:
 
     async def rewind(self, conversation: str, turn: int) -> None:
         await self.engine.rewind(conversation, turn)
+
+    async def restore(self, conversation: str, branch: str) -> None:
+        await self.engine.restore(conversation, branch)
+
+    async def take_back(self, conversation: str) -> tuple[Message, ...]:
+        return await self.engine.take_back(conversation)
+
+    async def withdraw(self, conversation: str, message_id: str) -> None:
+        await self.engine.withdraw(conversation, message_id)
+
+    async def forget(self, person: str) -> int:
+        return await self.engine.forget(person)
+
+    async def shares(self, payer: Payer) -> Sequence[Share]:
+        return await self.engine.shares(payer)
+
+    async def bill(self) -> Bill:
+        return await self.engine.bill()
+
+    def model_of(self, conversation: str, /) -> str:
+        return self.engine.model.name
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         await self.engine.resume(prefix, 0.0, open_channel)
@@ -183,7 +205,7 @@ async def served(
                     forwarded=forwarded,
                     tokens=tokens,
                     routes=routes,
-                    web_for_attachments=web,
+                    web_of_strangers=web,
                 )
                 async with server.serving("127.0.0.1", 0) as url:
                     yield Served(url, http, model, backend)

@@ -98,7 +98,11 @@ async def test_a_picture_is_shown_to_a_model_that_sees_and_stays_in_the_history(
         first = next(line for line in here.model.requests[0].lines if isinstance(line, UserLine))
         assert first.images == (image,)
         _, told = await here.get("/api/chat/k/messages")
-        assert told["messages"][0]["text"] == '[picture "cat.png"]'
+        assert told["messages"][0]["text"] == ""
+        (shown,) = told["messages"][0]["attachments"]
+        assert (shown["name"], shown["picture"]) == ("cat.png", True)
+        async with here.http.get(here.url + shown["url"]) as answer:
+            assert Pillow.open(io.BytesIO(await answer.read())).size == (256, 256)
     await store.close()
 
 

@@ -291,7 +291,7 @@ async def test_a_key_knows_its_personas_alone() -> None:
     async with served() as here:
         key = await here.key("bakery", "chat", personas=("edda",))
         _, told = await here.get("/api/personas", **key)
-        assert told["personas"] == [{"id": "edda", "name": "Edda", "about": "a baker"}]
+        assert [each["id"] for each in told["personas"]] == ["edda"]
         assert (await here.post("/api/chat", {"message": "hi", "persona": "pixi"}, **key))[0] == 404
 
 

@@ -381,3 +381,14 @@ async def test_a_visitor_is_a_person() -> None:
 def test_keys_of_both_kinds_are_told_apart() -> None:
     assert new_key(PUBLISHABLE).startswith("pixi_pk_")
     assert "11" * 32 not in repr(SITE)
+
+
+async def test_a_page_of_this_server_lets_visitors_in_by_every_key() -> None:
+    door = Door()
+    own = {"Origin": "http://pixi.example:8642", "Host": "Pixi.example:8642"}
+    admitted, _ = await door.visitors.begin(await door.visitors.key(OTHER, own), own)
+    assert await door.who(admitted.token, **own) == admitted.person.id
+    assert await door.refuses(admitted.token, Origin=PAGE, Host=own["Host"]), "it is no token for other pages"
+    for other in ({**own, "Origin": "http://pixi.example"}, {**own, "Origin": "null"}, {"Host": own["Host"]}):
+        with pytest.raises(Problem, match="on the pages that it was made for"):
+            await door.visitors.key(OTHER, other)

@@ -1,14 +1,18 @@
 """Our own face: each event as it is, as server-sent events whose ids say where a reader was."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
 from pixi.channels.http.faces.sse import HEADERS
+from pixi.channels.http.feed import Form
 
 PRIVATE = frozenset({"note"})
 """Events that only the persona and its operator know of."""
 OF_TOOLS = frozenset({"tool_call", "tool_result", "progress"})
+OF_TALK = frozenset({"said", "changed"})
+"""Events of whole talks, which whoever follows one turn is not told of."""
 
 
 class NativeStream:
@@ -16,12 +20,13 @@ class NativeStream:
 
     Args:
         tools: events of tools are written, too.
+        talk: so are those of the whole talk. Each event then has a `place`, which is its id.
     """
 
     headers = HEADERS
 
-    def __init__(self, *, tools: bool = False) -> None:
-        self._hidden = PRIVATE if tools else PRIVATE | OF_TOOLS
+    def __init__(self, *, tools: bool = False, talk: bool = False) -> None:
+        self._hidden = PRIVATE | (frozenset() if tools else OF_TOOLS) | (frozenset() if talk else OF_TALK)
 
     def feed(self, event: Mapping[str, Any]) -> bytes:
         """Return the bytes of an event; none for one that is not shown."""
@@ -29,10 +34,46 @@ class NativeStream:
             event["event"] in ("started", "text") and event["name"] == "note"
         ):
             return b""
-        return f"id: {event['turn']}.{event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
+        place = event.get("place") or f"{event['turn']}.{event['seq']}"
+        return f"id: {place}\ndata: {json.dumps(event)}\n\n".encode()
 
     def close(self, problem: str = "") -> bytes:
         """Return what ends the stream; a problem is told as an event without an id: resuming skips it."""
         if not problem:
             return b""
         return f"data: {json.dumps({'event': 'error', 'text': problem})}\n\n".encode()
+
+
+async def whole(events: AsyncGenerator[Form, None], conversation: str) -> ChatAnswer:
+    """Wait for all events of a reply.
+
+    Raises:
+        Problem: 503, the server stops before its end.
+    """
+    messages: list[ShownMessage] = []
+    cards: list[dict[str, Any]] = []
+    reactions: list[ShownReaction] = []
+    errors: list[str] = []
+    turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
+    async for event in events:
+        match event:
+            case {"event": "turn_start"}:
+                turn = event["turn"]
+            case {"event": "send", "id": act, "text": text}:
+                messages.append(ShownMessage(act, text))
+            case {"event": "card"}:
+                cards.append({name: event[name] for name in ("id", "type", "version", "data", "fallback")})
+            case {"event": "react", "id": act, "emoji": emoji, "message": message}:
+                reactions.append(ShownReaction(act, emoji, message))
+            case {"event": "error", "text": text}:
+                errors.append(text)
+            case {"event": "turn_end"}:
+                finish, usage = event["finish"], event["usage"]
+            case _:
+                pass
+    text = "\n\n".join(each.text for each in messages)
+    rich = RichContent(cards[-1]["type"], cards[-1]["data"]) if cards else None
+    answer = ChatAnswer(text, text, rich, messages, cards, reactions, conversation, turn, finish, usage)
+    if errors:
+        answer.error = errors[-1]
+    return answer

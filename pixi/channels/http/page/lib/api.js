@@ -73,9 +73,8 @@ export async function request(method, path, options = {}) {
  * @throws {Problem}
  */
 async function exchanged(method, path, body, more = {}) {
-  const json = body === undefined ? {} : { "Content-Type": "application/json" };
   const answer = await request(method, path, {
-    headers: { ...json, ...more },
+    headers: body === undefined ? more : { "Content-Type": "application/json", ...more },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   return answer.status === 204 ? null : answer.json();

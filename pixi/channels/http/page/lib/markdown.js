@@ -64,7 +64,7 @@ const broken = (lines) => lines.flatMap((line, at) => (at ? [h("br", {}), ...inl
 export function markdown(text) {
   const lines = text.split("\n");
   const nodes = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     const line = lines[at] ?? "";
     const from = at;
     /** @param {(line: string) => boolean} holds */
@@ -84,12 +84,22 @@ export function markdown(text) {
       nodes.push(h("blockquote", {}, broken(quoted)));
     } else if (/^\s*[-*+] /.test(line)) {
       const items = take((each) => /^\s*[-*+] /.test(each));
-      nodes.push(h("ul", {}, items.map((each) => h("li", {}, inline(each.replace(/^\s*[-*+] /, ""))))));
+      nodes.push(
+        h(
+          "ul",
+          {},
+          items.map((each) => h("li", {}, inline(each.replace(/^\s*[-*+] /, "")))),
+        ),
+      );
     } else if (/^\s*\d{1,9}[.)] /.test(line)) {
       const items = take((each) => /^\s*\d{1,9}[.)] /.test(each));
       const start = Number.parseInt(line, 10);
       nodes.push(
-        h("ol", { start }, items.map((each) => h("li", {}, inline(each.replace(/^\s*\d{1,9}[.)] /, ""))))),
+        h(
+          "ol",
+          { start },
+          items.map((each) => h("li", {}, inline(each.replace(/^\s*\d{1,9}[.)] /, "")))),
+        ),
       );
     } else if (/^#{1,6} /.test(line)) {
       at += 1;

@@ -10,7 +10,11 @@ import { t } from "./words.js";
  */
 export function useLoaded(path) {
   const [state, setState] = useState(
-    /** @type {{path: string, data: any, problem: Problem | null}} */ ({ path: "", data: null, problem: null }),
+    /** @type {{path: string, data: any, problem: Problem | null}} */ ({
+      path: "",
+      data: null,
+      problem: null,
+    }),
   );
   const [again, setAgain] = useState(0);
   useEffect(() => {
@@ -54,13 +58,18 @@ export function Trouble({ problem, retry }) {
 
 /** @param {{label?: string}} props */
 export const Waiting = ({ label }) =>
-  html`<p class="waiting" role="status"><span class="dots" aria-hidden="true"></span>${label ?? t("shared.loading")}</p>`;
+  html`<p class="waiting" role="status">
+    <span class="dots" aria-hidden="true"></span>${label ?? t("shared.loading")}
+  </p>`;
 
 /** Says that there is nothing, and what to do to have something.
  * @param {{title: string, children?: any}} props
  */
 export const Empty = ({ title, children }) =>
-  html`<div class="empty"><p class="empty-title">${title}</p>${children}</div>`;
+  html`<div class="empty">
+    <p class="empty-title">${title}</p>
+    ${children}
+  </div>`;
 
 /** What is loaded, or why it is not: `children` is called with the data.
  * @param {{of: ReturnType<typeof useLoaded>, children: (data: any) => any}} props
@@ -101,7 +110,9 @@ export function useNotice() {
  * @param {{at: number, children: any}} props `at`: seconds since the epoch
  */
 export const Time = ({ at, children }) =>
-  html`<time dateTime=${new Date(at * 1000).toISOString()} title=${new Date(at * 1000).toLocaleString()}>${children}</time>`;
+  html`<time datetime=${new Date(at * 1000).toISOString()} title=${new Date(at * 1000).toLocaleString()}
+    >${children}</time
+  >`;
 
 /** A small label. `kind`: good, bad, calm or none.
  * @param {{kind?: string, children: any}} props

@@ -93,7 +93,11 @@ export function ago(seconds) {
   const past = seconds - Date.now() / 1000;
   const format = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
-  const units = [["day", 86400], ["hour", 3600], ["minute", 60]];
+  const units = [
+    ["day", 86400],
+    ["hour", 3600],
+    ["minute", 60],
+  ];
   for (const [unit, length] of units) {
     if (Math.abs(past) >= length) return format.format(Math.round(past / length), unit);
   }

@@ -39,7 +39,8 @@ export function go(address, instead = false) {
  */
 function followLink(event) {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey)
+    return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!/^\/studio(\/|$)/.test(link.pathname)) return;
   event.preventDefault();
@@ -164,7 +165,9 @@ function Studio() {
         ${IN_MENU.map(
           (name) =>
             html`<li key=${name}>
-              <a href=${`/studio/${name}`} aria-current=${name === known ? "page" : null}>${t(`nav.${name}`)}</a>
+              <a href=${`/studio/${name}`} aria-current=${name === known ? "page" : null}
+                >${t(`nav.${name}`)}</a
+              >
             </li>`,
         )}
       </ul>

@@ -1,0 +1,373 @@
+"""What was said in a talk, for pages that draw it; and the ways that it went and could go again.
+
+What is set aside (a reply that was had anew, a message that was edited) stands beside the talk. Where several
+turns could stand in one place of it, they are siblings: a page shows which one stands there, and goes to
+another. So branches are walked alike, whichever client made them.
+"""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+
+from aiohttp import web
+
+from pixi.channels.carried import carried_by, words_of
+from pixi.channels.http.access import LOCAL, Principal
+from pixi.channels.http.api import Api
+from pixi.channels.http.backend import Backend
+from pixi.channels.http.bodies import (
+    BranchesAnswer,
+    BranchRequest,
+    CarriedFile,
+    CitedPage,
+    DayShare,
+    Done,
+    ForgetRequest,
+    ListedTalk,
+    MessagesAnswer,
+    MessagesQuery,
+    ShownPicture,
+    ShownReaction,
+    StreamQuery,
+    Sum,
+    TalkMessage,
+    TalksAnswer,
+    TalksQuery,
+    ToldBranch,
+    ToldTurn,
+    UndoAnswer,
+    UsageAnswer,
+    UserQuery,
+)
+from pixi.channels.http.faces.adaptive import adaptive
+from pixi.channels.http.faces.native import NativeStream
+from pixi.channels.http.feed import SILENCE, Feed, Form
+from pixi.channels.http.problems import Problem
+from pixi.channels.http.requests import decoded, json_answer, queried
+from pixi.channels.http.shown import OfMessage, ShownPictures
+from pixi.channels.http.streams import read_body, write_stream
+from pixi.channels.http.talks import Place, Talks, acts_of, messages_reacted_to
+from pixi.core.card import card_json
+from pixi.core.citing import sources_in
+from pixi.core.events import Pictured, Reacted, Sent, Shown, to_json
+from pixi.core.language import NOTE
+from pixi.core.lines import AssistantLine
+from pixi.core.message import Message
+from pixi.core.spending import Payer, Spent
+from pixi.core.written import read_again
+from pixi.store.kept import Alternative, TurnRecord
+
+_ALL_TALKS = 10_000
+
+
+class History:
+    """The handlers.
+
+    Args:
+        api: tells who asks, and which talk they mean.
+        backend: answers.
+        talks: those of everybody.
+        shown: gives addresses to pictures.
+        shows_tools: clients are told which tools were called.
+    """
+
+    def __init__(
+        self, api: Api, backend: Backend, talks: Talks, shown: ShownPictures, *, shows_tools: bool
+    ) -> None:
+        self._api = api
+        self._backend = backend
+        self._store = backend.store
+        self._talks = talks
+        self._shown = shown
+        self._shows_tools = shows_tools
+
+    async def messages(self, request: web.Request) -> web.StreamResponse:
+        """Tell what was said in a talk, the latest messages first asked for and oldest first told."""
+        place = await self._api.place(request)
+        asked_for = queried(request, MessagesQuery)
+        address, feed = place.address, self._talks.channels.at(place.address).feed
+        # First the place: what happens meanwhile is told twice rather than not at all.
+        mark, under_way, waits = feed.mark_of(feed.begin_of_turn()), feed.turn, not feed.idle
+        records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
+        chosen = list(records[-asked_for.limit :])
+        behind = records[: len(records) - len(chosen)]
+        waiting: Sequence[Message] = ()
+        if not asked_for.before:
+            chosen += await self._unended(address, under_way, chosen)
+            turn, asked = await self._store.last_asked(address)
+            waiting = asked if turn is None else ()
+        told = _Told(place, self._shown, are_adaptive=bool(asked_for.cards))
+        told.siblings = await self._siblings(address, [*behind, *chosen])
+        messages = await self._store.messages_of([each.id for each in chosen])
+        for record in chosen:
+            earlier = await messages_reacted_to(self._store, record)
+            told.turn(record, messages.get(record.id, ()), earlier)
+        for message in waiting:
+            told.person(message, 0)
+        return json_answer(
+            MessagesAnswer(
+                conversation=place.name,
+                persona=place.persona,
+                messages=told.messages,
+                more=len(records) > asked_for.limit,
+                turns=told.turns,
+                reactions=told.elsewhere,
+                underWay=under_way,
+                waiting=waits,
+                place=mark,
+            )
+        )
+
+    async def _unended(self, address: str, turn: int, ended: Iterable[TurnRecord]) -> Sequence[TurnRecord]:
+        """The turn under way, as far as it has come; none where it has just ended."""
+        if not turn or any(record.id == turn for record in ended):
+            return ()
+        for message in (await self._store.messages_of([turn])).get(turn, ()):
+            answered = await self._store.answer_to(address, message.id)
+            if answered is not None and answered.turn is not None and answered.turn.id == turn:
+                return (answered.turn,)
+        return ()
+
+    async def _siblings(
+        self, address: str, records: Sequence[TurnRecord]
+    ) -> Mapping[int, tuple[list[int], list[int]]]:
+        """For turns that have some: those with other words of the person, and other answers to the same.
+
+        Of other words it is the latest answer that stands for them. Both lists hold the turn itself.
+        """
+        alternatives = await self._store.alternatives(address)
+        behind: dict[int, list[int]] = {}
+        for each in alternatives:
+            if each.after is not None:
+                behind.setdefault(each.after, []).append(each.turn)
+        before = [0, *(record.id for record in records)]
+        places = {
+            record.id: sorted([record.id, *behind[last]])
+            for last, record in zip(before, records, strict=False)
+            if last in behind
+        }
+        words = await self._words(turn for turns in places.values() for turn in turns)
+        found: dict[int, tuple[list[int], list[int]]] = {}
+        for turn, turns in places.items():
+            alike: dict[str, list[int]] = {}
+            for number in turns:
+                alike.setdefault(words.get(number, ""), []).append(number)
+            edits = [turn if turn in group else group[-1] for group in alike.values()]
+            answers = next(group for group in alike.values() if turn in group)
+            found[turn] = (edits if len(edits) > 1 else [], answers if len(answers) > 1 else [])
+        return found
+
+    async def _words(self, turns: Iterable[int]) -> dict[int, str]:
+        """What people said that these turns answered."""
+        messages = await self._store.messages_of(list(turns))
+        return {turn: "\n".join(words_of(each.text) for each in told) for turn, told in messages.items()}
+
+    async def talks(self, request: web.Request) -> web.StreamResponse:
+        """List the talks of the caller."""
+        asked_for = queried(request, TalksQuery)
+        person = await self._api.who(request, asked_for.userId or "")
+        found = await self._store.talks(person.id, asked_for.persona or "", asked_for.limit)
+        listed: list[ListedTalk] = []
+        for talk in found:
+            if person.knows(talk.persona):
+                _, asked = await self._store.last_asked(talk.address)
+                text = words_of(asked[-1].text) if asked else ""
+                listed.append(ListedTalk(talk.name, talk.persona, talk.began, talk.last, text))
+        return json_answer(TalksAnswer(listed))
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Follow the turn under way; or a whole talk, over many turns, with what is said in other windows.
+
+        Who was away for too long is told first that the talk has changed, and reads it anew.
+        """
+        asked_for = queried(request, StreamQuery)
+        if asked_for.follow == "turn":
+            return await self._api.stream(request)
+        place = await self._api.place(request)
+        feed = self._talks.channels.at(place.address).feed
+        mark = request.headers.get("Last-Event-ID", "").strip() or asked_for.after
+        begin = feed.place_of_mark(mark) if mark else feed.begin_of_turn()
+        face = NativeStream(tools=self._shows_tools, talk=True)
+        return await write_stream(request, face, self._of_talk(feed, begin, place, bool(asked_for.cards)))
+
+    async def _of_talk(
+        self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
+    ) -> AsyncGenerator[Form, None]:
+        """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
+        yield SILENCE
+        if begin is None:
+            begin = feed.count
+            yield {"event": "changed", "turn": feed.turn, "seq": 0, "place": feed.mark_of(begin)}
+        async with aclosing(feed.follow_on(begin)) as events:
+            async for count, form in events:
+                shown = form if form is SILENCE else self._api.as_told(form, place, are_adaptive)
+                yield shown if shown is SILENCE else {**shown, "place": feed.mark_of(count)}
+
+    # Going back and forth.
+
+    async def branches(self, request: web.Request) -> web.StreamResponse:
+        """List what was set aside of a talk."""
+        place = await self._api.place(request)
+        found = await self._store.alternatives(place.address)
+        words = await self._words(each.turn for each in found)
+        return json_answer(
+            BranchesAnswer([ToldBranch(each.turn, each.began, words.get(each.turn, "")) for each in found])
+        )
+
+    async def branch(self, request: web.Request) -> web.StreamResponse:
+        """Go back to what was set aside; what stands in its place is set aside."""
+        place = await self._api.place(request)
+        turn = decoded(await read_body(request), BranchRequest).turn
+        async with self._talks.channels.at(place.address).saying:
+            branch = self._of_turn(await self._store.alternatives(place.address), turn)
+            await self._backend.restore(place.address, branch)
+            self._talks.changed(place.address)
+        return json_answer(Done())
+
+    @staticmethod
+    def _of_turn(alternatives: Iterable[Alternative], turn: int) -> str:
+        branch = next((each.branch for each in alternatives if each.turn == turn), None)
+        if branch is None:
+            raise Problem(
+                404, "No such branch", "Nothing that was set aside begins with that turn; see …/branches."
+            )
+        return branch
+
+    async def undo(self, request: web.Request) -> web.StreamResponse:
+        """Take the last words of the person out of a talk, with the answer to them."""
+        place = await self._api.place(request)
+        async with self._talks.channels.at(place.address).saying:
+            taken = await self._backend.take_back(place.address)
+            self._talks.changed(place.address)
+        return json_answer(UndoAnswer([words_of(message.text) for message in taken]))
+
+    async def reset(self, request: web.Request) -> web.StreamResponse:
+        """Forget what was said in a talk."""
+        place = await self._api.place(request)
+        await self._backend.reset(place.address)
+        self._talks.changed(place.address)
+        return json_answer(Done())
+
+    # What concerns the person rather than a talk.
+
+    async def usage(self, request: web.Request) -> web.StreamResponse:
+        """Tell what the caller used today of what is limited; operators are told of everybody."""
+        person = await self._api.who(request, queried(request, UserQuery).userId or "")
+        shares = await self._backend.shares(Payer(person.id))
+        told = UsageAnswer([DayShare(each.scope, each.kind, each.used, each.limit) for each in shares])
+        if person.id == LOCAL or person.may("operate"):
+            bill = await self._backend.bill()
+            told.today, told.month, told.monthDollars = _sum(bill.today), _sum(bill.month), bill.month_dollars
+            told.model = self._backend.model_of(f"http:0:{self._backend.default_persona}")
+        return json_answer(told)
+
+    async def export(self, request: web.Request) -> web.StreamResponse:
+        """Give all that is kept of the caller."""
+        person = await self._api.who(request, queried(request, UserQuery).userId or "")
+        return json_answer(await self._store.export(person.id))
+
+    async def forget(self, request: web.Request) -> web.StreamResponse:
+        """Forget all that was ever kept of the caller."""
+        person: Principal = await self._api.who(request, queried(request, UserQuery).userId or "")
+        if not decoded(await read_body(request), ForgetRequest).really:
+            raise Problem(422, "Not meant", 'Everything would go: send {"really": true} to do it.')
+        talks = await self._store.talks(person.id, "", _ALL_TALKS)
+        await self._backend.forget(person.id)
+        for talk in talks:
+            self._talks.changed(talk.address)
+        return json_answer(Done())
+
+
+class _Told:
+    """What is told of turns, as it is gathered.
+
+    Args:
+        place: the talk.
+        shown: gives addresses to pictures.
+        are_adaptive: cards come as Adaptive Cards.
+
+    Attributes:
+        messages, turns: as `MessagesAnswer` has them.
+        elsewhere: reactions to messages that are not among these.
+        siblings: see `History._siblings`.
+    """
+
+    def __init__(self, place: Place, shown: ShownPictures, *, are_adaptive: bool) -> None:
+        self.messages: list[TalkMessage] = []
+        self.turns: list[ToldTurn] = []
+        self.elsewhere: list[ShownReaction] = []
+        self.siblings: Mapping[int, tuple[list[int], list[int]]] = {}
+        self._known: dict[str, TalkMessage] = {}
+        self._address = place.address
+        self._shown = shown
+        self._are_adaptive = are_adaptive
+
+    def turn(self, record: TurnRecord, messages: Sequence[Message], earlier: Mapping[int, str]) -> None:
+        """Tell of a turn, and of the messages that it answered."""
+        edits, answers = self.siblings.get(record.id, ([], []))
+        self.turns.append(
+            ToldTurn(record.id, record.began, record.finish or "", [*_sources(record)], siblings=answers)
+        )
+        for message in messages:
+            self.person(message, record.id, edits)
+        for event in acts_of(record, messages[-1].id if messages else "", earlier):
+            match event:
+                case Sent(text, act):
+                    self._answer(TalkMessage(act, "assistant", text, record.id), record, answers)
+                case Shown(card, act):
+                    form = self._shown.decorated({"id": act, **card_json(card)})
+                    told = TalkMessage(act, "assistant", "", record.id)
+                    told.pictures = form.pop("pictures", {})
+                    del form["id"]
+                    told.cards = [adaptive(form) if self._are_adaptive else form]
+                    self._answer(told, record, answers)
+                case Pictured(picture, act):
+                    form = self._shown.decorated(to_json(event))
+                    told = TalkMessage(act, "assistant", "", record.id)
+                    told.picture = ShownPicture(picture.words, picture.link, picture.service)
+                    told.pictures = form.get("pictures", {})
+                    self._answer(told, record, answers)
+                case Reacted(emoji, act, message_id):
+                    on = self._known.get(message_id)
+                    reaction = ShownReaction(act, emoji, message_id)
+                    if on is None:
+                        self.elsewhere.append(reaction)
+                    else:
+                        on.reactions = [*on.reactions, reaction]
+                case _:
+                    pass
+
+    def person(self, message: Message, turn: int, siblings: Sequence[int] = ()) -> None:
+        """Tell of a message of a person; `turn`: that answers it, 0: it waits."""
+        told = TalkMessage(message.id, "user", words_of(message.text), turn, message.sent_at)
+        shown = iter(range(len(message.images)))
+        for name, is_picture in carried_by(message.text):
+            number = next(shown, None) if is_picture else None
+            kept = number is not None and turn > 0
+            url = self._shown.url(OfMessage(self._address, turn, message.id, number or 0)) if kept else ""
+            told.attachments = [*told.attachments, CarriedFile(name, is_picture, url)]
+        told.siblings = list(siblings)
+        self._add(told)
+
+    def _answer(self, told: TalkMessage, record: TurnRecord, siblings: Sequence[int]) -> None:
+        told.at, told.siblings = record.began, list(siblings)
+        self._add(told)
+
+    def _add(self, told: TalkMessage) -> None:
+        self._known[told.id] = told
+        self.messages.append(told)
+
+
+def _sources(record: TurnRecord) -> Iterable[CitedPage]:
+    """The pages that a reply rests on, as its notes tell."""
+    notes = [
+        command.argument
+        for line in record.lines
+        if isinstance(line, AssistantLine)
+        for command in read_again(line.text, {NOTE: ()})
+        if command.name == NOTE
+    ]
+    return (CitedPage(each.title, each.url) for each in sources_in(notes))
+
+
+def _sum(spent: Spent) -> Sum:
+    return Sum(spent.messages, spent.tokens, spent.cost)

@@ -1,0 +1,171 @@
+// A talk with the server: what is done here is asked of it, and all that comes of it is followed.
+import { eventsIn, get, post, Problem, request } from "../lib/api.js";
+import * as conversation from "./conversation.js";
+
+/** @typedef {import("./conversation.js").Talk} Talk */
+
+const LONGEST_WAIT = 15_000;
+
+/** One talk, as long as it is shown. */
+export class Session {
+  /**
+   * @param {string} name of the talk
+   * @param {string} persona the name of its file
+   * @param {(talk: Talk) => void} changed hears of each change
+   * @param {(state: "open" | "lost" | "refused", problem?: Problem) => void} [connection] hears of the connection
+   */
+  constructor(name, persona, changed, connection = () => {}) {
+    this.name = name;
+    this.persona = persona;
+    /** @type {Talk} */
+    this.talk = { ...conversation.EMPTY, persona };
+    this._changed = changed;
+    this._connection = connection;
+    this._place = "";
+    this._following = new AbortController();
+    this._follows = false;
+  }
+
+  /** Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. */
+  async open() {
+    try {
+      await this._load();
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 404)) throw error;
+      this._set({ ...this.talk, loaded: true });
+      return;
+    }
+    this._follow();
+  }
+
+  /** Follow it no more. */
+  close() {
+    this._following.abort();
+  }
+
+  /**
+   * Say something, or say it in place of an earlier message.
+   * @param {string} text
+   * @param {{attachments?: {id: string, name: string, mediaType: string, url: string}[], replaces?: string}} [more]
+   */
+  async say(text, { attachments = [], replaces = "" } = {}) {
+    const own = crypto.randomUUID();
+    if (!replaces) {
+      const carried = attachments.map((each) => ({
+        name: each.name,
+        picture: each.mediaType.startsWith("image/"),
+        url: "",
+      }));
+      this._set(conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }));
+    }
+    const body = {
+      message: text,
+      conversation: this.name,
+      persona: this.persona,
+      attachments: attachments.map((each) => (each.id ? { id: each.id } : { url: each.url, name: each.name })),
+      ...(replaces ? { replaces } : {}),
+    };
+    try {
+      const told = await post("/api/chat", body, { Prefer: "respond-async", "Idempotency-Key": own });
+      this._set(conversation.accepted(this.talk, own, told.message));
+      if (!this._follows) {
+        this._place = told.place;
+        this._follow();
+      }
+    } catch (error) {
+      const words = error instanceof Problem ? error.detail : "";
+      this._set(conversation.refused(this.talk, own, words));
+      throw error;
+    }
+  }
+
+  /** Have the answer to a message of the person anew. @param {string} id */
+  async again(id) {
+    await this.say("", { replaces: id });
+  }
+
+  /** Go to another branch, by the number of its first turn. @param {number} turn */
+  async branch(turn) {
+    await post(this._path("/branch"), { turn });
+  }
+
+  /** Take the last words out. @returns {Promise<string[]>} them */
+  async undo() {
+    return (await post(this._path("/undo"))).messages;
+  }
+
+  /** Forget what was said. */
+  async reset() {
+    await post(this._path("/reset"));
+  }
+
+  /** Stop the reply that is being written. */
+  async stop() {
+    await post(this._path("/stop"), this.talk.turn ? { turn: this.talk.turn } : {});
+  }
+
+  /** Answer a question. @param {string} id @param {boolean} approved */
+  async answer(id, approved) {
+    await post(this._path(`/approvals/${encodeURIComponent(id)}`), { approved });
+  }
+
+  /** Load an earlier page, where there is one. */
+  async earlier() {
+    const before = conversation.firstTurn(this.talk);
+    if (!this.talk.more || !before) return;
+    this._set(conversation.earlier(this.talk, await get(this._path("/messages", { before }))));
+  }
+
+  async _load() {
+    const answer = await get(this._path("/messages"));
+    this._place = answer.place;
+    this._set(conversation.loaded(this.talk, answer));
+  }
+
+  async _follow() {
+    this._follows = true;
+    const { signal } = this._following;
+    let wait = 500;
+    while (!signal.aborted) {
+      try {
+        const path = this._path("/stream", { follow: "talk", after: this._place });
+        const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
+        this._connection("open");
+        wait = 500;
+        for await (const { id, data } of eventsIn(answer)) {
+          if (id) this._place = id;
+          this._set(conversation.heard(this.talk, data));
+          if (this.talk.stale) break;
+        }
+        if (this.talk.stale) {
+          await this._load();
+          continue;
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
+          this._connection("refused", error);
+          this._follows = false;
+          return;
+        }
+      }
+      if (signal.aborted) return;
+      this._connection("lost");
+      await new Promise((done) => setTimeout(done, wait));
+      wait = Math.min(wait * 2, LONGEST_WAIT);
+    }
+  }
+
+  /** @param {string} tail @param {Record<string, string | number>} [more] */
+  _path(tail, more = {}) {
+    const query = new URLSearchParams({ persona: this.persona });
+    for (const [name, value] of Object.entries(more)) query.set(name, String(value));
+    return `/api/chat/${encodeURIComponent(this.name)}${tail}?${query}`;
+  }
+
+  /** @param {Talk} talk */
+  _set(talk) {
+    this.talk = talk;
+    this._changed(talk);
+  }
+}

@@ -1,0 +1,213 @@
+"""Pictures as pages draw them: from this server alone, whoever has them, so that nobody learns who looks.
+
+A talk shows pictures that lie elsewhere: those of cards, moving ones of a service. Each gets an address here,
+under a name that cannot be guessed, and only what was shown has one: nobody can have this server fetch what
+they like. It is fetched past no guard, drawn anew, and kept for a while. So are the pictures that people sent
+and those of personas, as `<img>` sends no key along.
+"""
+
+import asyncio
+import hashlib
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from pixi.channels.http.feed import Form
+from pixi.channels.http.problems import Problem
+from pixi.channels.pictures import PictureError, redrawn
+from pixi.core.message import Image
+from pixi.store.store import Store
+from pixi.web.fetching import Web, WebError
+
+MOST_BYTES = 8_000_000
+"""Of a picture, as it lies elsewhere."""
+
+_NAMED = 20_000  # pictures that have an address here; the one told of longest ago loses its own
+_KEPT_BYTES = 64_000_000  # of pictures that were drawn
+_KEPT_SECONDS = 3_600.0
+_MISSED_SECONDS = 60.0  # so long it is not tried again to fetch what could not be
+_FETCH_SECONDS = 15.0
+_AT_ONCE = 4  # that are fetched
+_WAITING = 64  # that are asked for and not there yet
+_SIDE = 1_024
+_TYPES = ("image/*", "application/octet-stream", "binary/octet-stream")
+
+_PATH = "/api/pictures/"
+_KEY = re.compile(r"image|picture|photo|avatar|icon|thumb|logo|cover|poster", re.IGNORECASE)
+_ADDRESS = re.compile(r"https://[^\s<>\"]{1,2000}", re.IGNORECASE)
+_DEEPEST = 12  # of what stands within what in a card
+
+
+@dataclass(frozen=True, slots=True)
+class OfMessage:
+    """A picture that went with a message: of which conversation, which message, and which of its pictures."""
+
+    conversation: str
+    turn: int
+    message: str
+    number: int
+
+
+Source = str | Path | OfMessage
+"""Where a picture is: an address, a file of a persona's folder, or with a message."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What came of a picture: it as drawn, or None; and until when that holds, on the monotonic clock."""
+
+    image: Image | None
+    until: float
+
+
+class ShownPictures:
+    """Gives addresses to pictures, and answers there.
+
+    Args:
+        web: fetches, and no address of a private network.
+        store: has the pictures of messages.
+        clock: the monotonic time.
+    """
+
+    def __init__(self, web: Web, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._web = web
+        self._store = store
+        self._clock = clock
+        self._secret = secrets.token_bytes(32)
+        self._sources: OrderedDict[str, Source] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+        self._coming: dict[str, asyncio.Task[Image | None]] = {}
+        self._fetching = asyncio.Semaphore(_AT_ONCE)
+        self._drawing = asyncio.Lock()  # a large picture takes much memory
+
+    def url(self, source: Source) -> str:
+        """Return the address here of a picture that is shown; the same for the same one."""
+        told = repr(source).encode("utf-8", "backslashreplace")
+        name = hashlib.blake2b(told, key=self._secret, digest_size=16).hexdigest()
+        self._sources.pop(name, None)
+        self._sources[name] = source
+        if len(self._sources) > _NAMED:
+            self._sources.popitem(last=False)
+        return f"{_PATH}{name}"
+
+    def decorated(self, form: Form) -> Form:
+        """Return an event, or a card, with where its pictures are drawn from."""
+        found = {address: self.url(address) for address in _addresses_in(form)}
+        # The page of a picture at its service is no picture: what stands for it is.
+        if form.get("event") == "picture" and (address := form.get("address") or form["link"]):
+            found = {form["link"]: self.url(address)} if _ADDRESS.fullmatch(address) else {}
+        return {**form, "pictures": found} if found else form
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """Give a picture that a talk showed."""
+        name = request.match_info["name"]
+        image = await self._image(name)
+        if image is None:
+            raise Problem(404, "No such picture", "It is not there any more, or cannot be drawn.")
+        return web.Response(
+            body=image.data,
+            content_type=image.media_type,
+            headers={
+                "Cache-Control": "private, max-age=86400",
+                "Content-Security-Policy": "sandbox; default-src 'none'",
+                # A widget shows it in pages of other sites.
+                "Cross-Origin-Resource-Policy": "cross-origin",
+            },
+        )
+
+    async def close(self) -> None:
+        """End what is being fetched."""
+        tasks = list(self._coming.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _image(self, name: str) -> Image | None:
+        source, kept = self._sources.get(name), self._kept.get(name)
+        if source is None:
+            return None
+        if kept is not None and kept.until > self._clock():
+            self._kept.move_to_end(name)
+            return kept.image
+        coming = self._coming.get(name)
+        if coming is None:
+            if len(self._coming) >= _WAITING:
+                raise Problem(
+                    503, "Not now", "Too many pictures are fetched just now.", headers={"Retry-After": "2"}
+                )
+            coming = self._coming[name] = asyncio.create_task(self._drawn(name, source))
+        return await asyncio.shield(coming)
+
+    async def _drawn(self, name: str, source: Source) -> Image | None:
+        try:
+            image = await self._fetched(source)
+            self._keep(name, image)
+            return image
+        finally:
+            del self._coming[name]
+
+    async def _fetched(self, source: Source) -> Image | None:
+        """The picture, drawn anew; None where there is none."""
+        try:
+            file = await self._file(source)
+            if file is None:
+                return None
+            async with self._drawing:
+                return await asyncio.to_thread(redrawn, file, longest_side=_SIDE)
+        except (WebError, PictureError, OSError):
+            return None
+
+    async def _file(self, source: Source) -> bytes | Path | None:
+        if isinstance(source, Path):
+            return source
+        if isinstance(source, OfMessage):
+            told = await self._store.messages_of([source.turn], pictures=True)
+            for message in told.get(source.turn, ()):
+                if (message.conversation, message.id) == (source.conversation, source.message):
+                    return message.images[source.number].data if source.number < len(message.images) else None
+            return None
+        async with self._fetching:
+            found = await self._web.get(
+                source, accept="image/*", most_bytes=MOST_BYTES, seconds=_FETCH_SECONDS, types=_TYPES
+            )
+        return found.body
+
+    def _keep(self, name: str, image: Image | None) -> None:
+        before = self._kept.pop(name, None)
+        self._bytes -= len(before.image.data) if before and before.image else 0
+        seconds = _KEPT_SECONDS if image else _MISSED_SECONDS
+        self._kept[name] = _Kept(image, self._clock() + seconds)
+        self._bytes += len(image.data) if image else 0
+        while self._bytes > _KEPT_BYTES or len(self._kept) > _NAMED:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone.image.data) if gone.image else 0
+
+
+def _addresses_in(card: Mapping[str, Any]) -> list[str]:
+    """The addresses of pictures in a card: that of its fallback, and in its data what is called like one."""
+    if "fallback" not in card:
+        return []
+    found = [card["fallback"]["picture"], *_called_pictures(card["data"])]
+    shown = (each for each in found if isinstance(each, str) and _ADDRESS.fullmatch(each))
+    return list(dict.fromkeys(shown))
+
+
+def _called_pictures(value: object, depth: int = 0) -> Iterator[object]:
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            if _KEY.search(str(key)):
+                yield from each if isinstance(each, list) else (each,)
+            yield from _called_pictures(each, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _called_pictures(each, depth + 1)
