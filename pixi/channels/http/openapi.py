@@ -130,7 +130,9 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         path = _PARAMETER.sub(r"{\1}", route.path)
-        query = schemas[route.query.__name__]["properties"] if route.query else {}
+        # Two types of one name have longer names there.
+        name = described[route.query]["$ref"].rpartition("/")[2] if route.query else ""
+        query = schemas[name]["properties"] if name else {}
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, described, query)
     return {
         "openapi": "3.1.0",
