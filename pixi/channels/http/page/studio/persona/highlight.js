@@ -69,6 +69,9 @@ export function differing(before, now) {
     ...old.slice(Math.max(0, first - 3), first).map(as("same")),
     ...old.slice(first, old.length - last).map(as("gone")),
     ...its.slice(first, its.length - last).map(as("new")),
-    ...its.slice(its.length - last).slice(0, 3).map(as("same")),
+    ...its
+      .slice(its.length - last)
+      .slice(0, 3)
+      .map(as("same")),
   ];
 }

@@ -52,7 +52,11 @@ export function PromptView({ prompt }) {
       ${t("persona.tokens", { count: prompt.tokens, room: prompt.context_tokens, model: prompt.model })}
       ${prompt.small && html` <span class="soft">${t("persona.small")}</span>`}
     </p>
-    <div class="share" role="img" aria-label=${parts.map((each) => `${each.title} ${number(each.tokens)}`).join(", ")}>
+    <div
+      class="share"
+      role="img"
+      aria-label=${parts.map((each) => `${each.title} ${number(each.tokens)}`).join(", ")}
+    >
       ${parts.map((each) => html`<span class=${`hue${each.hue % 6}`} style=${{ flexGrow: each.tokens }}></span>`)}
     </div>
     ${prompt.sections.map(
@@ -76,7 +80,10 @@ export function PromptView({ prompt }) {
         </summary>
         <ul class="plain">
           ${prompt.tools.map(
-            (tool) => html`<li class="row"><code class="grow">${tool.name}</code><span class="soft figure">${number(tool.tokens)}</span></li>`,
+            (tool) =>
+              html`<li class="row">
+                <code class="grow">${tool.name}</code><span class="soft figure">${number(tool.tokens)}</span>
+              </li>`,
           )}
         </ul>
       </details>`
@@ -87,10 +94,13 @@ export function PromptView({ prompt }) {
 /** Lines of a unified diff. @param {{text: string}} props */
 export function Diff({ text }) {
   const kinds = { "+": "new", "-": "gone", "@": "place" };
-  return html`<pre class="diff">${text.split("\n").map((line) => {
-    const kind = /^(\+\+\+|---|diff |index )/.test(line) ? "place" : (kinds[/** @type {"+"} */ (line[0])] ?? "");
-    return html`<span class=${kind} dir="auto">${line}${"\n"}</span>`;
-  })}</pre>`;
+  return html`<pre class="diff">
+${text.split("\n").map((line) => {
+      const kind = /^(\+\+\+|---|diff |index )/.test(line)
+        ? "place"
+        : (kinds[/** @type {"+"} */ (line[0])] ?? "");
+      return html`<span class=${kind} dir="auto">${line}${"\n"}</span>`;
+    })}</pre>`;
 }
 
 /** @param {{name: string, version: string}} props `version`: another one asks anew */
@@ -113,11 +123,15 @@ export function HistoryView({ name, version }) {
                     onClick=${() => setOpen(open === each.id ? "" : each.id)}
                   >
                     <span dir="auto">${each.subject}</span>
-                    <span class="soft small"><bdi>${each.author}</bdi> · <${Time} at=${each.at}>${ago(each.at)}<//></span>
+                    <span class="soft small"
+                      ><bdi>${each.author}</bdi> · <${Time} at=${each.at}>${ago(each.at)}<//></span
+                    >
                   </button>
                   ${
                     open === each.id &&
-                    html`<${Loaded} of=${diff}>${(/** @type {any} */ its) => html`<${Diff} text=${its.diff} />`}<//>`
+                    html`<${Loaded} of=${diff}
+                      >${(/** @type {any} */ its) => html`<${Diff} text=${its.diff} />`}<//
+                    >`
                   }
                 </li>`,
             )}

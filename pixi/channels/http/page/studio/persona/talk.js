@@ -118,7 +118,12 @@ export function DraftTalkView({ name, title, text }) {
     <div class="said" role="log" aria-live="polite" aria-label=${t("persona.talk")}>
       ${said.map(
         (each) =>
-          html`<div key=${each.id} class=${`s-${each.kind}`} aria-busy=${each.open ? "true" : null} dir="auto">
+          html`<div
+            key=${each.id}
+            class=${`s-${each.kind}`}
+            aria-busy=${each.open ? "true" : null}
+            dir="auto"
+          >
             ${each.kind === "send" || each.kind === "own" ? markdown(each.text) : each.text}
           </div>`,
       )}
@@ -140,7 +145,9 @@ export function DraftTalkView({ name, title, text }) {
       ></textarea>
       ${
         stop
-          ? html`<button type="button" class="quiet" onClick=${() => stop.abort()}>${t("persona.stop")}</button>`
+          ? html`<button type="button" class="quiet" onClick=${() => stop.abort()}>
+              ${t("persona.stop")}
+            </button>`
           : html`<button disabled=${!message.trim()}>${t("persona.say")}</button>`
       }
     </form>

@@ -14,7 +14,8 @@ export default function DatabasesScreen({ path }) {
   useEffect(() => {
     if (!loaded.data) return undefined;
     setKept(loaded.data);
-    if (loaded.data.databases.every((/** @type {any} */ each) => each.finished || each.trouble)) return undefined;
+    if (loaded.data.databases.every((/** @type {any} */ each) => each.finished || each.trouble))
+      return undefined;
     const timer = setTimeout(loaded.reload, LOOK_PAUSE);
     return () => clearTimeout(timer);
   }, [loaded.data]);
@@ -33,7 +34,9 @@ function DatabaseList({ data }) {
   return html`<header class="screen-head"><h1>${t("databases.title")}</h1></header>
     ${
       data.databases.length === 0
-        ? html`<${Empty} title=${t("databases.none")}><p>${t("databases.how")} <code>${data.folder}</code></p><//>`
+        ? html`<${Empty} title=${t("databases.none")}
+            ><p>${t("databases.how")} <code>${data.folder}</code></p><//
+          >`
         : html`<ul class="entries">
             ${data.databases.map(
               (/** @type {any} */ each) =>
@@ -41,7 +44,8 @@ function DatabaseList({ data }) {
                   <a class="entry" href=${`/studio/databases/${encodeURIComponent(each.name)}`}>
                     <span class="entry-name" dir="auto">${each.title}</span>
                     <span class="soft entry-about">
-                      <bdi class="mono">${each.name}</bdi> · ${t("databases.entries", { count: each.entries })} ·
+                      <bdi class="mono">${each.name}</bdi> ·
+                      ${t("databases.entries", { count: each.entries })} ·
                       ${" "}${t("databases.files", { count: each.files })}, ${size(each.bytes)}
                     </span>
                     <span class="row entry-marks"><${State} of=${each} /></span>
@@ -57,7 +61,11 @@ function State({ of: { trouble, finished, done, total, entries, set_aside: aside
   const marks = [];
   if (trouble) marks.push(html`<${Badge} kind="bad">${t("databases.broken")}<//>`);
   else if (!finished) {
-    marks.push(html`<${Badge} kind="calm">${total ? t("databases.reading", { done, total }) : t("databases.beginning")}<//>`);
+    marks.push(
+      html`<${Badge} kind="calm"
+        >${total ? t("databases.reading", { done, total }) : t("databases.beginning")}<//
+      >`,
+    );
   } else if (!entries) marks.push(html`<${Badge}>${t("databases.empty")}<//>`);
   else marks.push(html`<${Badge} kind="good">${t("databases.ready")}<//>`);
   if (aside) marks.push(html`<${Badge} kind="bad">${t("databases.aside", { count: aside })}<//>`);
@@ -79,8 +87,8 @@ function DatabaseView({ of: its }) {
       ${!its.finished && its.total > 0 && html`<progress max=${its.total} value=${its.done} aria-label=${t("databases.progress")}></progress>`}
       <p class="soft about" dir="auto">${its.about || t("databases.no_about")}</p>
       <p class="small soft">
-        ${t("databases.entries", { count: its.entries })} · ${t("databases.files", { count: its.files })}, ${size(its.bytes)} ·
-        ${" "}<bdi class="mono">${its.folder}</bdi>
+        ${t("databases.entries", { count: its.entries })} · ${t("databases.files", { count: its.files })},
+        ${size(its.bytes)} · ${" "}<bdi class="mono">${its.folder}</bdi>
         ${its.personas.length > 0 && html` · ${t("databases.used_by")} <bdi>${its.personas.join(", ")}</bdi>`}
       </p>
       <${Asking} name=${its.name} />
@@ -91,7 +99,9 @@ function DatabaseView({ of: its }) {
           <ul class="plain rows">
             ${its.faults.map(
               (/** @type {any} */ fault) =>
-                html`<li><bdi class="mono">${fault.file}</bdi> <span class="soft" dir="auto">${fault.reason}</span></li>`,
+                html`<li>
+                  <bdi class="mono">${fault.file}</bdi> <span class="soft" dir="auto">${fault.reason}</span>
+                </li>`,
             )}
           </ul>
         </section>`
@@ -99,7 +109,8 @@ function DatabaseView({ of: its }) {
       ${
         passed.length > 0 &&
         html`<p class="small soft">
-          ${t("databases.passed_over")} ${passed.map(([end, count]) => `${end || "–"} ${number(count)}`).join(" · ")}
+          ${t("databases.passed_over")}
+          ${passed.map(([end, count]) => `${end || "–"} ${number(count)}`).join(" · ")}
         </p>`
       }
     </div>`;
@@ -165,7 +176,9 @@ function Asking({ name }) {
         onInput=${(/** @type {any} */ event) => setWords(event.target.value)}
       />
       <button disabled=${busy || !words.trim()}>${t("databases.search")}</button>
-      <button type="button" class="quiet" disabled=${busy || !words.trim()} onClick=${ask}>${t("databases.ask")}</button>
+      <button type="button" class="quiet" disabled=${busy || !words.trim()} onClick=${ask}>
+        ${t("databases.ask")}
+      </button>
     </form>
     ${busy && html`<${Waiting} label=${busy} />`}
     <${Trouble} problem=${problem} />
@@ -177,14 +190,20 @@ function Asking({ name }) {
 function Hits({ of: found }) {
   return html`<div class="stack" aria-live="polite">
     ${Object.entries(found.read_as ?? {}).map(
-      ([typed, word]) => html`<p class="soft small">${t("databases.read_as", { typed, word: String(word) })}</p>`,
+      ([typed, word]) =>
+        html`<p class="soft small">${t("databases.read_as", { typed, word: String(word) })}</p>`,
     )}
     ${found.note && html`<p class="soft">${found.note}</p>`}
     <ol class="hits">
       ${found.results.map(
         (/** @type {any} */ hit) =>
           html`<li key=${hit.id}>
-            <p><strong dir="auto">${hit.title}</strong> <span class="soft small">${hit.section ?? ""} · ${t("databases.id", { id: String(hit.id) })}</span></p>
+            <p>
+              <strong dir="auto">${hit.title}</strong>
+              <span class="soft small"
+                >${hit.section ?? ""} · ${t("databases.id", { id: String(hit.id) })}</span
+              >
+            </p>
             <p dir="auto">${hit.snippet}</p>
           </li>`,
       )}
@@ -203,10 +222,15 @@ function Facts({ of: told }) {
           html`<li>
             <blockquote dir="auto">${fact.fact}</blockquote>
             <p class="soft small" dir="auto">
-              ${[fact.source.title, fact.source.section, fact.source.page && t("databases.page", { page: fact.source.page })]
+              ${[
+                fact.source.title,
+                fact.source.section,
+                fact.source.page && t("databases.page", { page: fact.source.page }),
+              ]
                 .filter(Boolean)
                 .join(" · ")}
-              ${" "}· ${t("databases.id", { id: String(fact.source.id) })} · ${number(fact.confidence, { style: "percent" })}
+              ${" "}· ${t("databases.id", { id: String(fact.source.id) })} ·
+              ${number(fact.confidence, { style: "percent" })}
             </p>
           </li>`,
       )}

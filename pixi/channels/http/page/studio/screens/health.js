@@ -41,7 +41,8 @@ export default function HealthScreen() {
       "/api/studio/events?kinds=log,health",
       ({ kind, ...event }) => {
         if (kind === "log") setLines((before) => [...before, event].slice(-MOST_LINES));
-        else if (kind === "health") setHealth((/** @type {any} */ before) => before && { ...before, doctor: event });
+        else if (kind === "health")
+          setHealth((/** @type {any} */ before) => before && { ...before, doctor: event });
         else if (kind === "missed") void refill();
       },
       stop.signal,
@@ -145,7 +146,9 @@ function McpServers({ of: servers, onChange }) {
           html`<li key=${each.name} class="stack">
             <div class="row">
               <strong class="mono">${each.name}</strong>
-              <${Badge} kind=${kinds[/** @type {"ready"} */ (each.state)] ?? "calm"}>${t(`health.${each.state}`)}<//>
+              <${Badge} kind=${kinds[/** @type {"ready"} */ (each.state)] ?? "calm"}
+                >${t(`health.${each.state}`)}<//
+              >
               <span class="soft small">${t("health.mcp_tools", { count: each.tools.length })}</span>
             </div>
             <p class="soft small mono" dir="ltr">${each.shown}</p>
@@ -181,7 +184,10 @@ function Consent({ name, onChange }) {
       },
     );
   };
-  if (!open) return html`<div><button class="quiet" onClick=${() => setOpen(true)}>${t("health.what_changed")}</button>${notice}</div>`;
+  if (!open)
+    return html`<div>
+      <button class="quiet" onClick=${() => setOpen(true)}>${t("health.what_changed")}</button>${notice}
+    </div>`;
   return html`<div class="stack consent">
     <${Loaded} of=${waiting}
       >${(/** @type {any} */ its) => html`
@@ -191,8 +197,11 @@ function Consent({ name, onChange }) {
             <${Diff} text=${`-${its.approved}\n+${its.now}`} />`
         }
         ${its.tools.map(
-          (/** @type {any} */ tool) => html`<p><code>${tool.name}</code> ${t("health.other_words")}</p>
-            <${Diff} text=${tool.lines.map((/** @type {string} */ line) => line.replace(/^ {2}/, "")).join("\n")} />`,
+          (/** @type {any} */ tool) =>
+            html`<p><code>${tool.name}</code> ${t("health.other_words")}</p>
+              <${Diff}
+                text=${tool.lines.map((/** @type {string} */ line) => line.replace(/^ {2}/, "")).join("\n")}
+              />`,
         )}
         ${its.waits ? html`<div class="row"><button onClick=${approve}>${t("health.approve")}</button></div>` : html`<p>${t("health.nothing_waits")}</p>`}
       `}<//
@@ -217,10 +226,18 @@ function Log({ lines }) {
   return html`<section class="stack">
     <header class="row">
       <h2 class="grow">${t("health.log")}</h2>
-      <select aria-label=${t("health.level")} value=${level} onChange=${(/** @type {any} */ event) => setLevel(event.target.value)}>
+      <select
+        aria-label=${t("health.level")}
+        value=${level}
+        onChange=${(/** @type {any} */ event) => setLevel(event.target.value)}
+      >
         ${LEVELS.map((each) => html`<option value=${each}>${each}</option>`)}
       </select>
-      <select aria-label=${t("health.logger")} value=${name} onChange=${(/** @type {any} */ event) => setName(event.target.value)}>
+      <select
+        aria-label=${t("health.logger")}
+        value=${name}
+        onChange=${(/** @type {any} */ event) => setName(event.target.value)}
+      >
         <option value="">${t("health.all")}</option>
         ${names.map((each) => html`<option value=${each}>${each}</option>`)}
       </select>
@@ -242,11 +259,19 @@ function Log({ lines }) {
               .map(
                 (line) =>
                   html`<li key=${line.number} class=${line.level}>
-                    <time class="soft" datetime=${line.time}>${new Date(line.time).toLocaleTimeString()}</time>
+                    <time class="soft" datetime=${line.time}
+                      >${new Date(line.time).toLocaleTimeString()}</time
+                    >
                     <span class="level">${line.level}</span>
                     <span class="soft logger">${line.logger}</span>
                     <span class="message" dir="auto">${line.message}</span>
-                    ${line.traceback && html`<details><summary class="small">${t("health.traceback")}</summary><pre class="small" dir="ltr">${line.traceback}</pre></details>`}
+                    ${
+                      line.traceback &&
+                      html`<details>
+                        <summary class="small">${t("health.traceback")}</summary>
+                        <pre class="small" dir="ltr">${line.traceback}</pre>
+                      </details>`
+                    }
                   </li>`,
               )}
           </ol>`

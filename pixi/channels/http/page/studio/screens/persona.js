@@ -42,13 +42,17 @@ function PersonaList() {
           <h2>${t("persona.yours")}</h2>
           ${
             own.length
-              ? html`<ul class="entries">${own.map((/** @type {any} */ each) => html`<${Entry} of=${each} />`)}</ul>`
+              ? html`<ul class="entries">
+                  ${own.map((/** @type {any} */ each) => html`<${Entry} of=${each} />`)}
+                </ul>`
               : html`<p class="soft">${t("persona.none_yet")} <code>${data.folder}</code></p>`
           }
           ${
             others.length > 0 &&
             html`<h2>${t("persona.shipped")}</h2>
-              <ul class="entries">${others.map((/** @type {any} */ each) => html`<${Entry} of=${each} />`)}</ul>`
+              <ul class="entries">
+                ${others.map((/** @type {any} */ each) => html`<${Entry} of=${each} />`)}
+              </ul>`
           }
         </section>`;
       }}<//
@@ -88,7 +92,12 @@ function NewPersona({ onClose }) {
     <form class="stack" onSubmit=${make}>
       <label class="stack"
         >${t("persona.file_name")}
-        <input value=${id} placeholder="night-owl" required onInput=${(/** @type {any} */ event) => setId(event.target.value)} />
+        <input
+          value=${id}
+          placeholder="night-owl"
+          required
+          onInput=${(/** @type {any} */ event) => setId(event.target.value)}
+        />
       </label>
       <${Trouble} problem=${problem} />
       <div class="row">
@@ -183,7 +192,9 @@ function Workbench({ first, path }) {
   const [file, setFile] = useState(first); // as it lay on the disk when the text was taken from there
   const [text, setText] = useState(draft?.text ?? first.text);
   const [there, setThere] = useState(
-    /** @type {PersonaFile | null | undefined} */ (draft && draft.digest !== first.digest ? first : undefined),
+    /** @type {PersonaFile | null | undefined} */ (
+      draft && draft.digest !== first.digest ? first : undefined
+    ),
   ); // what somebody else put there meanwhile; null: it was deleted
   const [saving, setSaving] = useState(false);
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
@@ -261,7 +272,11 @@ function Workbench({ first, path }) {
       ${
         file.read_only
           ? html`<button onClick=${copy}>${t("persona.copy")}</button>`
-          : html`<button disabled=${!dirty || saving || there !== undefined} aria-keyshortcuts="Control+S" onClick=${save}>
+          : html`<button
+              disabled=${!dirty || saving || there !== undefined}
+              aria-keyshortcuts="Control+S"
+              onClick=${save}
+            >
               ${t("shared.save")}
             </button>`
       }
@@ -289,7 +304,8 @@ function Workbench({ first, path }) {
               ${
                 each === "problems" &&
                 problems.length > 0 &&
-                html`<span class=${`count ${problems.some((/** @type {any} */ its) => its.stops) ? "bad" : ""}`}
+                html`<span
+                  class=${`count ${problems.some((/** @type {any} */ its) => its.stops) ? "bad" : ""}`}
                   >${problems.length}</span
                 >`
               }
@@ -329,7 +345,8 @@ function Conflict({ there, text, onTake, onKeep }) {
   const sign = { same: "  ", gone: "- ", new: "+ " };
   return html`<section class="bar conflict" role="alert">
     <p>${t("persona.changed_on_disk")}</p>
-    <pre class="diff">${lines.map((line) => html`<span class=${line.kind} dir="auto">${sign[line.kind]}${line.text}${"\n"}</span>`)}</pre>
+    <pre class="diff">
+${lines.map((line) => html`<span class=${line.kind} dir="auto">${sign[line.kind]}${line.text}${"\n"}</span>`)}</pre>
     <div class="row">
       <button class="quiet" onClick=${onTake}>${t("persona.take_theirs")}</button>
       <button class="quiet" onClick=${onKeep}>${t("persona.keep_mine")}</button>
