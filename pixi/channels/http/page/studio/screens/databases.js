@@ -29,6 +29,13 @@ export default function DatabasesScreen({ path }) {
     : html`<${Trouble} problem=${new Problem(404, "", t("databases.no_such"))} />`;
 }
 
+/** @param {...string} parts */
+const joined = (...parts) => parts.filter(Boolean).join(" · ");
+
+/** @param {any} its @returns {string} how much there is in a database */
+const counts = (its) =>
+  `${t("databases.entries", { count: its.entries })} · ${t("databases.files", { count: its.files })}, ${size(its.bytes)}`;
+
 /** @param {{data: any}} props */
 function DatabaseList({ data }) {
   return html`<header class="screen-head"><h1>${t("databases.title")}</h1></header>
@@ -42,12 +49,10 @@ function DatabaseList({ data }) {
               (/** @type {any} */ each) =>
                 html`<li key=${each.name}>
                   <a class="entry" href=${`/studio/databases/${encodeURIComponent(each.name)}`}>
-                    <span class="entry-name" dir="auto">${each.title}</span>
-                    <span class="soft entry-about">
-                      <bdi class="mono">${each.name}</bdi> ·
-                      ${t("databases.entries", { count: each.entries })} ·
-                      ${" "}${t("databases.files", { count: each.files })}, ${size(each.bytes)}
-                    </span>
+                    <span class="entry-name"><bdi>${each.title}</bdi></span>
+                    <span class="soft entry-about"
+                      ><bdi class="mono">${each.name}</bdi> · ${counts(each)}</span
+                    >
                     <span class="row entry-marks"><${State} of=${each} /></span>
                   </a>
                 </li>`,
@@ -87,9 +92,8 @@ function DatabaseView({ of: its }) {
       ${!its.finished && its.total > 0 && html`<progress max=${its.total} value=${its.done} aria-label=${t("databases.progress")}></progress>`}
       <p class="soft about" dir="auto">${its.about || t("databases.no_about")}</p>
       <p class="small soft">
-        ${t("databases.entries", { count: its.entries })} · ${t("databases.files", { count: its.files })},
-        ${size(its.bytes)} · ${" "}<bdi class="mono">${its.folder}</bdi>
-        ${its.personas.length > 0 && html` · ${t("databases.used_by")} <bdi>${its.personas.join(", ")}</bdi>`}
+        ${`${counts(its)} · `}<bdi class="mono">${its.folder}</bdi>
+        ${its.personas.length > 0 && [` · ${t("databases.used_by")} `, html`<bdi>${its.personas.join(", ")}</bdi>`]}
       </p>
       <${Asking} name=${its.name} />
       ${
@@ -109,8 +113,7 @@ function DatabaseView({ of: its }) {
       ${
         passed.length > 0 &&
         html`<p class="small soft">
-          ${t("databases.passed_over")}
-          ${passed.map(([end, count]) => `${end || "–"} ${number(count)}`).join(" · ")}
+          ${`${t("databases.passed_over")} ${passed.map(([end, count]) => `${end || "–"} ${number(count)}`).join(" · ")}`}
         </p>`
       }
     </div>`;
@@ -198,10 +201,10 @@ function Hits({ of: found }) {
       ${found.results.map(
         (/** @type {any} */ hit) =>
           html`<li key=${hit.id}>
-            <p>
+            <p class="row">
               <strong dir="auto">${hit.title}</strong>
-              <span class="soft small"
-                >${hit.section ?? ""} · ${t("databases.id", { id: String(hit.id) })}</span
+              <span class="soft small" dir="auto"
+                >${joined(hit.section, t("databases.id", { id: String(hit.id) }))}</span
               >
             </p>
             <p dir="auto">${hit.snippet}</p>
@@ -222,15 +225,13 @@ function Facts({ of: told }) {
           html`<li>
             <blockquote dir="auto">${fact.fact}</blockquote>
             <p class="soft small" dir="auto">
-              ${[
+              ${joined(
                 fact.source.title,
                 fact.source.section,
                 fact.source.page && t("databases.page", { page: fact.source.page }),
-              ]
-                .filter(Boolean)
-                .join(" · ")}
-              ${" "}· ${t("databases.id", { id: String(fact.source.id) })} ·
-              ${number(fact.confidence, { style: "percent" })}
+                t("databases.id", { id: String(fact.source.id) }),
+                number(fact.confidence, { style: "percent" }),
+              )}
             </p>
           </li>`,
       )}

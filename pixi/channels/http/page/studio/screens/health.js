@@ -128,7 +128,7 @@ function Doctor({ of: its, onExamine }) {
             <span class="mark" aria-hidden="true">${each.ok ? "✓" : "✗"}</span>
             <span class="unseen">${t(each.ok ? "health.is_fine" : "health.to_mend")}</span>
             <span class="subject mono">${each.subject}</span>
-            <span dir="auto">${each.text}</span>
+            <span><bdi dir="ltr">${each.text}</bdi></span>
           </li>`,
       )}
     </ul>

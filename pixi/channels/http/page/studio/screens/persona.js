@@ -63,8 +63,8 @@ function PersonaList() {
 function Entry({ of: { id, live, default: answers, persona } }) {
   return html`<li>
     <a class="entry" href=${`/studio/persona/${encodeURIComponent(id)}`}>
-      <span class="entry-name" dir="auto">${persona.name ?? id}</span>
-      <span class="soft entry-about" dir="auto">${persona.about ?? ""}</span>
+      <span class="entry-name"><bdi>${persona.name ?? id}</bdi></span>
+      <span class="soft entry-about"><bdi>${persona.about ?? ""}</bdi></span>
       <span class="row entry-marks">
         ${answers && html`<${Badge}>${t("persona.default")}<//>`}
         ${drafts.has(id) && html`<${Badge} kind="calm">${t("persona.unsaved")}<//>`}
