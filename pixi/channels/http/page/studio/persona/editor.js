@@ -1,5 +1,5 @@
 // The editor: a text area over a layer of the same text in colours. Both lie in one cell of a grid, so that
-// they wrap alike and the box around them scrolls both.
+// they wrap alike and the box around them scrolls both. Each line has the direction of its own words.
 import { html, useEffect, useMemo, useRef } from "../../lib/html.js";
 import { endOfFrontMatter, piecesOf } from "./highlight.js";
 
@@ -85,7 +85,6 @@ export function Editor({ text, label, problems, readOnly, shown, onText, onSave 
       spellcheck="false"
       autocapitalize="off"
       autocomplete="off"
-      dir="auto"
       onInput=${(/** @type {any} */ event) => onText(event.target.value)}
       onKeyDown=${pressed}
     ></textarea>
