@@ -31,6 +31,7 @@ NAMES = (
     "web",
     "web_search",
     "serve",
+    "beside",
 )
 LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""

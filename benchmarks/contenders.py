@@ -167,6 +167,7 @@ class Recording:
 
     growing = False
     paced = False
+    acts_by_events = False
     venue = Venue()
     archive = None
 
@@ -268,6 +269,7 @@ class Forgetful(SqliteStore):
         *,
         target: int = 0,
         command: int | None = None,
+        outcome: Outcome | None = None,
     ) -> None:
         """Not recorded."""
 

@@ -1,6 +1,7 @@
 """The bot as the program runs it, in a process of its own, watched: how late its loop is, what it holds.
 
-Answers each line of JSON on standard input with one.
+Answers each line of JSON on standard input with one. The first says where the far ends are, and whether the
+HTTP server runs beside the bot (`serves`); its answer tells the server's port.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import gc
 import json
 import sys
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from benchmarks.contenders import new_event_loop
 from benchmarks.latency_worker import resident_kilobytes
 from pixi.app import open_household
 from pixi.channels.discord.bot import Bot
+from pixi.channels.http.server import HttpServer
 from pixi.cli.running import tune
 from pixi.settings import Settings, load
 
@@ -28,12 +31,16 @@ class Watch:
         self.lags: list[float] = []
         self._spent = time.process_time()
         self._began = time.monotonic()
+        self._reported = False  # while it slept: what that took is the benchmark's own
 
     async def run(self) -> None:
         """Look until cancelled."""
         while True:
             before = time.monotonic()
             await asyncio.sleep(_LOOK_SECONDS)
+            if self._reported:
+                self._reported = False
+                continue
             self.lags.append(time.monotonic() - before - _LOOK_SECONDS)
 
     def report(self) -> dict[str, float]:
@@ -42,8 +49,11 @@ class Watch:
         share = (time.process_time() - self._spent) / (time.monotonic() - self._began)
         self.lags, self._spent, self._began = [], time.process_time(), time.monotonic()
         gc.collect()
+        self._reported = True
         return {
+            "lag_p50": lags[len(lags) // 2],
             "lag_p99": lags[len(lags) * 99 // 100],
+            "lag_most": lags[-1],
             "kilobytes": resident_kilobytes(),
             "cpu_share": share,
         }
@@ -60,6 +70,8 @@ def settings(job: dict[str, Any]) -> Settings:
         "model.base_url": job["base_url"],
         "discord.api_url": job["api_url"],
         "discord.token": job["token"],
+        "http.requests_per_minute": 1_000_000,
+        "http.turns_per_person": 1_000,
     }
     return load(environ={}, folder=folder, overrides=overrides)
 
@@ -69,11 +81,16 @@ async def main() -> None:
     job = json.loads(await asyncio.to_thread(sys.stdin.readline))
     chosen, watch = settings(job), Watch()
     tune()
-    async with open_household(chosen) as house:
+    async with open_household(chosen) as house, AsyncExitStack() as stack:
+        told = {}
+        if job.get("serves"):
+            server = HttpServer(house, chosen.http, files=Path(job["folder"]) / "files")
+            url = await stack.enter_async_context(server.serving("127.0.0.1", 0))
+            told = {"port": int(url.rpartition(":")[2])}
         bot = Bot(house, token=job["token"], api_url=job["api_url"], tell=lambda _: None)
         running = asyncio.create_task(bot.run())
         watching = asyncio.create_task(watch.run())
-        print(json.dumps({}), flush=True)
+        print(json.dumps(told), flush=True)
         while await asyncio.to_thread(sys.stdin.readline):
             print(json.dumps(watch.report()), flush=True)
         watching.cancel()

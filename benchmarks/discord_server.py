@@ -91,6 +91,9 @@ class FarEnds:
                 return {}
             case "talk":
                 return await self._talk(job["first"], job["count"], job["chunks"], job["rate"])
+            case "stage":
+                self.stage = Stage(job["chunks"], job["rate"])
+                return {}
             case "flow":
                 return await self._flow(job["channels"], job["rate"], job["seconds"])
         raise ValueError(job["do"])

@@ -78,8 +78,9 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldClock]:
     loop = asyncio.get_running_loop()
     selector: BaseSelector = loop._selector  # type: ignore[attr-defined]
     with monkeypatch.context() as patch:
-        for name in ("open", "ask", "close"):
+        for name in ("open", "close"):
             patch.setattr(Writer, name, held.of_coroutine(getattr(Writer, name)))
+        patch.setattr(Writer, "ask", held.of_future(Writer.ask))
         patch.setattr(loop, "run_in_executor", held.of_future(loop.run_in_executor))
         patch.setattr(selector, "select", held.select_with(selector))
         patch.setattr(time, "monotonic", held.time)

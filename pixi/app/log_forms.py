@@ -23,7 +23,7 @@ def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
         fields |= {key: value for key, value in more.items() if key not in fields}
     if trace := trace_of(record):
         fields["traceback"] = trace
-    return {on_one_line(str(key)): _harmless(value, mask) for key, value in fields.items()}
+    return {_name(key): _harmless(value, mask) for key, value in fields.items()}
 
 
 def message_of(record: logging.LogRecord) -> str:
@@ -46,10 +46,16 @@ def trace_of(record: logging.LogRecord) -> str:
     return logging.Formatter().formatException(record.exc_info)
 
 
+def _name(key: object) -> str:
+    """The name of a field; one that could stand in code is harmless already."""
+    name = str(key)
+    return name if name.isidentifier() else on_one_line(name)
+
+
 def _harmless(value: object, mask: Mask) -> object:
     """The value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
-        return {on_one_line(str(key)): _harmless(inner, mask) for key, inner in value.items()}
+        return {_name(key): _harmless(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_harmless(inner, mask) for inner in value]
     if value is None or isinstance(value, bool | int):

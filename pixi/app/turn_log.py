@@ -1,7 +1,7 @@
 """One line in the log for each turn: whom it answered, on what, what it cost, and what was done."""
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from pixi.core.report import TurnReport
 
@@ -10,9 +10,10 @@ _log = logging.getLogger("pixi.turns")
 
 def log_turn(report: TurnReport) -> None:
     """Write the line. Its record carries the report as `fields`, for logs that machines read."""
-    fields = asdict(report)
+    told = {each.name: getattr(report, each.name) for each in fields(report)}
+    told["usage"] = asdict(report.usage)
     level = logging.WARNING if report.finish == "error" else logging.INFO
-    _log.log(level, "%s", _line(report), extra={"fields": fields})
+    _log.log(level, "%s", _line(report), extra={"fields": told})
 
 
 def _line(report: TurnReport) -> str:

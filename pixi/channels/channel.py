@@ -70,6 +70,15 @@ class Channel(Protocol):
         ...
 
     @property
+    def acts_by_events(self) -> bool:
+        """Whether an act here is its event and nothing else, which nobody sees before it is shown.
+
+        Such acts are not waited for: several are put on record together, with their outcome, and each event
+        is shown once all before it is on record.
+        """
+        ...
+
+    @property
     def venue(self) -> Venue:
         """Where this is, and who reads it."""
         ...

@@ -47,6 +47,11 @@ class GatheringChannel:
         return False
 
     @property
+    def acts_by_events(self) -> bool:
+        """What was delivered is gathered by the acts."""
+        return False
+
+    @property
     def venue(self) -> Venue:
         """Between two."""
         return Venue()

@@ -199,6 +199,11 @@ class LinesChannel:
         return False
 
     @property
+    def acts_by_events(self) -> bool:
+        """What is written is written."""
+        return False
+
+    @property
     def venue(self) -> Venue:
         """Whoever started the program reads what it writes, and nobody else."""
         return Venue()

@@ -162,6 +162,11 @@ class LiveTerminal:
         return False
 
     @property
+    def acts_by_events(self) -> bool:
+        """What is written is written."""
+        return False
+
+    @property
     def venue(self) -> Venue:
         """Whoever sits here reads it, and nobody else."""
         return Venue()

@@ -45,13 +45,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _load(settings: "Settings", file: str) -> int:
+    from pixi.cli.spinner import spinner
     from pixi.companion.loading import read_file, sample
     from pixi.core.figures import how_many
+    from pixi.core.harmless import on_one_line
 
-    loaded = sample() if file == "sample" else read_file(Path(file))
-    async with companion_tables(settings) as tables:
-        await tables.load(loaded.spots, loaded.tricks)
-    print(f"Loaded {how_many(len(loaded.spots), 'spot')} and {how_many(len(loaded.tricks), 'trick')}.")
+    with spinner() as progress:
+        progress(f"reading {on_one_line(file)}")
+        loaded = sample() if file == "sample" else read_file(Path(file))
+        found = f"{how_many(len(loaded.spots), 'spot')} and {how_many(len(loaded.tricks), 'trick')}"
+        progress(f"keeping {found}")
+        async with companion_tables(settings) as tables:
+            await tables.load(loaded.spots, loaded.tricks)
+    print(f"Loaded {found}.")
     return FINE
 
 

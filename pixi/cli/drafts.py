@@ -8,20 +8,25 @@ from typing import TYPE_CHECKING
 from pixi.cli.exits import FINE
 
 if TYPE_CHECKING:
-    from pixi.companion.data import SpotDraft
+    from pixi.companion.data import SpotDraft, Status
+    from pixi.companion.tables import CompanionTables
     from pixi.settings import Settings
 
 HELP = "list, approve and reject spots that people submitted"
 
 EPILOG = """\
-Without an action the drafts are listed that wait. Approval makes a spot of a draft, which everybody finds
-from then on. Whoever submitted it is told by the persona when they next talk.
+Without an action the drafts are listed that wait, the oldest 50. Approval makes a spot of a draft, which
+everybody finds from then on. Whoever submitted it is told by the persona when they next talk.
 
 examples:
   pixi-persona drafts
+  pixi-persona drafts list --limit 200
   pixi-persona drafts approve 66f0c1d2e3a4b5c6d7e8f901
   pixi-persona drafts reject 66f0c1d2e3a4b5c6d7e8f901 --reason "It is private ground."
 """
+
+
+_LISTED = 50
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,13 +35,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     listing = actions.add_parser("list", help="list drafts (the default)", allow_abbrev=False)
-    listing.add_argument("--all", action="store_true", help="those too that were decided")
+    listing.add_argument("--all", action="store_true", help="all of them, also those that were decided")
+    listing.add_argument(
+        "--limit",
+        metavar="N",
+        type=_count,
+        help=f"how many of the oldest (default: {_LISTED}; with --all: all)",
+    )
     approve = actions.add_parser("approve", help="make a spot of a draft", allow_abbrev=False)
     approve.add_argument("draft", metavar="ID")
     reject = actions.add_parser("reject", help="reject a draft", allow_abbrev=False)
     reject.add_argument("draft", metavar="ID")
     reject.add_argument("--reason", metavar="TEXT", default="", help="told to whoever submitted it")
-    parser.set_defaults(all=False)
+    parser.set_defaults(all=False, limit=None)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:8]) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,11 +75,32 @@ async def _run(settings: "Settings", arguments: argparse.Namespace) -> int:
             case "reject":
                 drafts = [await tables.reject(arguments.draft, _me(), arguments.reason)]
             case _:
-                drafts = list(await tables.drafts(None if arguments.all else "pending_approval"))
+                return await _list(tables, every=arguments.all, limit=arguments.limit)
     for draft in drafts:
         print(_told(draft))
-    if not drafts:
-        print("No drafts wait.")
+    return FINE
+
+
+async def _list(tables: "CompanionTables", *, every: bool, limit: int | None) -> int:
+    """Print drafts, the oldest first, and how many more there are."""
+    from pixi.companion.data import MOST_DRAFTS
+
+    status: Status | None = None if every else "pending_approval"
+    count = await tables.count_drafts(status)
+    wanted = limit or (count if every else _LISTED)
+    printed, last = 0, ""
+    while printed < wanted:
+        drafts = await tables.drafts(status, min(wanted - printed, MOST_DRAFTS), last)
+        for draft in drafts:
+            print(_told(draft))
+        if not drafts:
+            break
+        printed, last = printed + len(drafts), drafts[-1].id
+    if not printed:
+        print("There are no drafts." if every else "No drafts wait.")
+    elif count > printed:
+        more = "more: drafts list --all" if every else "more that wait: drafts list"
+        print(f"… and {count - printed} {more} --limit {count}")
     return FINE
 
 

@@ -1,8 +1,9 @@
 """The companion's data at a host app: asked over its REST routes, which `openapi.json` describes.
 
 A write has an `Idempotency-Key`. Where its answer is lost it is asked once more with the same key, so that it
-is done once. What an app answers is a stranger's: it is read within limits, checked by its types, and only
-the `detail` of a refusal is told further, cut and on one line.
+is done once; where that answer is lost, too, nobody knows whether it was done. What an app answers is a
+stranger's: it is read within limits, checked by its types, and only the `detail` of a refusal is told on, cut
+and on one line.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from pixi.companion.data import (
+    MOST_DRAFTS,
+    MOST_FOUND,
     AlreadyDecided,
     CompanionError,
     NewDraft,
@@ -26,8 +29,11 @@ from pixi.companion.data import (
     Tricklist,
     TrickMatch,
     Unavailable,
+    Uncertain,
+    check_limit,
+    check_names,
+    checked_reason,
     one_line,
-    wrong_reason,
 )
 from pixi.companion.wire import (
     DecisionJson,
@@ -58,6 +64,10 @@ _LONGEST_DETAIL = 300
 _TRIES = 2
 _OURS = ("discord:", "terminal:", "mcp:", "web:")
 _AGAIN = "Tell them that the app cannot be reached just now, and try again later."
+_UNKNOWN = (
+    "Nobody knows whether it was done. Tell them so, and do not do it again by yourself: only once they have "
+    "looked whether it is there, and ask for it."
+)
 
 
 class CompanionBackend:
@@ -102,6 +112,7 @@ class CompanionBackend:
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
         """See `CompanionData.search_tricks`."""
+        check_limit(limit, MOST_FOUND)
         query = {"query": words, "category": category, "limit": limit}
         found = await self._get("/api/tricks", TricksJson, query)
         return tuple(from_json(Trick, each) for each in found.tricks[:limit])
@@ -113,6 +124,7 @@ class CompanionBackend:
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
         """See `CompanionData.match_tricks`."""
+        check_names(names)
         asked = NamesJson(list(names), category)
         found = await self._ask("POST", "/api/tricks/match", MatchesJson, body=asked)
         if [each.asked for each in found.matches] != list(names):
@@ -151,10 +163,11 @@ class CompanionBackend:
         return None if found is None else from_json(SpotDraft, found)
 
     async def drafts(
-        self, status: Status | None = "pending_approval", limit: int = 50
+        self, status: Status | None = "pending_approval", limit: int = 50, after: str = ""
     ) -> tuple[SpotDraft, ...]:
         """See `CompanionData.drafts`."""
-        query = {"status": status or "all", "limit": limit}
+        check_limit(limit, MOST_DRAFTS)
+        query = {"status": status or "all", "limit": limit, "after": after}
         found = await self._get("/api/spots/drafts", DraftsJson, query)
         return tuple(from_json(SpotDraft, each) for each in found.drafts[:limit])
 
@@ -164,9 +177,8 @@ class CompanionBackend:
 
     async def reject(self, draft_id: str, by: str, why: str = "") -> SpotDraft:
         """See `CompanionData.reject`."""
-        if wrong := wrong_reason(why):
-            raise CompanionError(" ".join(wrong))
-        return await self._decide(draft_id, "reject", DecisionJson(self._user(by), why))
+        decision = DecisionJson(self._user(by), checked_reason(why))
+        return await self._decide(draft_id, "reject", decision)
 
     async def _decide(self, draft_id: str, verb: str, decision: DecisionJson) -> SpotDraft:
         path = f"/api/spots/drafts/{_part(draft_id)}/{verb}"
@@ -189,7 +201,9 @@ class CompanionBackend:
             return None
 
     async def _get(self, path: str, kind: type[T], query: Mapping[str, Any]) -> T:
-        given = {name: str(value) for name, value in query.items() if value != ""}
+        # Half a surrogate pair is no text that can be sent.
+        texts = {name: str(value).encode("utf-8", "replace").decode() for name, value in query.items()}
+        given = {name: text for name, text in texts.items() if text}
         return await self._ask("GET", path, kind, query=given)
 
     async def _ask(
@@ -205,24 +219,24 @@ class CompanionBackend:
         """Ask the app; what may have been done and was not answered is asked once more.
 
         Raises:
-            CompanionError: it refused, or gave no answer that fits.
+            CompanionError: it refused, or gave no answer that fits; `Uncertain` where it may have been done.
         """
-        from aiohttp import ClientError
+        from aiohttp import ClientConnectorError, ClientError
 
-        tries = _TRIES if key or method == "GET" else 1
+        cause: Exception
+        tries, arrived = _TRIES if key or method == "GET" else 1, False
         while True:
             tries -= 1
             try:
                 async with asyncio.timeout(self._seconds):
                     return await self._answer(method, path, kind, query=query, body=body, key=key)
             except TimeoutError as error:
-                if not tries:
-                    raise Unavailable(
-                        f"The app took longer than {self._seconds:g} seconds. {_AGAIN}"
-                    ) from error
+                lost, cause, arrived = f"The app took longer than {self._seconds:g} seconds.", error, True
             except (ClientError, OSError) as error:
-                if not tries:
-                    raise Unavailable(f"The app cannot be reached. {_AGAIN}") from error
+                lost, cause = "The app cannot be reached.", error
+                arrived = arrived or not isinstance(error, ClientConnectorError)
+            if not tries:
+                raise _lost(lost, writes=bool(key) and arrived) from cause
 
     async def _answer(
         self,
@@ -253,20 +267,21 @@ class CompanionBackend:
             async for piece in answer.content.iter_chunked(65_536):
                 told += piece
                 if len(told) > _MOST_BYTES:
-                    raise Unavailable(f"The app answers more than can be read. {_AGAIN}")
-            if answer.status in (200, 201):
-                return _decoded(bytes(told), kind)
-            raise _refused(answer.status, bytes(told))
+                    raise _lost("The app answers more than can be read.", writes=bool(key))
+            if answer.status not in (200, 201):
+                raise _refused(answer.status, bytes(told), writes=bool(key))
+            try:
+                return msgspec.json.decode(bytes(told), type=kind)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                raise _lost("The app answers something that is not understood.", writes=bool(key)) from None
 
 
-def _decoded(told: bytes, kind: type[T]) -> T:
-    try:
-        return msgspec.json.decode(told, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Unavailable(f"The app answers something that is not understood. {_AGAIN}") from None
+def _lost(reason: str, *, writes: bool) -> CompanionError:
+    """No answer, for a reason; of something that was to be written it is not known whether it was."""
+    return Uncertain(f"{reason} {_UNKNOWN}") if writes else Unavailable(f"{reason} {_AGAIN}")
 
 
-def _refused(status: int, told: bytes) -> CompanionError:
+def _refused(status: int, told: bytes, *, writes: bool) -> CompanionError:
     """What an app said with a status; of its body only the words of a problem."""
     try:
         detail = one_line(msgspec.json.decode(told, type=RefusalJson).detail)[:_LONGEST_DETAIL]
@@ -283,7 +298,11 @@ def _refused(status: int, told: bytes) -> CompanionError:
             return Unavailable(f"The app does not let the companion in; its operator has to look. {_AGAIN}")
         case 429:
             return Unavailable(f"The app was asked too often. {_AGAIN}")
-    return Unavailable(f"The app has trouble of its own (status {status}). {_AGAIN}")
+    # 503 says that it took nothing up; of other trouble a write may have been done before.
+    return _lost(
+        f"The app has trouble of its own (status {status}).",
+        writes=writes and status >= 500 and status != 503,
+    )
 
 
 def _part(text: str) -> str:

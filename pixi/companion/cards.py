@@ -5,6 +5,7 @@ these the JSON Schemas are made. The other fields of a card are drawn where nobo
 in the terminal, by chat programs.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,8 @@ from pixi.core.errors import ConfigError
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,40}")
 _NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "http", "https"})
 _WEB = re.compile(r"https://[^\s<>\"\x00-\x20]{1,2000}", re.IGNORECASE)
-_MOST_LISTED = 20
+_MOST_LISTED, _MOST_BYTES = 25, 15_000  # of `spots_list`; the bytes are those of its data as JSON
+_ZOOM = 17  # of a map: a few streets
 _LONGEST_LINE = 200
 
 
@@ -118,14 +120,20 @@ def spot_card(spot: Spot, scheme: str = "") -> Card:
 
 
 def spots_list(spots: Sequence[Spot], scheme: str = "") -> Card:
-    """Make the card of several spots; the first 20."""
-    shown = spots[:_MOST_LISTED]
-    fields = []
-    for spot in shown:
+    """Make the card of several spots: the first 25, or those of them for which 15,000 bytes of data do."""
+    data, fields, room = list[SpotData](), list[Field](), _MOST_BYTES - len("[]")
+    for spot in spots[:_MOST_LISTED]:
+        shown = _spot_data(spot, scheme)
+        size = len(json.dumps(msgspec.to_builtins(shown), ensure_ascii=False).encode()) + len(", ")
+        if size > room:
+            continue
+        room -= size
+        data.append(shown)
         parts = (_where(spot.city, spot.state), spot.kind, _rating(spot), _distance(spot))
         fields.append(Field(spot.name, " · ".join(part for part in parts if part)))
     title = "1 spot" if len(spots) == 1 else f"{len(spots)} spots"
-    return _card("spots_list", [_spot_data(spot, scheme) for spot in shown], title=title, fields=fields)
+    text = f"{len(data)} of them are shown." if len(data) < len(spots) else ""
+    return _card("spots_list", data, title=title, text=text, fields=fields)
 
 
 def tricklist_card(tricklist: Tricklist, scheme: str = "") -> Card:
@@ -184,8 +192,9 @@ def _card(
 
 
 def _spot_data(spot: Spot, scheme: str) -> SpotData:
+    name, city, state = (text[:_LONGEST_LINE] for text in (spot.name, spot.city, spot.state))
     deep_link = _deep(scheme, "spot", spot.id)
-    return SpotData(spot.id, spot.name, spot.city, spot.state, spot.rating, _web(spot.image_url), deep_link)
+    return SpotData(spot.id, name, city, state, spot.rating, _web(spot.image_url), deep_link)
 
 
 def _deep(scheme: str, kind: str, thing_id: str) -> str:
@@ -202,7 +211,7 @@ def _web(address: str) -> str:
 def _map(latitude: float | None, longitude: float | None) -> str:
     if latitude is None or longitude is None:
         return ""
-    return f"https://www.openstreetmap.org/?mlat={latitude:.6f}&mlon={longitude:.6f}"
+    return f"https://www.openstreetmap.org/?mlat={latitude:.6f}&mlon={longitude:.6f}&zoom={_ZOOM}"
 
 
 def _where(*parts: str) -> str:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal, Protocol, get_args
 
 from pixi.core.errors import PixiError
@@ -20,11 +21,14 @@ MOST_TRICKS = 50
 """In one list."""
 MOST_FOUND = 50
 """Of one search."""
+MOST_DRAFTS = 500
+"""In one list of them."""
 LONGEST_NAME, LONGEST_TEXT, LONGEST_LINK = 100, 2_000, 2_000
 """Characters of a name or place, of a description or reason, and of an address."""
 FARTHEST_KM = 20_000.0
 
-_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+_LONGEST_SHOWN = 200  # characters of a reason within an error
 
 
 class CompanionError(PixiError):
@@ -39,8 +43,16 @@ class AlreadyDecided(CompanionError):
     """Somebody decided about the draft before, and otherwise."""
 
 
+class KeyReused(CompanionError):
+    """The key of a write came before, with another thing to write. Nothing was written."""
+
+
 class Unavailable(CompanionError):
     """Where the data is kept does not answer, or answers nonsense. It may help to try again later."""
+
+
+class Uncertain(CompanionError):
+    """No answer came to a write: nobody knows whether it was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +184,9 @@ class SpotSearch:
     def __post_init__(self) -> None:
         faults = [*_wrong_kind(self.kind), *wrong_coordinates(self.latitude, self.longitude)]
         if not 0 < self.within_km <= FARTHEST_KM:
-            faults.append(f"within_km is {self.within_km:g}: give more than 0 and at most {FARTHEST_KM:.0f}.")
-        if not 1 <= self.limit <= MOST_FOUND:
-            faults.append(f"limit is {self.limit}: give 1 to {MOST_FOUND}.")
-        _refuse(faults)
+            far = as_float(self.within_km)
+            faults.append(f"within_km is {far:g}: give more than 0 and at most {FARTHEST_KM:.0f}.")
+        _refuse([*faults, *_wrong_limit(self.limit, MOST_FOUND)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +236,7 @@ class NewDraft:
 
     def __post_init__(self) -> None:
         _tidy(self, "name", "city", "state", "country", "maps_url")
+        object.__setattr__(self, "description", in_lines(self.description))
         faults = [*_wrong_text("name", self.name, LONGEST_NAME, needed=True), *_wrong_kind(self.kind)]
         for place in ("city", "state", "country"):
             faults += _wrong_text(place, getattr(self, place), LONGEST_NAME)
@@ -255,7 +267,7 @@ class CompanionData(Protocol):
     """Where the things are kept. Every method raises `CompanionError` alone.
 
     People are named by the ids of authors, e.g. `discord:7`. A write with the same `key` again changes
-    nothing, and gives what the first one made.
+    nothing, and gives what the first one made. Where a write is not answered it is `Uncertain`.
     """
 
     async def search_spots(self, search: SpotSearch) -> tuple[Spot, ...]:
@@ -267,7 +279,7 @@ class CompanionData(Protocol):
         ...
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
-        """Find tricks, with mistakes forgiven, the one that fits best first; "": of every category."""
+        """Find up to 50 tricks, with mistakes forgiven, what fits best first; "": of every category."""
         ...
 
     async def trick(self, trick_id: str) -> Trick | None:
@@ -275,7 +287,7 @@ class CompanionData(Protocol):
         ...
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
-        """For each name the trick that is meant, if that is sure."""
+        """For each of up to 50 names the trick that is meant, if that is sure."""
         ...
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
@@ -291,7 +303,7 @@ class CompanionData(Protocol):
         ...
 
     async def create_draft(self, person: str, new: NewDraft, key: str) -> SpotDraft:
-        """Submit a spot, which waits for approval."""
+        """Submit a spot, which waits for approval. `KeyReused`: another was submitted by that key."""
         ...
 
     async def draft(self, draft_id: str) -> SpotDraft | None:
@@ -299,9 +311,12 @@ class CompanionData(Protocol):
         ...
 
     async def drafts(
-        self, status: Status | None = "pending_approval", limit: int = 50
+        self, status: Status | None = "pending_approval", limit: int = 50, after: str = ""
     ) -> tuple[SpotDraft, ...]:
-        """Drafts of a status, the oldest first; None: of any."""
+        """Up to 500 drafts of a status, the oldest first; None: of any.
+
+        With `after`, the id of a draft, those that came behind it. `NotFound`: there is none of that id.
+        """
         ...
 
     async def approve(self, draft_id: str, by: str) -> SpotDraft:
@@ -326,6 +341,7 @@ def wrong_coordinates(latitude: float | None, longitude: float | None) -> list[s
     if latitude is None or longitude is None:
         missing = "latitude" if latitude is None else "longitude"
         return [f"There is no {missing}: give both latitude and longitude, or neither."]
+    latitude, longitude = as_float(latitude), as_float(longitude)
     if not (math.isfinite(latitude) and math.isfinite(longitude)):
         return ["Coordinates must be numbers in degrees, e.g. latitude 52.5 and longitude 13.4."]
     if abs(latitude) <= 90 and abs(longitude) <= 180:
@@ -341,14 +357,65 @@ def wrong_coordinates(latitude: float | None, longitude: float | None) -> list[s
     ]
 
 
+def as_float(number: float) -> float:
+    """Return a number as a float; one that is too large for any as infinity."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
 def one_line(text: str) -> str:
     """Text without line breaks, invisible characters and blanks round it."""
     return " ".join(_INVISIBLE.sub(" ", text).split())
 
 
-def wrong_reason(why: str) -> list[str]:
-    """What is wrong with the reason of a rejection."""
-    return list(_wrong_text("why", why, LONGEST_TEXT))
+def in_lines(text: str) -> str:
+    """Text without invisible characters, whose line breaks stay; more than one empty line becomes one."""
+    lines = "\n".join(map(one_line, text.splitlines()))
+    return re.sub(r"\n{3,}", "\n\n", lines).strip()
+
+
+def checked_reason(why: str) -> str:
+    """Return the reason of a rejection, tidied.
+
+    Raises:
+        CompanionError: it is too long.
+    """
+    why = in_lines(why)
+    _refuse([*_wrong_text("why", why, LONGEST_TEXT)])
+    return why
+
+
+def check_limit(limit: int, most: int) -> None:
+    """See that so many may be asked for.
+
+    Raises:
+        CompanionError: they may not.
+    """
+    _refuse([*_wrong_limit(limit, most)])
+
+
+def check_names(names: Sequence[str]) -> None:
+    """See that names of tricks are no more and no longer than can be looked up at once.
+
+    Raises:
+        CompanionError: they are.
+    """
+    if len(names) > MOST_TRICKS:
+        raise CompanionError(f"There are {len(names)} names of tricks: {MOST_TRICKS} is the most at once.")
+    for number, name in enumerate(names, 1):
+        _refuse([*_wrong_text(f"The name of trick {number}", name, LONGEST_NAME)])
+
+
+def decided_before(draft: SpotDraft) -> AlreadyDecided:
+    """Return the error that says who decided about a draft, when, and why."""
+    when = datetime.fromtimestamp(draft.decided_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    why = one_line(draft.why)
+    shown = f" The reason: {why[:_LONGEST_SHOWN]}{'…' if len(why) > _LONGEST_SHOWN else ''}" if why else ""
+    return AlreadyDecided(
+        f"{draft.name!r} was {draft.status} before, by {draft.decided_by or 'somebody'} on {when}.{shown}"
+    )
 
 
 def _tidy(value: object, *names: str) -> None:
@@ -361,6 +428,11 @@ def _wrong_text(name: str, text: str, longest: int, *, needed: bool = False) -> 
         yield f"{name} is empty: give one."
     if len(text) > longest:
         yield f"{name} has {len(text)} characters: {longest} is the most."
+
+
+def _wrong_limit(limit: int, most: int) -> Iterator[str]:
+    if not 1 <= limit <= most:
+        yield f"limit is {as_float(limit):g}: give 1 to {most}."
 
 
 def _wrong_kind(kind: str | None) -> Iterator[str]:

@@ -28,10 +28,15 @@ def register_deciding(addon: Addon, data: CompanionData) -> None:
     async def list_spot_drafts(context: Context) -> dict[str, Any]:
         """List the spots that people submitted and that wait for a decision."""
         with told():
-            drafts = await data.drafts(limit=_LISTED)
+            found = await data.drafts(limit=_LISTED + 1)
+        drafts = found[:_LISTED]
         shown = ("_id", "name", "type", "city", "state", "mapsUrl", "description", "submittedBy")
         plain = [to_plain(draft) for draft in drafts]
-        return {"drafts": [{key: each[key] for key in shown} for each in plain], "count": len(drafts)}
+        return {
+            "drafts": [{key: each[key] for key in shown} for each in plain],
+            "count": len(drafts),
+            "more": len(found) > _LISTED,
+        }
 
     @addon.tool(source=SOURCE, allow="operators", writes=True, approval=True)
     async def decide_spot_draft(

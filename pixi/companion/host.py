@@ -19,6 +19,7 @@ from pixi.companion.data import (
     NotFound,
     SpotSearch,
     Unavailable,
+    Uncertain,
 )
 from pixi.companion.wire import (
     DecisionJson,
@@ -146,9 +147,8 @@ class _Routes:
 
     async def drafts(self, request: web.Request) -> DraftsJson:
         status: Any = request.query.get("status", "pending_approval")
-        found = await self._data.drafts(
-            None if status == "all" else status, int(request.query.get("limit", "50"))
-        )
+        limit, after = int(request.query.get("limit", "50")), request.query.get("after", "")
+        found = await self._data.drafts(None if status == "all" else status, limit, after)
         return DraftsJson([to_json(each, DraftJson) for each in found])
 
     async def draft(self, request: web.Request) -> DraftJson:
@@ -193,6 +193,8 @@ def _status_of(error: CompanionError) -> int:
             return 409
         case Unavailable():
             return 503
+        case Uncertain():
+            return 504
         case _:
             return 422
 

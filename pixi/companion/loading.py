@@ -1,6 +1,7 @@
 """Spots and tricks of a file, which take the place of the sample that comes along, or stand beside it."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -16,10 +17,12 @@ from pixi.companion.data import (
     Kind,
     Spot,
     Trick,
+    in_lines,
     one_line,
     wrong_coordinates,
 )
 
+_HALF = re.compile(r"[\ud800-\udfff]")
 _MOST_FAULTS = 20
 _MOST_BYTES = 50_000_000
 _TEXTS = {"name": LONGEST_NAME, "city": LONGEST_NAME, "state": LONGEST_NAME, "country": LONGEST_NAME}
@@ -64,7 +67,8 @@ def read(text: str) -> SpotsAndTricks:
         CompanionError: something is wrong; the first 20 faults are told.
     """
     try:
-        whole = json.loads(text)
+        # Every number as a float: one that is too large for any becomes infinite, and is told by its place.
+        whole = json.loads(text, parse_int=float)
     except (ValueError, RecursionError) as error:
         raise CompanionError(f"It is not JSON: {error}.") from None
     if not isinstance(whole, dict) or not {"spots", "tricks"} & whole.keys():
@@ -112,17 +116,21 @@ def _wrong(entry: Any, *, is_spot: bool) -> Iterator[str]:
             yield f"{key} must be a text."
         elif len(value) > longest:
             yield f"{key} has {len(value)} characters: {longest} is the most."
+        elif _HALF.search(value):
+            yield f"{key} has half a character (a lone surrogate, \\ud800 to \\udfff): write it whole."
+    if isinstance(entry.get("_id"), str) and entry["_id"] != one_line(entry["_id"]):
+        yield "_id has characters that cannot be seen, or blanks round it: leave them out."
     if not is_spot:
         videos = entry.get("videos", [])
         if not isinstance(videos, list) or not all(isinstance(each, str) for each in videos):
             yield "videos must be a list of addresses."
+        elif any(len(each) > LONGEST_LINK or _HALF.search(each) for each in videos):
+            yield f"videos has an address that is none, or of more than {LONGEST_LINK} characters."
         return
     if isinstance(entry.get("type"), str) and entry["type"] not in KINDS:
         yield f"type {one_line(entry['type'])[:40]!r} is not known: give one of {', '.join(KINDS)}."
     numbers = [entry.get(key) for key in ("latitude", "longitude", "rating")]
-    if not all(
-        each is None or (isinstance(each, int | float) and type(each) is not bool) for each in numbers
-    ):
+    if not all(each is None or isinstance(each, float) for each in numbers):
         yield "latitude, longitude and rating must be numbers."
         return
     latitude, longitude, rating = numbers
@@ -143,9 +151,9 @@ def _spot(entry: Mapping[str, Any]) -> Spot:
         country,
         entry.get("latitude"),
         entry.get("longitude"),
-        entry.get("description", "").strip(),
+        in_lines(entry.get("description", "")),
         entry.get("rating"),
-        entry.get("imageUrl", "").strip(),
+        one_line(entry.get("imageUrl", "")),
     )
 
 
@@ -155,6 +163,6 @@ def _trick(entry: Mapping[str, Any]) -> Trick:
         one_line(entry["name"]),
         one_line(entry["category"]),
         one_line(entry.get("difficulty", "")),
-        entry.get("description", "").strip(),
+        in_lines(entry.get("description", "")),
         tuple(one_line(each) for each in entry.get("videos", [])),
     )

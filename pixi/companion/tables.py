@@ -1,17 +1,17 @@
 """The companion's data in tables of the store, on SQLite and PostgreSQL."""
 
 import asyncio
-import math
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, Literal, TypeVar
 
 from pixi.companion.data import (
-    AlreadyDecided,
-    CompanionError,
+    MOST_DRAFTS,
+    MOST_FOUND,
+    KeyReused,
     ListedTrick,
     NewDraft,
     NewTricklist,
@@ -24,10 +24,13 @@ from pixi.companion.data import (
     Tricklist,
     TrickMatch,
     Unavailable,
+    check_limit,
+    check_names,
+    checked_reason,
+    decided_before,
     one_line,
-    wrong_reason,
 )
-from pixi.companion.finding import Texts, best, distance_km, latitudes_within, meant, plain
+from pixi.companion.finding import Names, best, fitting_spots, latitudes_within, plain
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
 from pixi.store.statements.many import select_many
@@ -43,6 +46,8 @@ _DRAFT = (
     "id, name, kind, city, state, country, latitude, longitude, maps_url, description, submitted_by,"
     " submitted_via, status, created_at, decided_by, decided_at, why, spot_id"
 )
+_WEIGHTS_OF_TRICK = (1.0, 0.5, 0.5, 0.3)
+"""In the name, the category, the difficulty, and the description."""
 _FIRST_VERSION = (
     """CREATE TABLE companion_spots (
         id {text} PRIMARY KEY,
@@ -166,7 +171,7 @@ class CompanionTables:
     async def search_spots(self, search: SpotSearch) -> tuple[Spot, ...]:
         """See `CompanionData.search_spots`."""
         spots = await self._read(lambda db: _spots_for(db, search))
-        return await asyncio.to_thread(_fitting, spots, search)
+        return await asyncio.to_thread(fitting_spots, spots, search)
 
     async def spot(self, spot_id: str) -> Spot | None:
         """See `CompanionData.spot`."""
@@ -174,19 +179,15 @@ class CompanionTables:
 
     async def search_tricks(self, words: str, category: str = "", limit: int = 10) -> tuple[Trick, ...]:
         """See `CompanionData.search_tricks`."""
+        check_limit(limit, MOST_FOUND)
         tricks = {trick.id: trick for trick in await self._read(lambda db: _tricks(db, category))}
         if not words.strip():
             return tuple(sorted(tricks.values(), key=lambda trick: trick.name)[:limit])
-        texts: Mapping[str, Texts] = {
-            trick.id: (
-                (trick.name, 1.0),
-                (trick.category, 0.5),
-                (trick.difficulty, 0.5),
-                (trick.description, 0.3),
-            )
+        texts = {
+            trick.id: (trick.name, trick.category, trick.difficulty, trick.description)
             for trick in tricks.values()
         }
-        found = await asyncio.to_thread(best, words, texts)
+        found = await asyncio.to_thread(best, words, texts, _WEIGHTS_OF_TRICK)
         return tuple(tricks[trick_id] for trick_id in found[:limit])
 
     async def trick(self, trick_id: str) -> Trick | None:
@@ -196,22 +197,27 @@ class CompanionTables:
 
     async def match_tricks(self, names: Sequence[str], category: str = "") -> tuple[TrickMatch, ...]:
         """See `CompanionData.match_tricks`."""
+        check_names(names)
         by_name: dict[str, Trick] = {}
         for trick in await self._read(lambda db: _tricks(db, category)):
             by_name.setdefault(trick.name, trick)  # several sports may have a trick of one name
 
-        def match(name: str) -> TrickMatch:
-            found, nearest = meant(name, list(by_name))
-            return TrickMatch(name, None if found is None else by_name[found], nearest)
+        def match() -> tuple[TrickMatch, ...]:
+            known = Names(by_name)
+            found = ((name, *known.meant(name)) for name in names)
+            return tuple(
+                TrickMatch(asked, None if name is None else by_name[name], near)
+                for asked, name, near in found
+            )
 
-        return await asyncio.to_thread(lambda: tuple(map(match, names)))
+        return await asyncio.to_thread(match)
 
     async def tricklists(self, person: str, name: str = "") -> tuple[Tricklist, ...]:
         """See `CompanionData.tricklists`."""
         lists = await self._read(lambda db: _tricklists(db, person))
         if not name.strip():
             return lists
-        fitting = await asyncio.to_thread(best, name, {each.id: ((each.name, 1.0),) for each in lists})
+        fitting = await asyncio.to_thread(best, name, {each.id: (each.name,) for each in lists}, (1.0,))
         by_id = {each.id: each for each in lists}
         return tuple(by_id[each] for each in fitting)
 
@@ -269,7 +275,12 @@ class CompanionTables:
             (made,) = _drafts(db, "WHERE submitted_by = ? AND key = ?", (person, key))
             return made
 
-        return await self._write(create)
+        made = await self._write(create)
+        if any(getattr(made, each.name) != getattr(new, each.name) for each in fields(new)):
+            raise KeyReused(
+                f"Another spot was submitted by the same key, {made.name!r}: send a key of its own with each."
+            )
+        return made
 
     async def draft(self, draft_id: str) -> SpotDraft | None:
         """See `CompanionData.draft`."""
@@ -277,13 +288,37 @@ class CompanionTables:
         return found[0] if found else None
 
     async def drafts(
-        self, status: Status | None = "pending_approval", limit: int = 50
+        self, status: Status | None = "pending_approval", limit: int = 50, after: str = ""
     ) -> tuple[SpotDraft, ...]:
         """See `CompanionData.drafts`."""
+        check_limit(limit, MOST_DRAFTS)
+
+        def find(db: Database) -> tuple[SpotDraft, ...] | None:
+            where, values = ["1 = 1"], list[object]()
+            if status is not None:
+                where.append("status = ?")
+                values.append(status)
+            if after:
+                last = db.execute(
+                    "SELECT created_at, id FROM companion_drafts WHERE id = ?", (after,)
+                ).fetchone()
+                if last is None:
+                    return None
+                where.append("(created_at, id) > (?, ?)")
+                values += last
+            chosen = f"WHERE {' AND '.join(where)} ORDER BY created_at, id LIMIT ?"
+            return _drafts(db, chosen, (*values, limit))
+
+        found = await self._read(find)
+        if found is None:
+            raise _no_draft(after)
+        return found
+
+    async def count_drafts(self, status: Status | None = "pending_approval") -> int:
+        """Count the drafts of a status; None: of any."""
         where, values = ("WHERE status = ?", (status,)) if status else ("", ())
-        return await self._read(
-            lambda db: _drafts(db, f"{where} ORDER BY created_at, id LIMIT ?", (*values, limit))
-        )
+        count = f"SELECT count(*) FROM companion_drafts {where}"
+        return await self._read(lambda db: int(db.execute(count, values).fetchone()[0]))
 
     async def approve(self, draft_id: str, by: str) -> SpotDraft:
         """See `CompanionData.approve`."""
@@ -291,9 +326,7 @@ class CompanionTables:
 
     async def reject(self, draft_id: str, by: str, why: str = "") -> SpotDraft:
         """See `CompanionData.reject`."""
-        if wrong := wrong_reason(why):
-            raise CompanionError(" ".join(wrong))
-        return await self._decide(draft_id, "rejected", by, why.strip(), "")
+        return await self._decide(draft_id, "rejected", by, checked_reason(why), "")
 
     async def _decide(
         self, draft_id: str, status: Literal["approved", "rejected"], by: str, why: str, spot_id: str
@@ -319,11 +352,9 @@ class CompanionTables:
 
         draft = await self._write(decide)
         if draft is None:
-            raise NotFound(f"There is no draft of the id {one_line(draft_id)[:60]!r}.")
+            raise _no_draft(draft_id)
         if draft.status != status:
-            raise AlreadyDecided(
-                f"{draft.name!r} was {draft.status} before, by {draft.decided_by or 'somebody'}."
-            )
+            raise decided_before(draft)
         return draft
 
     async def news(self, person: str) -> tuple[SpotDraft, ...]:
@@ -400,35 +431,6 @@ def _spots_for(db: Database, search: SpotSearch) -> list[Spot]:
     return [Spot(*row) for row in found]
 
 
-def _fitting(spots: Sequence[Spot], search: SpotSearch) -> tuple[Spot, ...]:
-    if search.latitude is not None and search.longitude is not None:
-        middle = (search.latitude, search.longitude)
-        near = ((spot, _distance(spot, middle)) for spot in spots)
-        within = [replace(spot, distance_km=km) for spot, km in near if km <= search.within_km]
-        spots = sorted(within, key=lambda spot: spot.distance_km or 0.0)
-    if search.words.strip():
-        texts: Mapping[str, Texts] = {
-            spot.id: (
-                (spot.name, 1.0),
-                *((place, 0.9) for place in (spot.city, spot.state, spot.country)),
-                (spot.kind, 0.5),
-                (spot.description, 0.4),
-            )
-            for spot in spots
-        }
-        by_id = {spot.id: spot for spot in spots}
-        fitting = [by_id[spot_id] for spot_id in best(search.words, texts)]
-        spots = sorted(fitting, key=lambda spot: spot.distance_km or 0.0)
-    return tuple(spots[: search.limit])
-
-
-def _distance(spot: Spot, middle: tuple[float, float]) -> float:
-    """Kilometres to a spot; more than any where nobody knows where it is."""
-    if spot.latitude is None or spot.longitude is None:
-        return math.inf
-    return round(distance_km(middle, (spot.latitude, spot.longitude)), 2)
-
-
 def _spot(db: Database, spot_id: str) -> Spot | None:
     found = db.execute(f"SELECT {_SPOT} FROM companion_spots WHERE id = ?", (spot_id,)).fetchone()
     return None if found is None else Spot(*found)
@@ -478,6 +480,10 @@ def _drafts(db: Database, which: str, values: Sequence[object]) -> tuple[SpotDra
     return tuple(
         SpotDraft(*row) for row in db.execute(f"SELECT {_DRAFT} FROM companion_drafts {which}", values)
     )
+
+
+def _no_draft(draft_id: str) -> NotFound:
+    return NotFound(f"There is no draft of the id {one_line(draft_id)[:60]!r}.")
 
 
 def _in_place(columns: str) -> str:

@@ -23,9 +23,10 @@ from pixi.companion.data import (
     Trick,
     Tricklist,
     TrickMatch,
+    Uncertain,
 )
 from pixi.companion.maps import MapLink, resolve_map_link
-from pixi.core.errors import ToolError
+from pixi.core.errors import OutcomeUnknown, ToolError
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
@@ -35,6 +36,9 @@ SOURCE = "companion"
 """The source of the tools: a persona that names it has all of them."""
 
 HOUR = 3_600.0
+
+WRITES = ("create_tricklist", "create_spot_draft")
+"""The tools that write, by whose names the record counts."""
 
 _TYPE = f"one of {', '.join(KINDS)}"
 _MOST_NEAREST = 3
@@ -220,6 +224,8 @@ def told() -> Iterator[None]:
     """Tell the model of what cannot be done, in the words of the error."""
     try:
         yield
+    except Uncertain as error:
+        raise OutcomeUnknown(str(error)) from error
     except CompanionError as error:
         raise ToolError(str(error)) from error
 

@@ -239,7 +239,14 @@ _SPOTS = {
     "limit": _COUNT,
 }
 ROUTES: tuple[tuple[str, str, str, Query, Any, Any], ...] = (
-    ("GET", "/api/spots/drafts", "List drafts", {"status": _TEXT, "limit": _COUNT}, None, DraftsJson),
+    (
+        "GET",
+        "/api/spots/drafts",
+        "List drafts",
+        {"status": _TEXT, "limit": _COUNT, "after": _TEXT},
+        None,
+        DraftsJson,
+    ),
     ("POST", "/api/spots/draft", "Submit a spot", {}, NewDraftJson, DraftJson),
     ("GET", "/api/spots/drafts/{id}", "Get a draft", {}, None, DraftJson),
     ("PUT", "/api/spots/drafts/{id}/approve", "Make a spot of a draft", {}, DecisionJson, DraftJson),
@@ -271,7 +278,10 @@ def description() -> dict[str, Any]:
         parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names]
         parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in query.items()]
         if method == "POST" and path != "/api/tricks/match":
-            key = {"description": "The same again gives what the first made.", "schema": _TEXT}
+            key = {
+                "description": "The same again gives what the first made; with another body it is 422.",
+                "schema": _TEXT,
+            }
             parameters.append({"name": "Idempotency-Key", "in": "header", "required": True, **key})
         operation: dict[str, Any] = {"summary": summary, "parameters": parameters}
         if body is not None:

@@ -44,6 +44,10 @@ class ToolError(PixiError):
     """A tool could not do it. The text is for the model, which may try another way."""
 
 
+class OutcomeUnknown(ToolError):
+    """A tool that changes something was stopped, or had no answer: nobody knows whether it was done."""
+
+
 class ChannelError(PixiError):
     """A channel refused an act for good (no permission, the message is gone). Never asked again."""
 

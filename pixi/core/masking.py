@@ -13,6 +13,9 @@ _TOKENS = (
     re.compile(r"(?i)(\b(?:bearer|bot) )[\w.~+/-]{20,}=*"),
 )
 
+_SHORTEST_TOKEN = len("sk-") + 16
+"""Characters of the shortest text that one of these finds."""
+
 _SECRET_NAME = (
     r"(?:[\w.%-]{0,40}?(?:token|secret|passw|passphrase|pwd|credential|authorization|signature|api.?key)"
     r"[\w.%-]{0,40}|[\w.%-]{0,40}pass|"
@@ -39,6 +42,9 @@ _PARAMETER = re.compile(
     r"(?:=|%(?:25)*3D)",
     re.IGNORECASE,
 )
+_HINT = re.compile(r"://|[?#&;%]")
+"""Stands in every text that an address with a secret stands in."""
+
 _ENCODED = re.compile(r"%([0-9a-fA-F]{2})")
 _VALUE = re.compile(r"[^&#\s\"'<>]*")
 
@@ -50,6 +56,8 @@ def names_secret(name: str) -> bool:
 
 def redact_addresses(text: str) -> str:
     """Put `***` in the place of users, passwords and secret parameters of all addresses in a text."""
+    if _HINT.search(text) is None:
+        return text
     for login in _LOGINS:
         text = login.sub(r"\1***", text)
     kept: list[str] = []
@@ -113,7 +121,7 @@ class Mask:
     def _put(self, text: str, cover: Callable[[str], str]) -> str:
         if self._pattern is not None:
             text = self._pattern.sub(lambda found: cover(found[0]), text)
-        for token in _TOKENS:
+        for token in _TOKENS if len(text) >= _SHORTEST_TOKEN else ():
             text = token.sub(lambda found: _after_group(found, cover), text)
         return text
 

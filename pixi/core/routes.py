@@ -53,6 +53,22 @@ Follow = Callable[[Caller, Any], AsyncGenerator[Mapping[str, Any], None]]
 
 
 @dataclass(frozen=True, slots=True)
+class RouteWrites:
+    """What a route changes, as it stands on record: the same request again is not another.
+
+    Attributes:
+        name: under which it stands there: that of the tool that does the same, where there is one.
+        times: how often for one person within any stretch of `seconds`, together with `others`.
+        others: names of tools and routes that are counted, too.
+    """
+
+    name: str
+    times: int
+    seconds: float
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AddonRoute:
     """One way in.
 
@@ -66,9 +82,11 @@ class AddonRoute:
             `userId`, where it has one, names for whom the caller asks; None: nothing is taken.
         response: the type of the answer, or of each object that is yielded.
         streams: the answer is a stream of server-sent events, each one JSON object.
+        writes: what it changes that is put on record and counted; None: nothing. What it refuses by a status
+            below 500, or by 503, it did not do. A stream has none.
 
     Raises:
-        ConfigError: the path is not below `/api/`, or the method is none.
+        ConfigError: the path is not below `/api/`, the method is none, or it is a stream that writes.
     """
 
     method: Method
@@ -79,6 +97,7 @@ class AddonRoute:
     request: type[Any] | None = None
     response: type[Any] | None = None
     streams: bool = False
+    writes: RouteWrites | None = None
 
     def __post_init__(self) -> None:
         if not self.path.startswith("/api/"):
@@ -86,4 +105,8 @@ class AddonRoute:
         if self.method not in get_args(Method):
             raise ConfigError(
                 f"route {self.path!r}: {self.method!r} is none of {', '.join(get_args(Method))}."
+            )
+        if self.streams and self.writes is not None:
+            raise ConfigError(
+                f"route {self.path!r}: a stream is not put on record; leave out writes or streams."
             )

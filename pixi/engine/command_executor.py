@@ -10,7 +10,7 @@ What a command does ahead is begun when the model opens it, and dropped where th
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,8 +112,8 @@ class CommandExecutor:
         self._begun: _Opening | None = None  # the command that was opened and whose end is still to come
         self._current: Planned | None = None  # the command that is being performed
         self._read = 0  # commands that closed, and are numbered so
-        self._planned: dict[int, asyncio.Task[None]] = {}  # puts a command on record, by its number
-        self._recording: set[asyncio.Task[None]] = set()
+        self._planned: dict[int, asyncio.Future[None]] = {}  # puts a command on record, by its number
+        self._recording: set[asyncio.Future[None]] = set()
         self._finishing: asyncio.Timeout | None = None
         self._refusal_told = False
         self.trouble: BaseException | None = None
@@ -138,12 +138,12 @@ class CommandExecutor:
                 self._queue.append(_Opening(self._read, event.name, self._id_of(self._read)))
             else:
                 self._queue.append(event)
+        if self._life.state is State.HOLDING:
+            self._leave_out(self._queue)
+        self._work_if_needed()  # before the record is asked for: what the worker records goes with it
         if closed:
             plan = self._record(self._store.plan(self._turn, closed))
             self._planned.update((each.number, plan) for each in closed)
-        if self._life.state is State.HOLDING:
-            self._leave_out(self._queue)
-        self._work_if_needed()
 
     def skip(self, events: Iterable[CommandEvent]) -> None:
         """Count commands that were read and are not to be performed."""
@@ -305,7 +305,7 @@ class CommandExecutor:
         queue.clear()
         queue.extend(shown)
 
-    def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Task[None]:
+    def _note(self, number: int, outcome: CommandOutcome) -> asyncio.Future[None]:
         return self._record(self._store.command_ended(self._turn, number, outcome))
 
     def _only_acts(self, name: str) -> bool:
@@ -313,16 +313,16 @@ class CommandExecutor:
         command = self._commands.get(name)
         return command is not None and command.by_acts
 
-    def _record(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _record(self, work: Awaitable[None]) -> asyncio.Future[None]:
         """Put something on record, beside all else; calls of the store keep their order."""
-        task = asyncio.create_task(work)
-        self._recording.add(task)
-        task.add_done_callback(self._recorded)
-        return task
+        recording = asyncio.ensure_future(work)
+        self._recording.add(recording)
+        recording.add_done_callback(self._recorded)
+        return recording
 
-    def _recorded(self, task: asyncio.Task[None]) -> None:
-        self._recording.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+    def _recorded(self, recording: asyncio.Future[None]) -> None:
+        self._recording.discard(recording)
+        if not recording.cancelled() and (error := recording.exception()) is not None:
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
@@ -374,7 +374,7 @@ class CommandExecutor:
     def _grow(self, text: str) -> None:
         """Show a piece of the command that is open."""
         assert self._begun is not None
-        self._actions.channel.show(Grew(self._begun.name, text, self._begun.id))
+        self._actions.show(Grew(self._begun.name, text, self._begun.id))
 
     def _grew_at_once(self, text: str) -> bool:
         """Show a piece, unless something waits before it: most do not need the worker, and a task is dear."""
@@ -389,7 +389,14 @@ class CommandExecutor:
     async def _open_in_time(self, opening: _Opening) -> None:
         """Open a command. One that closed already waits until it may be performed: it may be empty."""
         closed = next((event for event in self._queue if type(event) is Planned), None)
-        if closed is None or (await _is_recorded(self._planned[closed.number]) and closed in self._queue):
+        if closed is None:
+            await self._open(opening)
+            return
+        plan = self._planned[closed.number]
+        if self._actions.channel.acts_by_events:
+            self._actions.hold(plan)
+            await self._open(opening)
+        elif await _is_recorded(plan) and closed in self._queue:
             await self._open(opening)
 
     async def _open(self, opening: _Opening) -> None:
@@ -400,7 +407,7 @@ class CommandExecutor:
             if self._life.may_act and not self._is_private(opening.name):
                 self._life.on(Event.ACTED)
             makes = None if command is None else command.makes
-            self._actions.channel.show(Opened(opening.name, makes, opening.id))
+            self._actions.show(Opened(opening.name, makes, opening.id))
         if command is not None and command.opened is not None:
             await self._run(command, command.opened(self._actions))
 
@@ -466,11 +473,11 @@ class CommandExecutor:
         return True
 
 
-async def _is_recorded(task: asyncio.Task[None]) -> bool:
+async def _is_recorded(recording: asyncio.Future[None]) -> bool:
     """Wait until something is on record; False where it could not be put there, which broke the turn."""
-    if not task.done():
-        await asyncio.wait([task])
-    return not task.cancelled() and task.exception() is None
+    if not recording.done():
+        await asyncio.wait([recording])
+    return not recording.cancelled() and recording.exception() is None
 
 
 async def _guarded(what: str, work: Coroutine[Any, Any, None]) -> None:

@@ -18,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from pixi.channels.channel import TAKEN_OVER, Channel, OpenQuestion
@@ -707,6 +708,6 @@ class Conversations:
     def _evict(self) -> None:
         surplus = len(self._live) + 1 - self._keep
         if surplus > 0:
-            idle = [name for name, live in self._live.items() if live.idle and not live.compaction.busy]
-            for name in idle[:surplus]:
+            idle = (name for name, live in self._live.items() if live.idle and not live.compaction.busy)
+            for name in list(islice(idle, surplus)):
                 del self._live[name]

@@ -1,5 +1,6 @@
 """What a conversation knows of its past: read from the store when needed, kept until it is outdated."""
 
+import asyncio
 from dataclasses import replace
 
 from pixi.channels.channel import Channel
@@ -81,9 +82,16 @@ class History:
         """
         self.forget()
         store = session.shared.store
-        self.lease = await store.lease(self._name)
         context_tokens = session.role.model.traits.context_tokens
-        saved = await store.load(self._name, context_tokens)
+        leasing = asyncio.ensure_future(store.lease(self._name))
+        loading = asyncio.ensure_future(store.load(self._name, context_tokens))  # behind it, in one go
+        try:
+            self.lease = await leasing
+        except BaseException:
+            loading.cancel()
+            raise
+        # Awaited as it is: through another future, what is recorded after it would be heard of before.
+        saved = await loading
         # None is under way here; one under a later lease is another's, who took the conversation just now.
         left = [turn for turn in saved.unfinished if turn.lease <= self.lease]
         if not left:

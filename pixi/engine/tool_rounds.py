@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, OverQuota, PixiError, StoreError, ToolError
+from pixi.core.errors import ChannelError, OutcomeUnknown, OverQuota, PixiError, StoreError, ToolError
 from pixi.core.events import ToolAnswered, ToolCalled, TurnEvent
 from pixi.core.limits import Limits
 from pixi.core.lines import ToolCall
@@ -271,10 +271,6 @@ class ToolRounds:
         return f"There is no tool {name[:64]!r}.{meant} Tools: {', '.join(there) or 'none'}{more}."
 
 
-class _Unfinished(ToolError):
-    """The tool was stopped, and what it did by then is not known."""
-
-
 @dataclass(frozen=True, slots=True)
 class _ToolRun:
     """One call that may be carried out: its tool, bound to the arguments, and what it is run with."""
@@ -327,7 +323,7 @@ class _ToolRun:
             result = await self._run()
             outcome = "done"
             return result
-        except _Unfinished:
+        except OutcomeUnknown:
             raise
         except ToolError:
             outcome = "failed"
@@ -347,7 +343,7 @@ class _ToolRun:
             told = f"{tool.name} took longer than {seconds:g} seconds and was stopped."
             if tool.writes:
                 told += " Nobody knows whether it was done: do not do it again unless you are asked to."
-            raise _Unfinished(told) from None
+            raise OutcomeUnknown(told) from None
         except (ForeignError, ChannelError) as error:
             raise ToolError(str(error)) from error
         except ToolError:

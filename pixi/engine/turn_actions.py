@@ -3,6 +3,9 @@
 What became of an act is put on record together with the next one, which waits for both; so an act that is
 done is told of at once, and nothing is posted behind one that may be lost.
 
+Where an act is its event and nothing else (`Channel.acts_by_events`), no act waits: all that a reply holds
+goes on record at once, and events are held back until what was to be recorded before them is.
+
 An act begins only where the turn's life lets one begin, and it tells that life that something may be seen.
 Where the place is lost in its midst, nobody knows what became of it: it stays open on record, for whoever
 looks for it later, and the life holds everything that would be posted after it.
@@ -18,6 +21,7 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from pixi.channels.channel import Channel
@@ -65,6 +69,18 @@ class NotDone(PixiError):
     """An act was asked for that the turn may not do any more: it is over its limits, or was ended."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """An act, by its number in the turn; `target`, `command` as in `Effect`."""
+
+    sequence: int
+    kind: str
+    payload: str
+    target: int
+    command: int | None
+    id: str
+
+
 class TurnActions:
     """The context of a turn: a `pixi.toolbox.context.Context`.
 
@@ -99,6 +115,7 @@ class TurnActions:
         "_acts_for",
         "_closed",
         "_first",
+        "_held",
         "_hurry",
         "_ids",
         "_life",
@@ -170,7 +187,8 @@ class TurnActions:
         self._first = self._sequence = sequence
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
-        self._recording: list[asyncio.Task[None]] = []  # what is being put on record: no act is done before
+        self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
+        self._held: list[TurnEvent | asyncio.Future[None]] = []  # events behind what is to be recorded
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
@@ -314,7 +332,13 @@ class TurnActions:
     # What the turn tells.
 
     def show(self, event: TurnEvent) -> None:
-        """Show people, and whoever looks on, what happens."""
+        """Show people, and whoever looks on, what happens, once what it was held for is on record."""
+        if self._held:
+            self._held.append(event)
+        else:
+            self._show(event)
+
+    def _show(self, event: TurnEvent) -> None:
         self.channel.show(event)
         if self.observed is not None:
             self.observed.shown(event)
@@ -376,9 +400,29 @@ class TurnActions:
         else:
             self._typing.end(_READING)
 
-    def wait_for(self, recording: asyncio.Task[None]) -> None:
+    def wait_for(self, recording: asyncio.Future[None]) -> None:
         """Do no act before this is on record. Its own record is asked for meanwhile: one way for both."""
+        if self.channel.acts_by_events:  # nothing else waits for what is there already
+            self._recording = [each for each in self._recording if not _is_there(each)]
+            self.hold(recording)
         self._recording.append(recording)
+
+    def hold(self, recording: asyncio.Future[None]) -> None:
+        """Hold what is shown from now on until this is on record; for good where it cannot be."""
+        if not _is_there(recording):
+            self._held.append(recording)
+            recording.add_done_callback(self._release)
+
+    def _release(self, _: asyncio.Future[None]) -> None:
+        """Show what is held no longer."""
+        freed = 0
+        for held in self._held:
+            if not isinstance(held, asyncio.Future):
+                self._show(held)
+            elif not _is_there(held):
+                break
+            freed += 1
+        del self._held[:freed]
 
     def hurry(self) -> None:
         """Keep no pace any more: what is to be posted is posted at once."""
@@ -460,22 +504,40 @@ class TurnActions:
     async def _act(
         self, kind: str, payload: str, do: Callable[[str], Awaitable[str | None]], *, target: int
     ) -> str:
-        """Do an act, on record before and after; gives its id."""
+        """Do an act; gives its id."""
         sequence = self._begin()
-        self._under_way += 1
         command = self.performed.number if self.performed else None
         first, self._acts_for = command != self._acts_for, command
+        name = act_id(self._turn, sequence, command, first=first)
+        act = _Act(sequence, kind, payload, target, command, name)
+        await (self._act_by_event(act, do) if self.channel.acts_by_events else self._act_outside(act, do))
+        return name
+
+    async def _act_by_event(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+        """Do an act that nobody sees before it is shown; what became of it goes on record with it."""
+        outcome: Outcome = "refused"
+        try:
+            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
+            outcome = "done"
+            self._note(act.kind, platform_id, act.target)
+        finally:
+            self._observe(act, outcome)
+            self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
+
+    async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
+        """Do an act in the world, on record before and after."""
+        self._under_way += 1
         outcome: Outcome | None = None
         platform_id: str | None = None
         try:
-            await self._store.intend(self._turn, sequence, kind, payload, target=target, command=command)
+            await self._intend(act)
             await self._recorded()
             outcome = "unknown"
             if self._life.state in (State.HOLDING, State.DONE):  # meanwhile; whoever goes on with it does it
                 raise NotDone("The turn was ended.")
-            platform_id = await do(nonce_of(self._turn, sequence, self.message.id))
+            platform_id = await do(nonce_of(self._turn, act.sequence, self.message.id))
             outcome = "done"
-            self._note(kind, platform_id, target)
+            self._note(act.kind, platform_id, act.target)
         except (ChannelLost, asyncio.CancelledError):  # the place is away, or nobody waits for it any more
             self._life.on(Event.LOST)
             raise
@@ -485,11 +547,24 @@ class TurnActions:
         finally:
             self._under_way -= 1
             if outcome is not None:
-                if self.observed is not None:
-                    act = act_id(self._turn, sequence, command, first=first)
-                    self.observed.acted(act, kind, payload, command, outcome)
-                self._settle(sequence, outcome, platform_id)
-        return act_id(self._turn, sequence, command, first=first)
+                self._observe(act, outcome)
+                self._settle(act.sequence, outcome, platform_id)
+
+    def _intend(self, act: _Act, outcome: Outcome | None = None) -> Awaitable[None]:
+        """Ask for an act to be put on record."""
+        return self._store.intend(
+            self._turn,
+            act.sequence,
+            act.kind,
+            act.payload,
+            target=act.target,
+            command=act.command,
+            outcome=outcome,
+        )
+
+    def _observe(self, act: _Act, outcome: Outcome) -> None:
+        if self.observed is not None:
+            self.observed.acted(act.id, act.kind, act.payload, act.command, outcome)
 
     def _settle(self, sequence: int, outcome: Outcome, platform_id: str | None) -> None:
         """Put on record what became of an act, or leave it open for whoever looks for it later."""
@@ -497,7 +572,7 @@ class TurnActions:
             self.lost = True
         else:
             work = self._store.settle(self._turn, sequence, outcome, platform_id)
-            self._recording.append(asyncio.create_task(work))
+            self._recording.append(asyncio.ensure_future(work))
 
     async def _recorded(self) -> None:
         """Wait until what was told before is on record.
@@ -521,6 +596,11 @@ class TurnActions:
             self.posted.append(platform_id)
         if self.first_seen is None:
             self.first_seen = time.monotonic()
+
+
+def _is_there(recording: asyncio.Future[None]) -> bool:
+    """Return True for what is on record, False for what is not yet, or cannot be."""
+    return recording.done() and not recording.cancelled() and recording.exception() is None
 
 
 def _command(performed: Planned | None) -> str:
@@ -565,7 +645,7 @@ class TypingSign:
         self._asking: asyncio.Task[None] | None = None
         self._left: set[asyncio.Task[None]] = set()  # cancelled, and not ended yet
         self._again: asyncio.TimerHandle | None = None
-        self._refused = False
+        self._refused = channel.acts_by_events  # a message that opens is seen
 
     def begin(self, reason: str) -> None:
         """There is a reason to show it."""

@@ -279,11 +279,13 @@ class Quota:
         writes: calls that were carried out, or may have been.
         seconds: within any stretch of this length.
         tools: that are counted together.
+        once: a deed of the same tool with the same arguments is the same one again, and is not counted.
     """
 
     writes: int
     seconds: float
     tools: tuple[str, ...]
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +405,7 @@ class ListedTalk:
         name: by which the client of a talk over HTTP knows it; "": it is none.
         persona, model: who answered last, by its name, and on what; "" where nobody did.
         people: who wrote there lately.
+        said: what they wrote last; "": it is kept no more.
         first, last: when something was written, in seconds since the epoch.
         messages: those of people of which the words are kept.
     """
@@ -413,6 +416,7 @@ class ListedTalk:
     persona: str
     model: str
     people: tuple[Author, ...]
+    said: str
     first: float
     last: float
     messages: int

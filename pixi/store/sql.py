@@ -1,6 +1,6 @@
 """The store, whatever the database: each method is one function of statements, carried out by the thread."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pixi.core.conversation import Bounds
@@ -107,14 +107,18 @@ class SqlStore:
         """See `Store.unanswered`."""
         return await self._writer.ask(lambda db: inbox.unanswered(db, prefix, since), writes=False)
 
-    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+    def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """See `Store.load`."""
-        return await self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
+        return self._writer.ask(lambda db: journal.load(db, conversation, context_tokens), writes=False)
 
-    async def lease(self, conversation: str, *, take: bool = False) -> int:
+    def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """See `Store.lease`."""
-        await self._writer.ask(lambda db: db.become_owner(), alone=True)
-        return await self._writer.ask(lambda db: leases.lease(db, conversation, take=take))
+
+        def lease(db: Connection) -> int:
+            db.become_owner()
+            return db.transact(lambda: leases.lease(db, conversation, take=take), writes=True)
+
+        return self._writer.ask(lease, alone=True)
 
     async def release(self, conversation: str) -> None:
         """See `Store.release`."""
@@ -149,19 +153,19 @@ class SqlStore:
             )
         )
 
-    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """See `Store.plan`."""
-        await self._writer.ask(Row(record, Plan(turn, tuple(commands))))
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands))))
 
-    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+    def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
         """See `Store.command_ended`."""
-        await self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
+        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
 
-    async def mark_turn(self, turn: int, mark: Mark) -> None:
+    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """See `Store.mark_turn`."""
-        await self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
+        return self._writer.ask(lambda db: journal.mark_turn(db, turn, mark))
 
-    async def intend(
+    def intend(
         self,
         turn: int,
         sequence: int,
@@ -170,15 +174,17 @@ class SqlStore:
         *,
         target: int = 0,
         command: int | None = None,
-    ) -> None:
+        outcome: Outcome | None = None,
+    ) -> Awaitable[None]:
         """See `Store.intend`."""
-        await self._writer.ask(Row(record, Intent(turn, sequence, kind, payload, target, command)))
+        intent = Intent(turn, sequence, kind, payload, target, command, outcome)
+        return self._writer.ask(Row(record, intent))
 
-    async def settle(
+    def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
-    ) -> None:
+    ) -> Awaitable[None]:
         """See `Store.settle`."""
-        await self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
+        return self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
 
     async def end_turn(
         self,
@@ -325,6 +331,10 @@ class SqlStore:
         """See `Store.audit_begin`."""
 
         def begin(db: Connection) -> int:
+            if quota is not None and quota.once:
+                again = auditing.known(db, deed, quota.seconds)
+                if again is not None:
+                    return again
             if quota is not None:
                 auditing.check_quota(db, deed.person, quota)
             books.spend(db, spent)
@@ -357,9 +367,9 @@ class SqlStore:
         """See `Store.notice`."""
         return await self._writer.ask(lambda db: books.notice(db, day, scope, name))
 
-    async def keep_talk(self, talk: Talk) -> None:
+    def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """See `Store.keep_talk`."""
-        await self._writer.ask(lambda db: talks.keep(db, talk))
+        return self._writer.ask(lambda db: talks.keep(db, talk))
 
     async def talks(self, person: str, persona: str, limit: int) -> tuple[Talk, ...]:
         """See `Store.talks`."""

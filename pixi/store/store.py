@@ -1,6 +1,6 @@
 """The protocol of the store. Recorded before it is performed; a turn's end is one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pixi.core.conversation import Bounds
@@ -45,7 +45,8 @@ from pixi.store.kept import (
 class Store(Protocol):
     """Everything that must outlive the process. All methods raise `StoreError` alone.
 
-    A method returns once the change is committed. Calls are carried out in the order they were made.
+    A method returns once the change is committed. Calls are carried out in the order they were made; those
+    that are no coroutines take their place in it at once, before they are awaited.
     """
 
     async def receive(self, message: Message) -> Message | None:
@@ -77,14 +78,14 @@ class Store(Protocol):
         waits that was sent at `since` (seconds since the epoch) or later."""
         ...
 
-    async def load(self, conversation: str, context_tokens: int | None = None) -> SavedConversation:
+    def load(self, conversation: str, context_tokens: int | None = None) -> Awaitable[SavedConversation]:
         """What is known of a conversation; generation 0 and nothing else for a new one.
 
         Of the history only what a model is shown that holds so many tokens; None: all of it.
         """
         ...
 
-    async def lease(self, conversation: str, *, take: bool = False) -> int:
+    def lease(self, conversation: str, *, take: bool = False) -> Awaitable[int]:
         """Own a conversation; gives the number of the lease, which grows whenever the owner changes.
 
         A living store that owns it loses it where it has no turn under way there, or with `take`. From then
@@ -127,25 +128,25 @@ class Store(Protocol):
         """
         ...
 
-    async def plan(self, turn: int, commands: Sequence[Planned]) -> None:
+    def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """Record commands that closed, before they are performed or wait. A number is recorded once.
 
         They are forgotten when the turn ends. `StoreOutdated` as `intend`.
         """
         ...
 
-    async def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> None:
+    def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
         """Record what came of a planned command; the last outcome stands. `StoreOutdated` as `intend`."""
         ...
 
-    async def mark_turn(self, turn: int, mark: Mark) -> None:
+    def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """Note how a turn will end; `stopped` also drops what it planned and did not begin.
 
         One that was stopped stays so. `StoreOutdated` as `intend`.
         """
         ...
 
-    async def intend(
+    def intend(
         self,
         turn: int,
         sequence: int,
@@ -154,17 +155,19 @@ class Store(Protocol):
         *,
         target: int = 0,
         command: int | None = None,
-    ) -> None:
+        outcome: Outcome | None = None,
+    ) -> Awaitable[None]:
         """Record an act before it is performed. A key (turn, sequence) is recorded once.
 
+        `outcome` is that of an act which is performed by being on record, see `Channel.acts_by_events`.
         `StoreOutdated`, and it is not to be performed, if the turn was ended, or another store owns the
         conversation by now.
         """
         ...
 
-    async def settle(
+    def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
-    ) -> None:
+    ) -> Awaitable[None]:
         """Record what became of an act. The first outcome stands, whoever tells it."""
         ...
 
@@ -295,7 +298,8 @@ class Store(Protocol):
     ) -> int:
         """Record what a tool is about to do, and enter what that uses; gives the number for `audit_end`.
 
-        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says.
+        `OverQuota`, and it is not to be done, if the person had as much done as `quota` says. Of a deed that
+        is known, where `quota` wants it once, it gives the number that it has.
         `StoreOutdated`, and it is not to be done, if the turn was ended, or another store owns the
         conversation by now.
         """
@@ -331,7 +335,7 @@ class Store(Protocol):
         """
         ...
 
-    async def keep_talk(self, talk: Talk) -> None:
+    def keep_talk(self, talk: Talk) -> Awaitable[None]:
         """Keep a talk, by its address; of one that is kept only `last` is changed, and never lowered."""
         ...
 

@@ -84,19 +84,24 @@ class Writer:
             self._stop()
             raise
 
-    async def ask(self, operation: Operation[T], *, writes: bool = True, alone: bool = False) -> T:
-        """Carry out an operation; returns once it is committed. With `alone` it is in no transaction.
+    def ask(
+        self, operation: Operation[T], *, writes: bool = True, alone: bool = False
+    ) -> "asyncio.Future[T]":
+        """Have an operation carried out. Its place in the order is taken at once, before it is awaited.
+
+        The future is done once it is committed. With `alone` it is in no transaction.
 
         Raises:
-            StoreError: it could not be done, and nothing of it was.
+            StoreError: it could not be done, and nothing of it was; from the future.
         """
-        if self._closing or self._stopped.done():
-            raise StoreError(f"The store {self.name} is closed.")
         answer: asyncio.Future[T] = self._loop.create_future()
+        if self._closing or self._stopped.done():
+            answer.set_exception(StoreError(f"The store {self.name} is closed."))
+            return answer
         if not self._noted:
             self._loop.call_soon(self._hand_over)
         self._noted.append(_Call(operation, writes, alone, answer))
-        return await answer
+        return answer
 
     async def close(self) -> None:
         """Carry out what was asked, then close the connection. Calling it twice does no harm."""

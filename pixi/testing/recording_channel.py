@@ -39,6 +39,7 @@ class RecordingChannel:
         conversation: the address of the conversation that its messages belong to.
         growing: whether it shows messages while they are written.
         paced: whether messages come at the pace of somebody who types them.
+        acts_by_events: whether an act is its event and nothing else, see `Channel`.
         part_length: how many characters fit in one message; 0: any number.
         venue: where it is, and who reads it.
         abilities: what can be done in it besides showing words.
@@ -66,6 +67,7 @@ class RecordingChannel:
         *,
         growing: bool = False,
         paced: bool = False,
+        acts_by_events: bool = False,
         part_length: int = 0,
         venue: Venue = _ANYWHERE,
         abilities: Abilities = _WORDS_ALONE,
@@ -88,6 +90,7 @@ class RecordingChannel:
         self.hold: asyncio.Event | None = None
         self._growing = growing
         self._paced = paced
+        self._acts_by_events = acts_by_events
         self._part_length = part_length
         self.venue = venue
         self.abilities = abilities
@@ -104,6 +107,11 @@ class RecordingChannel:
     def paced(self) -> bool:
         """Whether messages come at the pace of somebody who types them."""
         return self._paced
+
+    @property
+    def acts_by_events(self) -> bool:
+        """Whether an act is its event and nothing else."""
+        return self._acts_by_events
 
     @property
     def sent(self) -> list[str]:

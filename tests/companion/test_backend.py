@@ -20,6 +20,7 @@ from pixi.companion.data import (
     NotFound,
     SpotSearch,
     Unavailable,
+    Uncertain,
 )
 from pixi.companion.host import companion_host
 from pixi.companion.wire import ROUTES, description
@@ -137,6 +138,45 @@ async def test_a_write_whose_answer_is_lost_is_asked_once_more_by_the_same_key_a
         assert len(keys) == 2
         assert keys[0] == keys[1]
         await whole.close()
+
+
+@pytest.mark.parametrize(
+    ("times", "after"), [(2, "close"), (2, "wait"), (1, "html"), (1, "500"), (1, "504"), (1, "long")]
+)
+async def test_of_a_write_whose_answer_is_lost_for_good_nobody_knows_whether_it_was_done(
+    times: int, after: str
+) -> None:
+    keys: list[str] = []
+
+    async def losing(request: web.Request) -> web.StreamResponse:
+        keys.append(request.headers["Idempotency-Key"])
+        match after:
+            case "close":
+                assert request.transport
+                request.transport.close()
+            case "wait":
+                await asyncio.Event().wait()
+            case "html" | "long":
+                return web.Response(text="<p>" * (1 if after == "html" else 1_000_000))
+        return web.Response(status=int(after) if after.isdigit() else 200)
+
+    async with app(losing, seconds=0.2 if after == "wait" else 8.0) as backend:
+        with pytest.raises(
+            Uncertain, match=r"Nobody knows whether it was done\. .* do not do it again by you"
+        ):
+            await backend.create_draft("web:app:7", DRAFT, "k")
+    assert keys == [keys[0]] * times
+
+
+@pytest.mark.parametrize("status", [302, 401, 429, 503])
+async def test_what_an_app_did_not_take_up_was_not_done(status: int) -> None:
+    async with app(saying(status, "")) as backend:
+        with pytest.raises(Unavailable):
+            await backend.create_draft("web:app:7", DRAFT, "k")
+    backend = CompanionBackend("http://127.0.0.1:9")
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await backend.create_draft("web:app:7", DRAFT, "k")
+    await backend.close()
 
 
 async def test_what_was_made_may_be_told_so() -> None:

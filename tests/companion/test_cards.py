@@ -1,5 +1,7 @@
 """The companion's cards: the keys that the app's client knows, and a form for everybody else."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -104,7 +106,7 @@ def test_whoever_does_not_know_them_draws_them_all_the_same() -> None:
     assert [field.name for field in embed.fields] == ["Lantern Bowl", "Lantern Bowl"]
     drawn = forms_of(CARDS["spot_card"], boxes=True, files=False)[0].embed
     assert drawn
-    assert drawn.url == "https://www.openstreetmap.org/?mlat=54.900000&mlon=-38.200000"
+    assert drawn.url == "https://www.openstreetmap.org/?mlat=54.900000&mlon=-38.200000&zoom=17"
     assert drawn.image.url == "https://example.org/bowl.jpg"
 
 
@@ -120,7 +122,8 @@ def test_what_strangers_wrote_leads_nowhere_and_stays_short() -> None:
     spot = Spot("../../x?y", evil, "street", evil, description=evil, image_url="javascript:alert(1)")
     card = spots_list([spot] * 30, "trickbook")
     assert isinstance(card.data, list)
-    assert len(card.data) == 20
+    assert len(card.data) == 25
+    assert card.text == "25 of them are shown."
     assert {each["deepLink"] for each in card.data} == {""}
     assert {each["imageUrl"] for each in card.data} == {""}
     drawn = card.fitted()
@@ -129,6 +132,19 @@ def test_what_strangers_wrote_leads_nowhere_and_stays_short() -> None:
     embed = forms_of(drawn, boxes=True, files=False)[0].embed
     assert embed
     assert "<@1>" not in str(embed.to_dict())
+
+
+@pytest.mark.parametrize("letter", ["a", "\N{SKATEBOARD}", '"', "\n"])
+def test_a_list_of_spots_stays_within_its_bytes(letter: str) -> None:
+    long, short = (replace(BOWL, name=letter * 200, image_url="https://a.b/" + "c" * n) for n in (1_900, 9))
+    endless = replace(BOWL, id="x" * 20_000)
+    card = spots_list([endless, *[long] * 25, *[short] * 25], "trickbook")
+    assert isinstance(card.data, list)
+    assert 3 < len(card.data) < 25
+    assert len(json.dumps(card.data, ensure_ascii=False).encode()) <= 15_000
+    assert len(card.fields) == len(card.data)
+    assert card.fitted().type == "spots_list"
+    assert len(spots_list([endless, BOWL]).data) == 1
 
 
 def test_data_is_an_object_or_a_list() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ async def test_a_spot_is_found_though_it_is_misspelt(data: CompanionData, words:
     assert await data.spot(found[0].id) == found[0]
 
 
-@pytest.mark.parametrize("words", ["zzzzqqq", "(a+)+$", ".*", "%", "' OR 1=1 --", "\x00", "🛹"])
+@pytest.mark.parametrize("words", ["zzzzqqq", "(a+)+$", ".*", "%", "' OR 1=1 --", "\x00", "🛹", "\ud800"])
 async def test_what_a_stranger_writes_is_no_pattern(data: CompanionData, words: str) -> None:
     assert await data.search_spots(SpotSearch(words)) == ()
 
@@ -72,6 +73,52 @@ async def test_the_nearest_comes_first_and_what_is_too_far_not_at_all(data: Comp
     assert (
         len(await data.search_spots(SpotSearch(latitude=89, longitude=0, within_km=20_000, limit=50))) == 40
     )
+
+
+@pytest.mark.parametrize(
+    ("middle", "place", "km"),
+    [
+        ((0.0, 179.9), (0.0, -179.9), 22.24),
+        ((0.0, -179.9), (0.0, 179.9), 22.24),
+        ((54.9, 180.0), (54.9, -180.0), 0.0),
+        ((-36.9, -179.99), (-36.9, 179.99), 1.78),
+        ((89.9, 0.0), (89.9, 180.0), 22.24),
+        ((89.9, -90.0), (89.9, 90.0), 22.24),
+        ((-89.95, 10.0), (-89.95, -170.0), 11.12),
+        ((-90.0, 123.0), (-90.0, -45.0), 0.0),
+        ((90.0, 0.0), (89.8, 77.0), 22.24),
+    ],
+)
+async def test_a_spot_is_found_across_the_date_line_and_the_poles(
+    data: CompanionData, middle: tuple[float, float], place: tuple[float, float], km: float
+) -> None:
+    made = await data.create_draft(MO, draft(latitude=place[0], longitude=place[1]), "k")
+    spot_id = (await data.approve(made.id, "web:1")).spot_id
+    for words in ("", "quizzical"):
+        around = SpotSearch(words, latitude=middle[0], longitude=middle[1], within_km=km + 0.1)
+        (found,) = await data.search_spots(around)
+        assert found.id == spot_id
+        assert found.distance_km == pytest.approx(km, abs=0.01)
+        if km:
+            assert await data.search_spots(replace(around, within_km=km - 0.1)) == ()
+
+
+async def test_exact_names_come_first_then_names_with_the_words_then_near_misses(data: CompanionData) -> None:
+    names = ("Harborough Steps", "Old Harbor Bowl", "Harbor Bowl", "Habor", "Harbor", "Quay")
+    for name in names:
+        more = {"description": "Near the harbor."} if name == "Quay" else {}
+        made = await data.create_draft(MO, draft(name, **more), name)
+        await data.approve(made.id, "web:1")
+    found = [spot.name for spot in await data.search_spots(SpotSearch("harbor", limit=50))]
+    assert found[0] == "Harbor"
+    assert set(found[1:3]) == {"Harbor Bowl", "Old Harbor Bowl"}
+    assert found[3] == "Habor"
+    assert any("Harbour" in name for name in found[4:]), "the sample has some, spelt so"
+    assert "Quay" not in found
+    by_two = [spot.name for spot in await data.search_spots(SpotSearch("harbor bowl"))]
+    assert by_two[:2] == ["Harbor Bowl", "Old Harbor Bowl"]
+    misspelt = [spot.name for spot in await data.search_spots(SpotSearch("harbr", limit=50))]
+    assert {"Harbor", "Harbor Bowl", "Old Harbor Bowl"} <= set(misspelt)
 
 
 async def test_many_are_cut_off(data: CompanionData) -> None:
@@ -135,7 +182,9 @@ async def test_a_trick_that_is_nowhere_is_in_no_list(data: CompanionData) -> Non
 
 async def test_a_draft_waits_and_becomes_a_spot_that_is_found(data: CompanionData) -> None:
     made = await data.create_draft(MO, draft(latitude=54.91, longitude=-38.21), "k")
-    assert await data.create_draft(MO, draft("Other"), "k") == made
+    assert await data.create_draft(MO, draft(latitude=54.91, longitude=-38.21), "k") == made
+    with pytest.raises(CompanionError, match="Another spot was submitted by the same key, 'Quizzical Nook'"):
+        await data.create_draft(MO, draft("Other"), "k")
     assert (made.status, made.submitted_by, made.submitted_via) == ("pending_approval", MO, "Kit")
     assert await data.search_spots(SpotSearch("quizzical nook")) == ()
     assert [each.id for each in await data.drafts()] == [made.id]
@@ -153,7 +202,10 @@ async def test_who_decides_the_same_again_changes_nothing(data: CompanionData) -
     decided = await asyncio.gather(*(data.approve(made.id, f"web:{n}") for n in range(5)))
     assert len({(each.decided_by, each.spot_id) for each in decided}) == 1
     assert len(await data.search_spots(SpotSearch("quizzical nook"))) == 1
-    with pytest.raises(AlreadyDecided, match=r"'Quizzical Nook' was approved before, by web:\d"):
+    with pytest.raises(
+        AlreadyDecided,
+        match=r"'Quizzical Nook' was approved before, by web:\d on \d{4}-\d\d-\d\d \d\d:\d\d UTC\.$",
+    ):
         await data.reject(made.id, "web:9", "no")
 
 
@@ -162,7 +214,9 @@ async def test_what_was_rejected_becomes_no_spot(data: CompanionData) -> None:
     rejected = await data.reject(made.id, "web:1", "It is private ground.")
     assert (rejected.status, rejected.why, rejected.spot_id) == ("rejected", "It is private ground.", "")
     assert await data.reject(made.id, "web:2") == rejected
-    with pytest.raises(AlreadyDecided, match="was rejected before, by web:1"):
+    with pytest.raises(
+        AlreadyDecided, match=r"was rejected before, by web:1 on \d.+ UTC\. The reason: It is private"
+    ):
         await data.approve(made.id, "web:2")
     assert await data.search_spots(SpotSearch("quizzical nook")) == ()
     assert [each.id for each in await data.drafts("rejected")] == [made.id]
@@ -240,6 +294,69 @@ def test_too_many_tricks_are_refused_and_a_name_is_one_line() -> None:
 def test_a_bad_search_is_refused(search: dict[str, Any]) -> None:
     with pytest.raises(CompanionError):
         SpotSearch(**search)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"latitude": 10**400, "longitude": 1.0},
+        {"latitude": 1.0, "longitude": -(10**400)},
+        {"latitude": 10**5_000, "longitude": 10**5_000},
+    ],
+    ids=range(3),
+)
+def test_a_number_that_is_too_large_for_any_is_no_coordinate(given: dict[str, Any]) -> None:
+    for make in (SpotSearch, draft):
+        with pytest.raises(CompanionError, match="Coordinates must be numbers in degrees"):
+            make(**given)
+
+
+@pytest.mark.parametrize("given", [{"within_km": 10**400}, {"limit": 10**400}, {"limit": -(10**5_000)}])
+def test_a_search_by_a_number_that_is_too_large_for_any_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(CompanionError, match=r"is -?inf: give"):
+        SpotSearch(**given)
+
+
+async def test_what_is_asked_for_is_bounded(data: CompanionData) -> None:
+    with pytest.raises(CompanionError, match="There are 51 names of tricks: 50 is the most"):
+        await data.match_tricks(["Ollie"] * 51)
+    with pytest.raises(CompanionError, match="The name of trick 2 has 10000 characters: 100 is the most"):
+        await data.match_tricks(["Ollie", "x" * 10_000])
+    assert len(await data.match_tricks(["Ollie"] * 50)) == 50
+    for limit in (-1, 0, 501, 10**400):
+        with pytest.raises(CompanionError, match=r"limit is .+: give 1 to 500"):
+            await data.drafts(limit=limit)
+    for limit in (-1, 0, 51):
+        with pytest.raises(CompanionError, match=f"limit is {limit}: give 1 to 50"):
+            await data.search_tricks("ollie", limit=limit)
+
+
+async def test_drafts_are_read_page_by_page(data: CompanionData) -> None:
+    made = [(await data.create_draft(MO, draft(f"n{number}"), f"k{number}")).id for number in range(5)]
+    waiting = [each.id for each in await data.drafts()]
+    assert sorted(waiting) == sorted(made)
+    pages, last = list[list[str]](), ""
+    while page := [each.id for each in await data.drafts(limit=2, after=last)]:
+        pages.append(page)
+        last = page[-1]
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert [each for page in pages for each in page] == waiting
+    await data.approve(waiting[1], "web:1")  # the last of a page may be decided before the next is read
+    assert [each.id for each in await data.drafts(after=waiting[1])] == waiting[2:]
+    with pytest.raises(NotFound, match="no draft of the id 'nothing'"):
+        await data.drafts(after="nothing")
+
+
+async def test_what_strangers_describe_keeps_its_lines_and_nothing_that_cannot_be_seen(
+    data: CompanionData,
+) -> None:
+    words = "  Smooth.\x00\x1b[31m\u202e\r\nBy the\triver.\u2028\n\n\n\nGo early.\x07\ud83d \n"
+    tidy = "Smooth. [31m\nBy the river.\n\nGo early."
+    made = await data.create_draft(MO, draft(description=words), "k")
+    assert made.description == tidy
+    assert (await data.reject(made.id, "web:1", words)).why == tidy
+    with pytest.raises(CompanionError, match="why has 2001 characters: 2000 is the most"):
+        await data.reject(made.id, "web:1", "x" * 2_001)
 
 
 async def test_brackets_and_markers_in_names_are_words(data: CompanionData) -> None:

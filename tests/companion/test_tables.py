@@ -1,6 +1,8 @@
 """The companion's tables: who is forgotten, what is loaded, and a store that is closed."""
 
+import itertools
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,13 @@ from tests.companion.conftest import opened
 
 MO = "discord:7"
 SPOT = {"_id": "a", "name": "A", "type": "street"}
+TRICK = {"_id": "a", "name": "A", "category": "bmx"}
+
+
+def with_number(field: str, sign: str = "", digits: int = 400) -> str:
+    """A file with a spot that has a number too large for any."""
+    spot = json.dumps({**SPOT, "latitude": 1, "longitude": 1, field: 0.125})
+    return f'{{"spots": [{spot}]}}'.replace("0.125", sign + "9" * digits)
 
 
 async def test_who_is_forgotten_loses_their_lists_and_their_name() -> None:
@@ -79,13 +88,40 @@ def test_the_sample_is_large_enough_and_marked_as_invented() -> None:
         (json.dumps({"spots": [{**SPOT, "rating": 6}]}), "rating is 6: give 0 to 5."),
         ('{"tricks": [{"_id": "a", "name": "A", "category": "bmx", "videos": "x"}]}', "list of addresses"),
         ('{"tricks": [{"_id": "a", "name": "A"}]}', "trick 1 ('A'): category is missing"),
+        (with_number("latitude"), "spot 1 ('A'): Coordinates must be numbers in degrees"),
+        (with_number("longitude", "-"), "spot 1 ('A'): Coordinates must be numbers in degrees"),
+        (with_number("rating"), "spot 1 ('A'): rating is inf: give 0 to 5."),
+        (with_number("rating", digits=5_000), "spot 1 ('A'): rating is inf: give 0 to 5."),
+        (json.dumps({"spots": [{**SPOT, "rating": math.nan}]}), "spot 1 ('A'): rating is nan: give 0 to 5."),
+        *(
+            (json.dumps({"spots": [{**SPOT, field: "b\ud800"}]}), f"{field} has half a character")
+            for field in ("_id", "name", "city", "state", "country", "description", "imageUrl")
+        ),
+        (json.dumps({"spots": [{**SPOT, "type": "\udfff"}]}), "type '' is not known"),
+        *(
+            (
+                json.dumps({"tricks": [{**TRICK, field: "\ud800b"}]}),
+                f"trick 1 ({named}): {field} has half a ch",
+            )
+            for field, named in (("category", "'A'"), ("difficulty", "'A'"), ("name", "'b'"))
+        ),
+        (json.dumps({"tricks": [{**TRICK, "videos": ["https://a.b/", "\ud800"]}]}), "videos has an address"),
+        (json.dumps({"spots": [{**SPOT, "_id": "a\x00b"}]}), "_id has characters that cannot be seen"),
     ],
-    ids=range(13),
+    ids=itertools.count(),
 )
 def test_a_bad_file_is_told_by_its_entries(text: str, told: str) -> None:
     with pytest.raises(CompanionError) as error:
         read(text)
     assert told in str(error.value)
+
+
+def test_what_is_described_in_a_file_has_nothing_that_cannot_be_seen() -> None:
+    wild = " A\x00\x1b[31m\r\nb\u202e\x07 "
+    loaded = read(
+        json.dumps({"spots": [{**SPOT, "description": wild}], "tricks": [{**TRICK, "description": wild}]})
+    )
+    assert loaded.spots[0].description == loaded.tricks[0].description == "A [31m\nb"
 
 
 def test_all_faults_are_told_at_once_up_to_twenty() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pixi.companion.data import CompanionData, NewDraft, Unavailable
+from pixi.companion.data import CompanionData, NewDraft, Unavailable, Uncertain
 from pixi.companion.deciding import SOURCE as DRAFTS
 from pixi.companion.deciding import register_deciding
-from pixi.companion.tools import SOURCE, Companion
+from pixi.companion.tools import SOURCE, WRITES, Companion
 from pixi.core.events import Shown
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.message import Author
@@ -158,10 +158,12 @@ async def test_a_draft_has_the_place_of_its_link() -> None:
         ({"mapsUrl": "http://127.0.0.1/maps"}, "is no link to a map that can be read"),
         ({"latitude": 138.2, "longitude": 54.9}, "seem to be swapped"),
         ({"latitude": 91, "longitude": 200}, "latitude goes from -90 to 90"),
+        ({"latitude": 10**400, "longitude": 1}, "latitude"),
+        ({"latitude": 1, "longitude": -(10**400)}, "longitude"),
         ({"name": "x" * 10_000, "city": "y"}, "name has 10000 characters: 100 is the most."),
         ({"type": "cinema", "city": "y"}, "type"),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 async def test_a_bad_draft_is_told_to_the_model_and_not_kept(more: dict[str, Any], told: str) -> None:
     async with played() as play:
@@ -256,6 +258,24 @@ async def test_data_that_is_away_is_told_in_words() -> None:
         assert told == "The spots cannot be read just now. Try again later."
 
 
+async def test_a_write_of_which_nobody_knows_is_on_record_as_such_and_counts() -> None:
+    class Losing:
+        async def create_draft(self, *given: object) -> object:
+            raise Uncertain("No answer came. Nobody knows whether it was done. Tell them so.")
+
+    losing: Any = Losing()
+    store = await SqliteStore.open(":memory:")
+    async with played(losing, store=store) as play:
+        told = [
+            (await play.asks(call("create_spot_draft", name=f"s{number}", type="diy", city="Wexcombe")))[0]
+            for number in range(6)
+        ]
+        assert told[:5] == ["No answer came. Nobody knows whether it was done. Tell them so."] * 5
+        assert told[5].startswith("As much was done for Mo as may be")
+        assert [each.outcome for each in await store.audit(9)] == ["unknown"] * 5
+    await store.close()
+
+
 async def test_no_more_than_three_rounds_of_tools() -> None:
     def more(request: Any) -> list[Step]:
         asked = len(request.lines)
@@ -281,6 +301,7 @@ def test_no_tool_deletes() -> None:
         "share_content": False,
     }
     assert all(tool.source == SOURCE for tool in tools)
+    assert {tool.name for tool in tools if tool.writes} == set(WRITES)
 
 
 JUDGE = Persona("Kit", "You skate.", tools=(SOURCE, DRAFTS))
@@ -297,6 +318,11 @@ async def test_an_operator_decides_by_a_button_and_nobody_else() -> None:
         channel.powers[MO] = Rights(operator=True)
         (listed,) = await play.asks(call("list_spot_drafts"))
         assert (listed["drafts"][0]["_id"], listed["drafts"][0]["submittedBy"]) == (made.id, "discord:9")
+        assert (listed["count"], listed["more"]) == (1, False)
+        for number in range(20):
+            await play.data.create_draft("discord:9", NewDraft("Other", "diy", "Wexcombe"), f"o{number}")
+        (listed,) = await play.asks(call("list_spot_drafts"))
+        assert (listed["count"], len(listed["drafts"]), listed["more"]) == (20, 20, True)
         channel.verdicts = ["no", "yes", "yes"]
         (told,) = await play.asks(asked)
         assert "said no" in told

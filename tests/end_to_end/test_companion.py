@@ -1,7 +1,8 @@
 """The companion as a program: an app's server asks, a scripted model acts, its admins approve."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,9 @@ import aiohttp
 import pytest
 
 from pixi import companion
+from pixi.companion.data import NewDraft
+from pixi.store.opening import open_store
+from tests.companion.conftest import opened
 from tests.end_to_end.bot import Scene, scene
 from tests.end_to_end.program import ran
 from tests.end_to_end.test_discord_tools import calls
@@ -104,6 +108,7 @@ async def test_find_list_submit_share_approve_find(tmp_path: Path, form: Literal
                 assert (status, decided["status"], decided["decidedBy"]) == (200, "approved", "web:app:admin")
             status, problem = await ask("PUT", f"{path}/reject", reason="no")
             assert (status, problem["title"]) == (409, "Decided before")
+            assert "approved before, by web:app:admin on 2" in problem["detail"]
             assert (await ask("PUT", "/api/spots/drafts/none/approve"))[0] == 404
 
             again = await say("is it there?")
@@ -124,6 +129,54 @@ async def test_drafts_are_decided_in_the_terminal_and_a_bad_file_is_told(tmp_pat
     bad = await ran(tmp_path, b"", "companion", "load", "spots.json")
     assert bad.code == 1
     assert "spot 1 ('A'): _id is missing: give a text." in bad.err
+
+
+async def test_of_many_drafts_it_is_told_how_many_more_there_are(tmp_path: Path) -> None:
+    store = await open_store(f"sqlite:///{tmp_path / 'pixi.db'}")
+    tables = await opened(store)
+    for number in range(53):
+        await tables.create_draft("discord:7", NewDraft(f"n{number}", "diy", "Wexcombe"), f"k{number}")
+    decided = (await tables.drafts(limit=1))[0]
+    await tables.approve(decided.id, "web:1")
+    await store.close()
+    (tmp_path / "pixi.toml").write_text(f'[store]\nurl = "sqlite:///{tmp_path / "pixi.db"}"\n')
+
+    async def listed(*words: str) -> tuple[int, str]:
+        told = (await ran(tmp_path, b"", "drafts", *words)).out
+        return told.count(": diy, Wexcombe\n"), told.splitlines()[-1]
+
+    more = "… and {} more that wait: drafts list --limit 52"
+    assert await listed() == (50, more.format(2))
+    assert await listed("list", "--limit", "3") == (3, more.format(49))
+    for words, count in ((("--limit", "52"), 52), (("--limit", "1000000"), 52), (("--all",), 53)):
+        number, last = await listed("list", *words)
+        assert number == count
+        assert "more" not in last
+    assert await listed("list", "--all", "--limit", "50") == (
+        50,
+        "… and 3 more: drafts list --all --limit 53",
+    )
+    for wrong in ("0", "-1", "x", "9" * 400):
+        refused = await ran(tmp_path, b"", "drafts", "list", "--limit", wrong)
+        assert (refused.code, refused.out) == (2, "")
+
+
+async def test_what_a_file_is_loaded_for_is_shown_while_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+
+    @contextmanager
+    def spinner() -> Iterator[Callable[[str], None]]:
+        yield shown.append
+        shown.append("over")
+
+    monkeypatch.setattr("pixi.cli.spinner.spinner", spinner)
+    spots = [{"_id": f"s{number}", "name": "A", "type": "diy"} for number in range(1_234)]
+    (tmp_path / "spots.json").write_text(json.dumps({"spots": spots}))
+    loaded = await ran(tmp_path, b"", "companion", "load", "spots.json")
+    assert loaded.out == "Loaded 1,234 spots and 0 tricks.\n"
+    assert shown == ["reading spots.json", "keeping 1,234 spots and 0 tricks", "over"]
 
 
 KIT = (Path(companion.__file__).parent / "personas" / "kit.md").read_text(encoding="utf-8")

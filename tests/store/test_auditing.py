@@ -66,6 +66,22 @@ async def test_so_much_is_done_for_a_person_within_a_stretch_of_time(
     await store.audit_begin(DEED, quota=QUOTA)
 
 
+async def test_a_deed_that_is_wanted_once_is_not_counted_again(store: SqlStore) -> None:
+    once = replace(QUOTA, writes=2, once=True)
+    first = await store.audit_begin(DEED, quota=once)
+    assert await store.audit_begin(DEED, quota=once) == first
+    await store.audit_end(first, "done", 0.1)
+    long = replace(DEED, arguments="\ud800" + "x" * 9_000)
+    second = await store.audit_begin(long, quota=once)
+    assert [await store.audit_begin(each, quota=once) for each in (DEED, long)] == [first, second]
+    for other in (replace(DEED, arguments="{}"), replace(DEED, tool="mute")):
+        with pytest.raises(OverQuota):
+            await store.audit_begin(other, quota=once)
+    assert await store.audit_begin(replace(DEED, person="12"), quota=once) not in (first, second)
+    await store.audit_end(second, "failed", 0.1)  # then it was not done, and is another
+    assert await store.audit_begin(long, quota=once) != second
+
+
 @everywhere
 async def test_two_processes_count_together(store: SqlStore, url: str) -> None:
     others = [store] if url == ":memory:" else [store, await open_store(url)]

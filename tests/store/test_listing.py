@@ -57,6 +57,7 @@ async def test_talks_are_listed_with_what_they_came_to(store: SqlStore) -> None:
     room, page, direct = await store.list_talks(TalkFilter(), 9)
     assert (room.address, room.circle, room.name, room.persona) == (ROOM, Circle(group=True), "", "Pixi")
     assert (room.model, room.people, room.first, room.last) == ("quick", (MO, ANN), 100.0, 300.0)
+    assert room.said == "And the dog?"
     assert (room.messages, room.sums) == (2, TurnSums(2, 20, 8, 4, 0.5, 1))
     assert (page.address, page.circle, page.name) == (PAGE, Circle(person=USER.id), "one")
     assert (page.persona, page.model, page.sums.turns) == ("", "", 0)

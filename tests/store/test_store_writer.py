@@ -57,7 +57,7 @@ async def test_whoever_came_after_the_fault_is_told_too(ends: list[type[BaseExce
     await writer.open()
     calls: list[asyncio.Task[None]] = []
     for operation in (failing, lambda db: None, lambda db: None):
-        calls.append(asyncio.create_task(writer.ask(operation)))
+        calls.append(asyncio.ensure_future(writer.ask(operation)))
         await asyncio.sleep(0.02)  # the thread has begun with the first
     may_fail.set()
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -125,12 +125,12 @@ async def test_calls_made_together_are_one_transaction() -> None:
         begun.set()
         return first_may_end.wait(5)
 
-    first = asyncio.create_task(writer.ask(hold))
+    first = asyncio.ensure_future(writer.ask(hold))
     await asyncio.to_thread(begun.wait, 5)
     rest = []
     for _ in range(9):
         rest.append(
-            asyncio.create_task(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
+            asyncio.ensure_future(writer.ask(lambda db: db.execute("INSERT INTO t VALUES (1)").rowcount))
         )
         await asyncio.sleep(0)  # a round of the loop for each: they wait in several portions
     await asyncio.sleep(0)
@@ -164,4 +164,15 @@ async def test_what_is_asked_alone_stands_in_no_transaction_and_in_its_place() -
     assert [*dict.fromkeys(seen)] == [
         ("a", True), ("b", False), ("c", False), ("d", True), ("e", True), ("f", False)
     ]  # fmt: skip
+    await writer.close()
+
+
+async def test_a_call_takes_its_place_before_it_is_awaited() -> None:
+    writer = Writer("test", memory)
+    await writer.open()
+    done: list[int] = []
+    first, second = (writer.ask(lambda _, number=number: done.append(number)) for number in (1, 2))
+    await second
+    assert done == [1, 2]
+    assert first.done()
     await writer.close()

@@ -1,6 +1,6 @@
 """What addons bring besides commands and tools: settings, tables, routes, and what they notice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from pixi.core.errors import ConfigError, PixiError
 from pixi.core.lines import UserLine
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.core.routes import AddonRoute, Caller, RouteError, RouteWrites
 from pixi.models.model import Traits
 from pixi.settings import load
 from pixi.settings.hidden import secrets_in
@@ -150,6 +150,37 @@ async def test_a_route_of_the_server_is_not_taken(path: str) -> None:
     with pytest.raises(ConfigError, match="is taken"):
         async with served(routes=[route]):
             pass
+
+
+async def test_what_a_route_changes_is_put_on_record_with_what_came_of_it() -> None:
+    async def answer(caller: Caller, asked: Wish) -> None:
+        match asked.title:
+            case "broken":
+                raise ValueError("canary")
+            case status if status.isdigit():
+                raise RouteError(int(status), "Refused", "x")
+
+    def setup(addon: Addon) -> None:
+        writes = RouteWrites("wish", 4, 60.0)
+        addon.route(AddonRoute("POST", "/api/books", answer, "Wish", request=Wish, writes=writes))
+
+    store = await SqliteStore.open(":memory:")
+    async with served(store=store, routes=loaded(setup).routes) as here:
+        for title, status in (("Emma", 200), ("422", 422), ("503", 503), ("504", 504), ("broken", 500)):
+            assert (await here.post("/api/books", {"title": title}))[0] == status
+        kept = [(each.deed.person, each.deed.tool, each.outcome) for each in await store.audit(9)]
+        outcomes = ("done", "failed", "failed", "unknown", "unknown")
+        assert kept == [("web:local", "wish", outcome) for outcome in outcomes]
+        assert [(await here.post("/api/books", {"title": each}))[0] for each in "ab"] == [200, 429]
+    await store.close()
+
+
+def test_a_stream_is_not_put_on_record() -> None:
+    async def follow(caller: Caller, asked: object) -> AsyncGenerator[Mapping[str, Any], None]:
+        yield {}
+
+    with pytest.raises(ConfigError, match="a stream is not put on record"):
+        AddonRoute("GET", "/api/x", follow, "x", streams=True, writes=RouteWrites("x", 1, 60.0))
 
 
 @pytest.mark.parametrize("path", ["/v1/x", "books", "/", "/apis"])

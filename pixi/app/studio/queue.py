@@ -4,11 +4,11 @@ A question is the asked person's to answer, and nobody else's: it is shown here,
 asked. Drafts are decided by the companion's own routes, where that addon is there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from pixi.app.studio.privacy import hidden_among
 from pixi.app.studio.rows import AuthorRow, author_row, readable
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 _QUEUE = "/api/studio/queue"
 _DRAFTS = "/api/spots/drafts"
+
+
+class DraftDecision(Struct, forbid_unknown_fields=True):
+    """What is told to whoever submitted a draft."""
+
+    reason: Annotated[str, Meta(max_length=2_000)] = ""
 
 
 class QuestionRow(Struct):
@@ -50,11 +56,7 @@ class QueueShown(Struct):
 
 def routes(house: "Household") -> Sequence[AddonRoute]:
     """Return the routes of the screen, those of the companion's drafts among them."""
-    of_drafts = [
-        replace(route, path=_QUEUE + route.path.removeprefix("/api/spots"), scope="operate")
-        for route in house.routes
-        if route.path.startswith(_DRAFTS)
-    ]
+    of_drafts = [_of_operators(route) for route in house.routes if route.path.startswith(_DRAFTS)]
 
     async def queue(caller: Caller, asked: None) -> QueueShown:
         open_ones = house.engine.asked
@@ -76,3 +78,16 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
         return QueueShown(rows, bool(of_drafts))
 
     return (AddonRoute("GET", _QUEUE, queue, "List what waits", "operate", None, QueueShown), *of_drafts)
+
+
+def _of_operators(route: AddonRoute) -> AddonRoute:
+    """A route of the companion as one of the studio, where operators decide and name nobody else."""
+    path, decides = _QUEUE + route.path.removeprefix("/api/spots"), route.request
+    if route.method == "GET" or decides is None:
+        return replace(route, path=path, scope="operate")
+
+    async def answer(caller: Caller, asked: DraftDecision) -> Any:
+        decided = route.answer(caller, decides(reason=asked.reason))
+        return await decided if isinstance(decided, Awaitable) else None
+
+    return replace(route, path=path, scope="operate", request=DraftDecision, answer=answer)

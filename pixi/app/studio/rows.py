@@ -11,12 +11,14 @@ from msgspec import Struct
 from pixi.channels.http.access import LOCAL, VISITOR
 from pixi.core.errors import PixiError
 from pixi.core.message import Author
+from pixi.core.strangers import clipped
 from pixi.store.kept import Known, ListedTalk
 
 if TYPE_CHECKING:
     from pixi.app.household import Household
 
 LONGEST_CURSOR = 1_000
+_BEGINNING = 120  # characters of a message
 
 
 class AuthorRow(Struct):
@@ -44,6 +46,7 @@ class TalkRow(Struct):
         name: by which a client over HTTP knows it.
         persona, model: who answered last, and on what; "": nobody did.
         people: who wrote there lately; nobody where it is hidden.
+        said: the beginning of what was written last; "" where it is hidden.
         first, last: when something was written.
         messages: of people, of which the words are kept.
         turns: how often it was answered; `unpriced` of these have no known cost.
@@ -59,6 +62,7 @@ class TalkRow(Struct):
     persona: str
     model: str
     people: list[AuthorRow]
+    said: str
     first: float
     last: float
     messages: int
@@ -103,6 +107,7 @@ def talk_row(talk: ListedTalk, *, private: bool, hidden: bool, found: FoundRow |
         persona=readable(talk.persona),
         model=readable(talk.model),
         people=[] if hidden else [author_row(each) for each in talk.people],
+        said="" if hidden else readable(clipped(" ".join(talk.said.split()), _BEGINNING)),
         first=talk.first,
         last=talk.last,
         messages=talk.messages,

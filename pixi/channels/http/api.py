@@ -60,6 +60,7 @@ from pixi.channels.http.talks import Instead, Place, Talks, id_with_run
 from pixi.channels.http.visitors import Visitors
 from pixi.core.persona import Persona
 from pixi.store.kept import SentFile
+from pixi.store.store import Store
 
 _EVENT = re.compile(r"(\d{1,18})\.(\d{1,9})")
 
@@ -104,8 +105,10 @@ class Api:
         self.closing = asyncio.Event()  # set when the server stops: what streams ends then
         self.openapi = b""  # the description of the API, set once all routes are known
 
-    async def who(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
-        """Tell who asks, who may talk, and count the request.
+    async def who(
+        self, request: web.Request, user_id: str = "", user_name: str = "", scope: str = "chat"
+    ) -> Principal:
+        """Tell who asks, who has the scope, and count the request.
 
         Raises:
             Problem: they are not let in, or asked too often.
@@ -113,22 +116,29 @@ class Api:
         principal = await self._access.identify(
             request.headers, request.remote, user_id=user_id, user_name=user_name
         )
-        principal.require("chat")
+        principal.require(scope)
         if principal.is_visitor:
             principal = replace(principal, network=self._network(request))
         self._limits.request(principal)
         return principal
 
-    async def who_has_a_key(self, request: web.Request, user_id: str = "", user_name: str = "") -> Principal:
+    async def who_has_a_key(
+        self, request: web.Request, user_id: str = "", user_name: str = "", scope: str = "chat"
+    ) -> Principal:
         """Tell who asks, as `who` does, where visitors have no business.
 
         Raises:
             Problem: they are not let in, or asked too often.
         """
-        principal = await self.who(request, user_id, user_name)
+        principal = await self.who(request, user_id, user_name, scope)
         if principal.is_visitor:
             raise Problem(403, "Not allowed", "Visitors talk by /api/chat, and not here.")
         return principal
+
+    @property
+    def store(self) -> Store:
+        """Keeps the record of what was changed."""
+        return self._backend.store
 
     async def visitor(self, request: web.Request) -> web.StreamResponse:
         """Let a visitor of a page in, or let one stay who is known."""
@@ -189,7 +199,7 @@ class Api:
         if asked.replaces:
             replaces = partial(self._talks.in_place_of, place.address, message_id, asked.replaces)
         reply = await self._talks.begin(
-            place, asked.message, message_id, (), asked.attachments, replaces=replaces
+            place, asked.message, message_id, (), asked.attachments, is_new=not key, replaces=replaces
         )
         if _wants_no_answer(request):
             mark = self._talks.channels.at(place.address).feed.mark_of(reply.place)

@@ -332,14 +332,14 @@ class MessagesAnswer(Struct):
     place: str
 
 
-class TalksQuery(UserQuery):
+class OwnTalksQuery(UserQuery):
     """Which talks. `persona`: with whom; with anybody, where it is left out."""
 
     persona: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
 
 
-class ListedTalk(Struct):
+class OwnTalk(Struct):
     """A talk: its name, with whom, when it began and went on last, and the person's last words in it."""
 
     conversation: str
@@ -349,10 +349,10 @@ class ListedTalk(Struct):
     text: str
 
 
-class TalksAnswer(Struct):
+class OwnTalksAnswer(Struct):
     """Talks of the caller, the one spoken in last first."""
 
-    talks: list[ListedTalk]
+    talks: list[OwnTalk]
 
 
 class ToldBranch(Struct):
@@ -414,7 +414,7 @@ class UsageAnswer(Struct):
     model: str | UnsetType = UNSET
 
 
-class ForgetRequest(Struct, forbid_unknown_fields=True):
+class ForgetMeRequest(Struct, forbid_unknown_fields=True):
     """Forget all that was ever kept of the caller. `really` must be true."""
 
     really: bool

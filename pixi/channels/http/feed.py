@@ -51,8 +51,8 @@ class FollowedTooSlowly(PixiError):
 class Feed:
     """The latest events of one talk.
 
-    The pieces of a message are left out once it came whole: who resumes in their midst has it from the event
-    that holds all of it.
+    The pieces of a message are left out once it came whole and those who wait for them have had them: who
+    resumes in their midst has it from the event that holds all of it.
 
     Attributes:
         count: of all events until now. Events are followed from a count on.
@@ -87,26 +87,32 @@ class Feed:
 
     def push(self, event: TurnEvent) -> None:
         """Add an event, and wake those who follow."""
-        match event:
-            case Grew(id=id):
-                if id != self._grows:
-                    self._grows, self._pieces = id, []
-                self._pieces.append(self.count)
-            case Sent(id=id) | Noted(id=id) | Performed(id=id) if id == self._grows:
-                self._leave_out_pieces()
-            case _:
-                pass
         self._ring.append(self._numbering.form(event))
         self.count += 1
         self.used = time.monotonic()
         self.wake()
+        match event:
+            case Grew(id=id):
+                if id != self._grows:
+                    self._grows, self._pieces = id, []
+                self._pieces.append(self.count - 1)
+            case Sent(id=id) | Noted(id=id) | Performed(id=id) if id == self._grows:
+                self._leave_out_pieces()
+            case _:
+                pass
 
     def _leave_out_pieces(self) -> None:
+        pieces, self._pieces, self._grows = self._pieces, [], ""
+        if self._more:  # they are woken before this is called
+            asyncio.get_running_loop().call_soon(self._leave_out, pieces)
+        else:
+            self._leave_out(pieces)
+
+    def _leave_out(self, places: Sequence[int]) -> None:
         first = self.count - len(self._ring)
-        for place in self._pieces:
+        for place in places:
             if place >= first:
                 self._ring[place - first] = None
-        self._grows, self._pieces = "", []
 
     def close(self) -> None:
         """End all who follow, once they have had what is there: the server stops."""
@@ -248,6 +254,11 @@ class HttpChannel:
     def paced(self) -> bool:
         """A program does not want to wait."""
         return False
+
+    @property
+    def acts_by_events(self) -> bool:
+        """What is shown is all that happens."""
+        return True
 
     @property
     def venue(self) -> Venue:

@@ -21,17 +21,17 @@ from pixi.channels.http.bodies import (
     CitedPage,
     DayShare,
     Done,
-    ForgetRequest,
-    ListedTalk,
+    ForgetMeRequest,
     MessagesAnswer,
     MessagesQuery,
+    OwnTalk,
+    OwnTalksAnswer,
+    OwnTalksQuery,
     ShownPicture,
     ShownReaction,
     StreamQuery,
     Sum,
     TalkMessage,
-    TalksAnswer,
-    TalksQuery,
     ToldBranch,
     ToldTurn,
     UndoAnswer,
@@ -59,7 +59,7 @@ from pixi.store.kept import Alternative, TurnRecord
 _ALL_TALKS = 10_000
 
 
-class History:
+class TalkHistory:
     """The handlers.
 
     Args:
@@ -163,16 +163,16 @@ class History:
 
     async def talks(self, request: web.Request) -> web.StreamResponse:
         """List the talks of the caller."""
-        asked_for = queried(request, TalksQuery)
+        asked_for = queried(request, OwnTalksQuery)
         person = await self._api.who(request, asked_for.userId or "")
         found = await self._store.talks(person.id, asked_for.persona or "", asked_for.limit)
-        listed: list[ListedTalk] = []
+        listed: list[OwnTalk] = []
         for talk in found:
             if person.knows(talk.persona):
                 _, asked = await self._store.last_asked(talk.address)
                 text = words_of(asked[-1].text) if asked else ""
-                listed.append(ListedTalk(talk.name, talk.persona, talk.began, talk.last, text))
-        return json_answer(TalksAnswer(listed))
+                listed.append(OwnTalk(talk.name, talk.persona, talk.began, talk.last, text))
+        return json_answer(OwnTalksAnswer(listed))
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Follow the turn under way; or a whole talk, over many turns, with what is said in other windows.
@@ -268,7 +268,7 @@ class History:
     async def forget(self, request: web.Request) -> web.StreamResponse:
         """Forget all that was ever kept of the caller."""
         person: Principal = await self._api.who(request, queried(request, UserQuery).userId or "")
-        if not decoded(await read_body(request), ForgetRequest).really:
+        if not decoded(await read_body(request), ForgetMeRequest).really:
             raise Problem(422, "Not meant", 'Everything would go: send {"really": true} to do it.')
         talks = await self._store.talks(person.id, "", _ALL_TALKS)
         await self._backend.forget(person.id)
@@ -288,7 +288,7 @@ class _Told:
     Attributes:
         messages, turns: as `MessagesAnswer` has them.
         elsewhere: reactions to messages that are not among these.
-        siblings: see `History._siblings`.
+        siblings: see `TalkHistory._siblings`.
     """
 
     def __init__(self, place: Place, shown: ShownPictures, *, are_adaptive: bool) -> None:

@@ -120,7 +120,7 @@ def document(routes: Iterable["Route"], version: str) -> dict[str, Any]:
     bodies = {
         body
         for route in routes
-        for body in (*route.request, route.response, route.query)
+        for body in (*route.request, route.response, route.accepted, route.query)
         if body is not None and body is not bytes
     }
     named = (*bodies, *EVENT_TYPES.values(), ProblemBody, OpenAIErrorBody)
@@ -214,6 +214,11 @@ def _responses(route: "Route", described: Mapping[Any, dict[str, Any]]) -> dict[
     if content:
         answer["content"] = content
     responses = {"200": answer}
+    if route.accepted is not None:
+        responses["202"] = {
+            "description": "It is on record, and is done beside: `Prefer: respond-async` asked for that.",
+            "content": {"application/json": {"schema": described[route.accepted]}},
+        }
     if route.empty:
         responses["204"] = {"description": "There is nothing."}
     openai = route.path.startswith("/v1/") or route.path.startswith("/chat/")

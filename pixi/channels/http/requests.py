@@ -116,6 +116,8 @@ def key_of(request: web.Request) -> str:
     key = request.headers.get("Idempotency-Key", "")
     if len(key) > MOST_CHARACTERS:
         raise Problem(400, "Bad key", f"Idempotency-Key holds {MOST_CHARACTERS} characters at most.")
+    if not key.isprintable():
+        raise Problem(400, "Bad key", "Idempotency-Key holds printable characters alone.")
     return key
 
 

@@ -1,11 +1,15 @@
 """The table of routes: what is served is what stands here, and so is what is described."""
 
+import asyncio
+import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from pixi.channels.http.access import LOCAL
@@ -19,20 +23,21 @@ from pixi.channels.http.bodies import (
     ChatRequest,
     Done,
     FileAnswer,
-    ForgetRequest,
+    ForgetMeRequest,
     Health,
     MessagesAnswer,
     MessagesQuery,
+    OwnTalksAnswer,
+    OwnTalksQuery,
     PersonaQuery,
     PersonasAnswer,
+    SaidAnswer,
     SessionAnswer,
     SessionRequest,
     StopAnswer,
     StopRequest,
     StreamQuery,
     TalkQuery,
-    TalksAnswer,
-    TalksQuery,
     UndoAnswer,
     UsageAnswer,
     UserQuery,
@@ -42,13 +47,15 @@ from pixi.channels.http.bodies import (
 from pixi.channels.http.faces.ag_ui import RunInput
 from pixi.channels.http.faces.ai_sdk import UiRequest
 from pixi.channels.http.faces.sse import PlainStream
-from pixi.channels.http.history import History
+from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.problems import Problem
 from pixi.channels.http.requests import decoded, json_answer, key_of, queried
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.streams import kept_alive, read_body, write_stream
-from pixi.core.errors import ConfigError
+from pixi.core.errors import ConfigError, OverQuota, StoreError
 from pixi.core.routes import AddonRoute, Caller, RouteError
+from pixi.store.kept import AuditOutcome, Deed, Quota
+from pixi.store.store import Store
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -70,6 +77,7 @@ class Route:
         errors: statuses of the problems that it may answer.
         query: the type of what may stand behind `?`; None: nothing.
         empty: it may answer with 204, that there is nothing.
+        accepted: the type of the answer 202 to a client that does not wait; None: there is none.
         plain: it may tell problems as plain text, for pages that show them to people.
     """
 
@@ -84,6 +92,7 @@ class Route:
     errors: tuple[int, ...] = ()
     query: type[Any] | None = None
     empty: bool = False
+    accepted: type[Any] | None = None
     plain: bool = False
 
 
@@ -93,7 +102,7 @@ _NOT_IN = (401, 403, 429)
 _BODY = (400, 408, 413, 415, 422)
 
 
-def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, ...]:
+def routes_of(api: Api, history: TalkHistory, shown: ShownPictures) -> tuple[Route, ...]:
     """Return the table of what is below `/api`, and of the server itself."""
     of_talk, body = (*_NOT_IN, 400, 404), _BODY
     talk, file = "/api/chat/{id}", "/api/files/{id}"
@@ -109,6 +118,7 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             streams=True,
             errors=(*of_talk, *body, 409),
             query=ChatQuery,
+            accepted=SaidAnswer,
             plain=True,
         ),
         Route(
@@ -117,9 +127,9 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.talks,
             "List one's talks",
             "chat",
-            response=TalksAnswer,
+            response=OwnTalksAnswer,
             errors=(*_NOT_IN, 400),
-            query=TalksQuery,
+            query=OwnTalksQuery,
         ),
         Route(
             "GET",
@@ -258,7 +268,7 @@ def routes_of(api: Api, history: History, shown: ShownPictures) -> tuple[Route, 
             history.forget,
             "Have oneself forgotten",
             "chat",
-            (ForgetRequest,),
+            (ForgetMeRequest,),
             Done,
             errors=(*_NOT_IN, *body),
             query=UserQuery,
@@ -377,8 +387,7 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         if user:
             raise Problem(403, "Not allowed", "Users for whom a key speaks do not operate: leave out userId.")
     else:
-        principal = await api.who_has_a_key(request, user)
-        principal.require(route.scope)
+        principal = await api.who_has_a_key(request, user, scope=route.scope)
     if route.scope != "chat" and not (principal.key or principal.id == LOCAL):
         # A user's own token has `approve` for what they themselves are asked, not for what is everybody's.
         raise Problem(
@@ -386,13 +395,52 @@ async def _answer(api: Api, route: AddonRoute, request: web.Request) -> web.Stre
         )
     caller = Caller(principal.id, principal.name, dict(request.match_info), key_of(request))
     try:
-        answer = route.answer(caller, asked)
+        answer = _on_record(api.store, route, caller, asked) if route.writes else route.answer(caller, asked)
         if isinstance(answer, AsyncGenerator):
             return await write_stream(request, PlainStream(), kept_alive(answer, api.closing))
         answered = await answer
     except RouteError as error:
         raise Problem(error.status, error.title, error.detail) from error
     return json_answer(Done() if route.response is None else answered)
+
+
+async def _on_record(store: Store, route: AddonRoute, caller: Caller, asked: Any) -> Any:
+    """Let an addon answer that changes something, with an entry in the record begun before and ended after.
+
+    Raises:
+        Problem: 429, as much was changed for this person as may be; nothing was done.
+    """
+    writes = route.writes
+    assert writes is not None
+    given = msgspec.json.encode({"request": asked, "key": caller.key, **caller.path}).decode()
+    quota = Quota(writes.times, writes.seconds, (writes.name, *writes.others), once=True)
+    try:
+        number = await store.audit_begin(Deed("", "", 0, "", caller.person, writes.name, given), quota=quota)
+    except OverQuota as error:
+        wait = math.ceil(error.wait)
+        raise Problem(
+            429,
+            "Changed too often",
+            f"At most {writes.times} changes within {writes.seconds:g} seconds are made for one person, and "
+            f"this one was not. Try again in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        ) from error
+    clock = asyncio.get_running_loop()
+    began = clock.time()
+    outcome: AuditOutcome = "unknown"
+    try:
+        answering = route.answer(caller, asked)
+        assert not isinstance(answering, AsyncGenerator)  # no stream is put on record
+        answer = await answering
+        outcome = "done"
+        return answer
+    except RouteError as error:
+        if error.status < 500 or error.status == 503:
+            outcome = "failed"
+        raise
+    finally:
+        with suppress(StoreError):  # then it stands there as one of which nobody knows
+            await store.audit_end(number, outcome, clock.time() - began)
 
 
 def _shape(path: str) -> str:

@@ -29,7 +29,7 @@ from pixi.channels.http.backend import Backend
 from pixi.channels.http.completions import Completions
 from pixi.channels.http.embedding import Embeds
 from pixi.channels.http.files import Files
-from pixi.channels.http.history import History
+from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
 from pixi.channels.http.openapi import document
@@ -136,7 +136,7 @@ class HttpServer:
             files=self._files,
             shown=self._shown,
         )
-        history = History(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
+        history = TalkHistory(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
         table = routes_of(api, history, self._shown)
         table += routes_of_addons(api, routes, table)
         api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))

@@ -186,6 +186,7 @@ class Talks:
         quoted: Sequence[Quoted] = (),
         attachments: Sequence[Attachment] = (),
         *,
+        is_new: bool = False,
         answers: bool = True,
         replaces: Callable[[], Awaitable[Instead | None]] | None = None,
     ) -> Reply:
@@ -200,6 +201,7 @@ class Talks:
             message_id: the key of the request.
             quoted: lines that stand before it.
             attachments: files that go with it.
+            is_new: the key was made just now, so that nothing can have come under it.
             answers: see `HttpChannel`.
             replaces: finds in place of what this is said; None: of nothing.
 
@@ -213,7 +215,7 @@ class Talks:
         channel = self.channels.at(address)
         async with channel.saying:
             instead = None if replaces is None else await replaces()
-            if instead is None and (answered := await store.answer_to(address, message_id)) is not None:
+            if instead is None and not is_new and (answered := await store.answer_to(address, message_id)):
                 return await self._again(address, answered, text, message_id)
             # A talk has one turn at a time, whatever is said amid it.
             if not channel.feed.waiting and self._talking[person.id] >= self._turns_per_person:
@@ -240,14 +242,17 @@ class Talks:
                     text = text or words_of(instead.message.text)
                 if instead is not None:
                     await self._set_aside(address, channel, instead)
-                await store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
                 told = "\n".join(part for part in (text, carried.text) if part)
                 message = Message(
                     message_id, address, author, told, now, images=carried.images, quoted=tuple(quoted)
                 )
                 after = () if instead is None else instead.after
-                for each in (message, *after):
-                    await self._receive(each, channel)
+                kept = store.keep_talk(Talk(address, person.id, place.persona, place.name, now, now))
+                try:
+                    for each in (message, *after):  # the first goes on record together with the talk
+                        await self._receive(each, channel)
+                finally:
+                    await kept
             except BaseException:
                 self._done(channel, person.id)
                 raise

@@ -25,10 +25,7 @@ def begin(db: Connection, deed: Deed) -> int:
     owns by now.
     """
     check_owned(db, [deed.turn])
-    person, arguments, approved_by = deed.person, deed.arguments, deed.approved_by
-    if len(arguments) > _LONGEST_ARGUMENTS:
-        more = len(arguments) - _LONGEST_ARGUMENTS
-        arguments = f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
+    person, arguments, approved_by = deed.person, _clipped(deed.arguments), deed.approved_by
     if _is_overtaken(db, deed.turn):
         person = arguments = approved_by = ""
     (number,) = db.execute(
@@ -66,6 +63,16 @@ def check_quota(db: Database, person: str, quota: Quota) -> None:
     if len(found) == quota.writes:
         ((oldest,),) = found[-1:]
         raise OverQuota(oldest + quota.seconds - now)
+
+
+def known(db: Database, deed: Deed, seconds: float) -> int | None:
+    """The number of the deed within the last `seconds` that this is again: it was done, or may have been."""
+    found = db.execute(
+        "SELECT id FROM audit WHERE person = ? AND began > ? AND tool = ? AND arguments = ?"
+        " AND coalesce(outcome, '') NOT IN ('denied', 'failed')",
+        (_text(deed.person), time.time() - seconds, deed.tool, _text(_clipped(deed.arguments))),
+    ).fetchone()
+    return None if found is None else int(found[0])
 
 
 def end(db: Database, number: int, outcome: AuditOutcome, seconds: float) -> None:
@@ -153,6 +160,11 @@ def told_of_audit(db: Database, person: str) -> list[dict[str, Any]]:
 def _record(row: tuple[Any, ...]) -> AuditRecord:
     number, began, seconds, outcome, *deed = row
     return AuditRecord(number, began, seconds, outcome, Deed(*deed))
+
+
+def _clipped(arguments: str) -> str:
+    more = len(arguments) - _LONGEST_ARGUMENTS
+    return arguments if more <= 0 else f"{arguments[:_LONGEST_ARGUMENTS]} [{more} characters more]"
 
 
 def _text(text: str) -> str:

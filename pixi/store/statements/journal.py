@@ -163,7 +163,7 @@ def begin_turn(
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An act that is about to be performed."""
+    """An act that is about to be performed; with an outcome one that is performed by being on record."""
 
     turn: int
     sequence: int
@@ -171,6 +171,7 @@ class Intent:
     payload: str
     target: int
     command: int | None
+    outcome: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,21 +211,21 @@ def record(db: Connection, entries: list[Entry]) -> None:
     store owns by now: so nothing is done.
     """
     check_owned(db, sorted({entry.turn for entry in entries if not isinstance(entry, Settlement)}))
+    ends = {(end.turn, end.number): end.outcome for end in entries if isinstance(end, CommandEnd)}
     planned = [
-        (plan.turn, c.number, c.name, pack_text(c.argument), c.target)
+        (plan.turn, c.number, c.name, pack_text(c.argument), c.target, ends.pop((plan.turn, c.number), None))
         for plan in entries
         if isinstance(plan, Plan)
         for c in plan.commands
     ]
-    _insert(db, "commands (turn, number, name, argument, target)", planned)
+    _insert(db, "commands (turn, number, name, argument, target, outcome)", planned)
     intents = [
-        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command)
+        (a.turn, a.sequence, a.kind, pack_text(a.payload), a.target, a.command, a.outcome)
         for a in entries
         if isinstance(a, Intent)
     ]
-    _insert(db, "effects (turn, sequence, kind, payload, target, command)", intents)
+    _insert(db, "effects (turn, sequence, kind, payload, target, command, outcome)", intents)
     _settle(db, [entry for entry in entries if isinstance(entry, Settlement)])
-    ends = {(end.turn, end.number): end.outcome for end in entries if isinstance(end, CommandEnd)}
     for portion in portions([(*key, outcome) for key, outcome in ends.items()]):
         done = db.execute(
             "UPDATE commands SET outcome = news.column3"

@@ -133,6 +133,7 @@ def _listed(db: Database, last: float, address: str) -> ListedTalk:
         persona=persona,
         model=model,
         people=tuple({each.author.id: each.author for each in reversed(latest)}.values()),
+        said=latest[0].text if latest else "",
         first=float(first),
         last=last,
         messages=int(messages),

@@ -12,7 +12,7 @@ def portions(rows: list[T]) -> Iterator[list[T]]:
     """The rows in portions of a few sizes, so that few different statements are prepared, and kept."""
     at = 0
     while at < len(rows):
-        size = next(size for size in (64, 8, 1) if size <= len(rows) - at)
+        size = next(size for size in (64, 8, 4, 2, 1) if size <= len(rows) - at)
         yield rows[at : at + size]
         at += size
 

@@ -33,12 +33,13 @@ def answers(seen: Seen) -> Reply:
 
 @dataclass
 class Desk:
-    """A server that runs, and an operator with a key."""
+    """A server that runs, and an operator with a key. `link` lets one browser in."""
 
     house: Household
     url: str
     http: aiohttp.ClientSession
     headers: dict[str, str]
+    link: str
 
     async def ask(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         """Send a request; gives the status and the answer."""
@@ -94,6 +95,6 @@ async def desk_in(
                 routes=[*house.routes, *(route for each in routes for route in each(house))],
             )
             async with server.serving("127.0.0.1", 0) as url:
-                desk = Desk(house, url, http, {})
+                desk = Desk(house, url, http, {}, server.new_link().partition("=")[2])
                 desk.headers = await desk.key("desk", "chat", "operate")
                 yield desk

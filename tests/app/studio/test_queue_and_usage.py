@@ -68,6 +68,8 @@ async def test_drafts_are_decided_as_by_the_companions_own_routes(tmp_path: Path
         assert (status, draft["status"], draft["reason"]) == (200, "rejected", "private ground")
         status, refused = await desk.ask("PUT", f"{QUEUE}/drafts/{ids[1]}/approve", {})
         assert (status, refused["title"]) == (409, "Decided before")
+        status, refused = await desk.ask("PUT", f"{QUEUE}/drafts/{ids[0]}/approve", {"userId": "7"})
+        assert status == 422, "nobody decides in another's name"
         assert (await desk.get(f"{QUEUE}/drafts"))["drafts"] == []
         every = await desk.get(f"{QUEUE}/drafts?status=all")
         assert {each["_id"]: each["status"] for each in every["drafts"]} == {

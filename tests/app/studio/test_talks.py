@@ -40,6 +40,7 @@ async def test_all_talks_are_listed_and_private_ones_without_a_word(tmp_path: Pa
         )
         assert room["people"] == [{"id": MO.id, "name": MO.name, "is_bot": False}]
         assert (room["messages"], room["turns"], room["first"]) == (1, 1, 1.7e9 + 1)
+        assert (room["said"], direct["said"]) == ("hi all", "")
         assert (direct["address"], direct["private"], direct["hidden"]) == (DIRECT, True, True)
         assert (direct["people"], direct["turns"], direct["messages"]) == ([], 1, 1)
         whole = await desk.get(path_of(DIRECT))

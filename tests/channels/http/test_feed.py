@@ -10,7 +10,7 @@ from pixi.channels.http import feed as feed_module
 from pixi.channels.http.feed import SILENCE, Feed, Form
 from pixi.core.events import Grew, Noted, Numbering, Opened, Reacted, Sent, TurnEnded, TurnEvent, TurnStarted
 from tests.channels.http.served import served
-from tests.waiting import within
+from tests.waiting import until, within
 
 PIECES = 40
 
@@ -47,6 +47,11 @@ async def all_from(feed: Feed, place: int) -> list[Form]:
     return [form async for form in feed.follow(place, lambda: True)]
 
 
+async def all_until_closed(feed: Feed, place: int) -> list[Form]:
+    """Return what comes from a place on until the feed is closed."""
+    return [form async for form in feed.follow(place)]
+
+
 async def test_of_a_message_that_came_whole_no_piece_is_kept() -> None:
     feed = pushed(TURN)
     kept = await all_from(feed, 0)
@@ -54,6 +59,17 @@ async def test_of_a_message_that_came_whole_no_piece_is_kept() -> None:
     assert [form["event"] for form in kept if form["event"] == "text"] == []
     assert [len(form["text"].split()) for form in kept if form["event"] == "send"] == [PIECES, PIECES]
     assert feed.count == len(TURN)
+
+
+async def test_who_waits_has_the_pieces_of_a_message_that_comes_at_once() -> None:
+    feed = pushed(TURN[:1])
+    told = asyncio.create_task(all_until_closed(feed, 1))
+    await until(lambda: feed.followed)
+    for event in message(1, 3):
+        feed.push(event)
+    feed.close()
+    assert [form["event"] for form in await told] == ["started", "text", "text", "text", "send"]
+    assert [form["event"] for form in await all_from(feed, 1)] == ["started", "send"]
 
 
 async def test_pieces_of_a_message_that_never_came_whole_are_kept() -> None:

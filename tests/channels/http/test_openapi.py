@@ -66,6 +66,7 @@ class Served:
     streams: bool = False
     query: type[msgspec.Struct] | None = None
     empty: bool = False
+    accepted: type[msgspec.Struct] | None = None
     plain: bool = False
 
 
@@ -141,6 +142,9 @@ async def test_what_is_served_is_described_in_a_valid_form(tmp_path: Path) -> No
         _, told = await here.get("/openapi.json")
     assert complaint_of(told, tmp_path) == ""
     assert {"/api/chat", "/api/chat/{id}/stream", "/api/personas", "/healthz"} <= set(told["paths"])
+    assert told["paths"]["/api/chat"]["post"]["responses"]["202"]["content"] == {
+        "application/json": {"schema": {"$ref": "#/components/schemas/SaidAnswer"}}
+    }
 
 
 def test_it_is_valid_and_json(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.core.card import Card, Field
 from pixi.core.persona import Persona
 from pixi.store.sqlite import SqliteStore
+from pixi.store.writer import Writer
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.channels.http.served import PERSONAS, Event, Served, served
@@ -396,3 +397,22 @@ async def _up_to(events: object, name: str) -> list[Event]:
         if event["event"] == name:
             return seen
     raise AssertionError(f"{name} did not come: {seen}")
+
+
+async def test_what_goes_before_the_model_is_asked_of_the_store_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds: list[int] = []
+    hand_over = Writer._hand_over
+
+    def counted(writer: Writer) -> None:
+        rounds.append(len(writer._noted))
+        hand_over(writer)
+
+    async with served(HELLO, HELLO) as here:
+        await here.say("hi")
+        monkeypatch.setattr(Writer, "_hand_over", counted)
+        await here.say("hi")
+        monkeypatch.undo()
+    # The talk with its message; the lease with the window; the turn.
+    assert rounds[:3] == [2, 2, 1]

@@ -88,6 +88,11 @@ class DiscordChannel:
         return True
 
     @property
+    def acts_by_events(self) -> bool:
+        """Messages are posted."""
+        return False
+
+    @property
     def address(self) -> str:
         """By which `Speakers.open` opens it again."""
         me = self._shared.client.user

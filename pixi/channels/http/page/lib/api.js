@@ -27,6 +27,10 @@ export const credentials = { bearer: "", csrf: "" };
 /** Of the server; "" for the one that this page came from. Pages of others set it. */
 export const server = { origin: "" };
 
+/** An id that nothing else has. (`crypto.randomUUID` is there on secure pages alone.) */
+export const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
 /** @returns {Record<string, string>} */
 export function headers() {
   /** @type {Record<string, string>} */

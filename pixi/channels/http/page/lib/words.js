@@ -21,34 +21,22 @@ export function bestOf(wanted) {
 }
 
 /**
- * Load the words of a face of the page; English stands in for what is missing.
- * @param {string} face `talk` or `studio`
+ * Load the words of a face of the page: all languages have all of them. English stands in for what cannot be
+ * loaded.
+ * @param {string} face `talk`, `studio` or `widget`
  * @param {string} [wanted] a tag; without one, as the browser says
  */
 export async function loadWords(face, wanted = "") {
   language = bestOf(wanted ? [wanted] : navigator.languages);
   const load = async (/** @type {string} */ tag) => {
     const answer = await fetch(new URL(`../words/${face}/${tag}.json`, import.meta.url));
-    return answer.ok ? answer.json() : {};
+    return answer.ok ? answer.json() : null;
   };
-  const [english, own] = await Promise.all([load("en"), language === "en" ? {} : load(language)]);
-  words = merged(english, own);
+  words = (await load(language)) ?? (await load("en")) ?? {};
 }
 
 /** The tag of the language that is spoken. */
 export const spoken = () => language;
-
-/**
- * @param {Record<string, any>} under @param {Record<string, any>} over
- * @returns {Record<string, any>}
- */
-function merged(under, over) {
-  const all = { ...under };
-  for (const [key, value] of Object.entries(over)) {
-    all[key] = typeof value === "object" ? merged(under[key] ?? {}, value) : value;
-  }
-  return all;
-}
 
 /**
  * Return words by their key, such as `live.title`. `{name}` is filled in; where there are `one` and `other`

@@ -145,7 +145,12 @@ export function firstTurn(talk) {
  * @returns {Talk}
  */
 export function entered(talk, entered) {
-  const message = { ...BLANK, ...entered, role: /** @type {const} */ ("user"), fate: /** @type {const} */ ("sending") };
+  const message = {
+    ...BLANK,
+    ...entered,
+    role: /** @type {const} */ ("user"),
+    fate: /** @type {const} */ ("sending"),
+  };
   return { ...talk, messages: [...talk.messages, message], waiting: true, trouble: "" };
 }
 
@@ -174,7 +179,9 @@ export function accepted(talk, own, id) {
  * @returns {Talk}
  */
 export function refused(talk, own, trouble) {
-  const messages = talk.messages.map((each) => (each.id === own ? { ...each, fate: /** @type {const} */ ("failed") } : each));
+  const messages = talk.messages.map((each) =>
+    each.id === own ? { ...each, fate: /** @type {const} */ ("failed") } : each,
+  );
   return { ...talk, messages, trouble, waiting: talk.turn > 0 };
 }
 
@@ -199,9 +206,21 @@ export function heard(talk, event) {
     case "send":
       return put(talk, { ...BLANK, id: event.id, text: event.text, turn: event.turn });
     case "card":
-      return put(talk, { ...BLANK, id: event.id, turn: event.turn, cards: [event], pictures: event.pictures ?? {} });
+      return put(talk, {
+        ...BLANK,
+        id: event.id,
+        turn: event.turn,
+        cards: [event],
+        pictures: event.pictures ?? {},
+      });
     case "picture":
-      return put(talk, { ...BLANK, id: event.id, turn: event.turn, picture: event, pictures: event.pictures ?? {} });
+      return put(talk, {
+        ...BLANK,
+        id: event.id,
+        turn: event.turn,
+        picture: event,
+        pictures: event.pictures ?? {},
+      });
     case "react":
       return reacted(talk, event);
     case "approval":
@@ -224,11 +243,22 @@ export function heard(talk, event) {
 
 /** @param {Talk} talk @param {any} event @returns {Talk} */
 function said(talk, event) {
-  const attachments = event.attachments.map((/** @type {string} */ name) => ({ name, picture: false, url: "" }));
+  const attachments = event.attachments.map((/** @type {string} */ name) => ({
+    name,
+    picture: false,
+    url: "",
+  }));
   // The same may have been entered here: the server's answer comes by another way, and tells the id.
   const mine = talk.messages.find((each) => each.fate === "sending" && each.text === event.text);
   if (mine) return accepted(talk, mine.id, event.id);
-  const message = { ...BLANK, id: event.id, role: /** @type {const} */ ("user"), text: event.text, at: event.at, attachments };
+  const message = {
+    ...BLANK,
+    id: event.id,
+    role: /** @type {const} */ ("user"),
+    text: event.text,
+    at: event.at,
+    attachments,
+  };
   return { ...put(talk, message), waiting: true };
 }
 
@@ -259,7 +289,10 @@ function put(talk, message) {
   const before = /** @type {Message} */ (talk.messages[at]);
   const kept = { reactions: before.reactions, siblings: before.siblings, at: before.at || message.at };
   const attachments = before.attachments.length ? before.attachments : message.attachments;
-  return { ...talk, messages: talk.messages.with(at, { ...message, ...kept, attachments, turn: message.turn || before.turn }) };
+  return {
+    ...talk,
+    messages: talk.messages.with(at, { ...message, ...kept, attachments, turn: message.turn || before.turn }),
+  };
 }
 
 /** @param {Talk} talk @param {Reaction} reaction @returns {Talk} */
@@ -282,7 +315,8 @@ function ended(talk, event) {
 
 /** @param {Talk} talk @param {number} number @param {Partial<Turn>} news @returns {Talk} */
 function inTurn(talk, number, news) {
-  const turn = { turn: number, finish: "", sources: [], siblings: [], ...talk.turns[number], ...news };
+  const known = talk.turns[number] ?? { turn: number, finish: "", sources: [], siblings: [] };
+  const turn = { ...known, ...news };
   return { ...talk, turns: { ...talk.turns, [number]: turn } };
 }
 

@@ -1,5 +1,5 @@
 // A talk with the server: what is done here is asked of it, and all that comes of it is followed.
-import { eventsIn, get, post, Problem, request } from "../lib/api.js";
+import { eventsIn, get, newId, post, Problem, request } from "../lib/api.js";
 import * as conversation from "./conversation.js";
 
 /** @typedef {import("./conversation.js").Talk} Talk */
@@ -49,20 +49,24 @@ export class Session {
    * @param {{attachments?: {id: string, name: string, mediaType: string, url: string}[], replaces?: string}} [more]
    */
   async say(text, { attachments = [], replaces = "" } = {}) {
-    const own = crypto.randomUUID();
+    const own = newId();
     if (!replaces) {
       const carried = attachments.map((each) => ({
         name: each.name,
         picture: each.mediaType.startsWith("image/"),
         url: "",
       }));
-      this._set(conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }));
+      this._set(
+        conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }),
+      );
     }
     const body = {
       message: text,
       conversation: this.name,
       persona: this.persona,
-      attachments: attachments.map((each) => (each.id ? { id: each.id } : { url: each.url, name: each.name })),
+      attachments: attachments.map((each) =>
+        each.id ? { id: each.id } : { url: each.url, name: each.name },
+      ),
       ...(replaces ? { replaces } : {}),
     };
     try {
@@ -127,32 +131,52 @@ export class Session {
     const { signal } = this._following;
     let wait = 500;
     while (!signal.aborted) {
+      await seen();
       try {
-        const path = this._path("/stream", { follow: "talk", after: this._place });
-        const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
-        this._connection("open");
-        wait = 500;
-        for await (const { id, data } of eventsIn(answer)) {
-          if (id) this._place = id;
-          this._set(conversation.heard(this.talk, data));
-          if (this.talk.stale) break;
-        }
-        if (this.talk.stale) {
-          await this._load();
-          continue;
-        }
+        if (this.talk.stale) await this._load();
+        await this._hear(() => (wait = 500));
+        if (this.talk.stale || document.hidden) continue;
       } catch (error) {
-        if (signal.aborted) return;
+        if (signal.aborted) break;
         if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
-          this._connection("refused", error);
           this._follows = false;
+          this._connection("refused", error);
           return;
         }
       }
-      if (signal.aborted) return;
+      if (signal.aborted) break;
       this._connection("lost");
       await new Promise((done) => setTimeout(done, wait));
       wait = Math.min(wait * 2, LONGEST_WAIT);
+    }
+    this._follows = false;
+  }
+
+  /**
+   * Take events as they come, until the connection ends, what was said before is not as it was, or nobody sees
+   * the page and nothing is awaited: a browser has six connections to a server, for all of its windows.
+   * @param {() => void} opened
+   */
+  async _hear(opened) {
+    const path = this._path("/stream", { follow: "talk", after: this._place });
+    const pause = new AbortController();
+    const rest = () => document.hidden && !this.talk.waiting && pause.abort();
+    const signal = AbortSignal.any([this._following.signal, pause.signal]);
+    document.addEventListener("visibilitychange", rest);
+    try {
+      const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
+      opened();
+      this._connection("open");
+      for await (const { id, data } of eventsIn(answer)) {
+        if (id) this._place = id;
+        this._set(conversation.heard(this.talk, data));
+        rest();
+        if (this.talk.stale) return;
+      }
+    } catch (error) {
+      if (!pause.signal.aborted) throw error;
+    } finally {
+      document.removeEventListener("visibilitychange", rest);
     }
   }
 
@@ -168,4 +192,16 @@ export class Session {
     this.talk = talk;
     this._changed(talk);
   }
+}
+
+/** Wait until somebody sees the page. @returns {Promise<void>} */
+function seen() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((done) => {
+    document.addEventListener("visibilitychange", function look() {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      done();
+    });
+  });
 }

@@ -11,6 +11,7 @@ import { t } from "../lib/words.js";
  *
  * @typedef {object} Shown
  * @property {boolean} open
+ * @property {boolean} byHand somebody has just opened or closed it
  * @property {boolean} framed it fills the place that it has, and has no button
  * @property {number} unread
  * @property {Persona | null} persona
@@ -38,18 +39,20 @@ export function Widget({ shown, acts }) {
   const label = shown.unread ? t("unread", { count: shown.unread }) : t("open");
   return html`
     ${(shown.open || shown.framed) && html`<${Panel} shown=${shown} acts=${acts} />`}
-    ${!shown.framed &&
-    html`<button
-      ref=${button}
-      class="launcher"
-      part="launcher"
-      aria-expanded=${String(shown.open)}
-      aria-label=${shown.open ? t("close") : label}
-      onClick=${() => acts.toggle(!shown.open)}
-    >
-      <${Sign} open=${shown.open} />
-      ${shown.unread > 0 && !shown.open && html`<span class="unread" aria-hidden="true">${shown.unread}</span>`}
-    </button>`}
+    ${
+      !shown.framed &&
+      html`<button
+        ref=${button}
+        class="launcher"
+        part="launcher"
+        aria-expanded=${String(shown.open)}
+        aria-label=${shown.open ? t("close") : label}
+        onClick=${() => acts.toggle(!shown.open)}
+      >
+        <${Sign} open=${shown.open} />
+        ${shown.unread > 0 && !shown.open && html`<span class="unread" aria-hidden="true">${shown.unread}</span>`}
+      </button>`
+    }
   `;
 }
 
@@ -64,26 +67,51 @@ function Panel({ shown, acts }) {
       acts.toggle(false);
     }
   };
-  return html`<section class="panel" part="panel" role="dialog" aria-label=${t("with", { name })} onKeyDown=${keyed}>
+  return html`<section
+    class="panel"
+    part="panel"
+    role="dialog"
+    aria-label=${t("with", { name })}
+    onKeyDown=${keyed}
+  >
     <header>
       ${persona && html`<${Face} persona=${persona} />`}
       <div class="who">
         <h2 dir="auto">${name || t("loading")}</h2>
         ${persona?.about && html`<p class="soft small" dir="auto">${persona.about}</p>`}
       </div>
-      ${talk.messages.length > 0 &&
-      html`<button class="bare" aria-label=${t("reset")} title=${t("reset")} onClick=${acts.reset}>
-        <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12a7 7 0 1 0 2.1-5M5 4v4h4" /></svg>
-      </button>`}
-      ${!shown.framed &&
-      html`<button class="bare" aria-label=${t("close")} onClick=${() => acts.toggle(false)}>
-        <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M6 6l12 12M18 6L6 18" /></svg>
-      </button>`}
+      ${talk.messages.length > 0 && html`<${Reset} onReset=${acts.reset} />`}
+      ${
+        !shown.framed &&
+        html`<button class="bare" aria-label=${t("close")} onClick=${() => acts.toggle(false)}>
+          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M6 6l12 12M18 6L6 18" /></svg>
+        </button>`
+      }
     </header>
     <${Log} shown=${shown} acts=${acts} />
     <${Condition} shown=${shown} acts=${acts} />
     <${Composer} shown=${shown} acts=${acts} />
   </section>`;
+}
+
+/** Begins anew, when it was asked twice.
+ * @param {{onReset: () => void}} props
+ */
+function Reset({ onReset }) {
+  const [asked, setAsked] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(false), 4000);
+    return () => clearTimeout(timer);
+  }, [asked]);
+  const again = () => {
+    setAsked(!asked);
+    if (asked) onReset();
+  };
+  return asked
+    ? html`<button class="danger small" onClick=${again}>${t("really")}</button>`
+    : html`<button class="bare" aria-label=${t("reset")} title=${t("reset")} onClick=${again}>
+        <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 12a7 7 0 1 0 2.1-5M5 4v4h4" /></svg>
+      </button>`;
 }
 
 /** What was said, with the end in sight unless one reads further up.
@@ -110,11 +138,24 @@ function Log({ shown, acts }) {
   };
   const writes = talk.waiting && !talk.messages.at(-1)?.growing && shown.state !== "refused";
   const invites = talk.loaded && !talk.messages.length && persona;
-  return html`<div class="log" ref=${log} role="log" aria-live="polite" tabindex="0" aria-label=${t("log")} onScroll=${scrolled}>
+  return html`<div
+    class="log"
+    ref=${log}
+    role="log"
+    aria-live="polite"
+    tabindex="0"
+    aria-label=${t("log")}
+    onScroll=${scrolled}
+  >
     ${invites && html`<${Invitation} persona=${persona} acts=${acts} />`}
     ${talk.messages.map((message) => html`<${Said} key=${message.id} message=${message} />`)}
-    ${writes &&
-    html`<p class="writes"><span class="dots" aria-hidden="true"></span><span class="unseen">${t("writes", { name: persona?.name ?? "" })}</span></p>`}
+    ${
+      writes &&
+      html`<p class="writes">
+        <span class="dots" aria-hidden="true"></span
+        ><span class="unseen">${t("writes", { name: persona?.name ?? "" })}</span>
+      </p>`
+    }
   </div>`;
 }
 
@@ -132,15 +173,23 @@ const Invitation = ({ persona, acts }) =>
 function Said({ message }) {
   const { text, cards, picture, reactions } = message;
   const own = message.role === "user";
-  return html`<article class=${own ? "said own" : "said"} data-fate=${message.fate} aria-busy=${String(message.growing)}>
+  return html`<article
+    class=${own ? "said own" : "said"}
+    data-fate=${message.fate}
+    aria-busy=${String(message.growing)}
+  >
     <span class="unseen">${own ? t("you") : ""}</span>
     ${text && html`<div class="words" dir="auto">${own ? text : markdown(text)}</div>`}
     ${message.attachments.map((each) => html`<p class="small soft" dir="auto">${each.name}</p>`)}
     ${cards.map((card) => html`<${Card} card=${card} pictures=${message.pictures} />`)}
     ${picture && html`<${Image} words=${picture.text} address=${picture.link} pictures=${message.pictures} />`}
     ${picture?.service && html`<p class="small soft">Powered by ${picture.service}</p>`}
-    ${reactions.length > 0 &&
-    html`<p class="reactions">${reactions.map((each) => html`<span key=${each.id}>${each.emoji}</span>`)}</p>`}
+    ${
+      reactions.length > 0 &&
+      html`<p class="reactions">
+        ${reactions.map((each) => html`<span key=${each.id}>${each.emoji}</span>`)}
+      </p>`
+    }
     ${message.fate === "failed" && html`<p class="small bad">${t("failed")}</p>`}
   </article>`;
 }
@@ -154,20 +203,26 @@ function Card({ card, pictures }) {
   const href = link && safeLink(link);
   return html`<div class="card">
     ${picture && html`<${Image} words="" address=${picture} pictures=${pictures} />`}
-    ${title &&
-    html`<h3 dir="auto">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow ugc">${title}</a>` : title}</h3>`}
+    ${
+      title &&
+      html`<h3 dir="auto">
+        ${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer nofollow ugc">${title}</a>` : title}
+      </h3>`
+    }
     ${text && html`<p dir="auto">${text}</p>`}
-    ${fields.length > 0 &&
-    html`<dl>
-      ${fields.map(
-        (field, at) =>
-          html`<div dir="auto">
-            ${items[at]?.imageUrl && html`<${Image} words="" address=${items[at].imageUrl} pictures=${pictures} />`}
-            <dt>${field.name}</dt>
-            <dd>${field.value}</dd>
-          </div>`,
-      )}
-    </dl>`}
+    ${
+      fields.length > 0 &&
+      html`<dl>
+        ${fields.map(
+          (field, at) =>
+            html`<div dir="auto">
+              ${items[at]?.imageUrl && html`<${Image} words="" address=${items[at].imageUrl} pictures=${pictures} />`}
+              <dt>${field.name}</dt>
+              <dd>${field.value}</dd>
+            </div>`,
+        )}
+      </dl>`
+    }
   </div>`;
 }
 
@@ -178,11 +233,18 @@ function Image({ words, address, pictures }) {
   const [failed, setFailed] = useState(false);
   const ours = pictures[address];
   if (ours && !failed) {
-    return html`<img src=${server.origin + ours} alt=${words} loading="lazy" onError=${() => setFailed(true)} />`;
+    return html`<img
+      src=${server.origin + ours}
+      alt=${words}
+      loading="lazy"
+      onError=${() => setFailed(true)}
+    />`;
   }
   const href = safeLink(address);
   return words && href
-    ? html`<p dir="auto"><a href=${href} target="_blank" rel="noopener noreferrer nofollow ugc">${words}</a></p>`
+    ? html`<p dir="auto">
+        <a href=${href} target="_blank" rel="noopener noreferrer nofollow ugc">${words}</a>
+      </p>`
     : null;
 }
 
@@ -212,7 +274,7 @@ function Composer({ shown, acts }) {
   const [text, setText] = useState("");
   const area = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
   useEffect(() => {
-    if (!shown.framed) area.current?.focus();
+    if (shown.byHand) area.current?.focus();
   }, []);
   useLayoutEffect(() => {
     if (!area.current) return;
@@ -250,13 +312,15 @@ function Composer({ shown, acts }) {
       onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}
       onKeyDown=${keyed}
     ></textarea>
-    ${writing && !text.trim()
-      ? html`<button type="button" class="quiet" aria-label=${t("stop")} onClick=${acts.stop}>
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M8 8h8v8H8z" /></svg>
-        </button>`
-      : html`<button type="submit" aria-label=${t("send")} disabled=${!text.trim()}>
-          <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 19V6M6 12l6-6 6 6" /></svg>
-        </button>`}
+    ${
+      writing && !text.trim()
+        ? html`<button type="button" class="quiet" aria-label=${t("stop")} onClick=${acts.stop}>
+            <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M8 8h8v8H8z" /></svg>
+          </button>`
+        : html`<button type="submit" aria-label=${t("send")} disabled=${!text.trim()}>
+            <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 19V6M6 12l6-6 6 6" /></svg>
+          </button>`
+    }
   </form>`;
 }
 

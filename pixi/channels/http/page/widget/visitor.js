@@ -1,5 +1,5 @@
 // A visitor of somebody's page: the token by which the server knows them again, and what the page keeps of them.
-import { credentials, get, post, server } from "../lib/api.js";
+import { credentials, get, newId, post, server } from "../lib/api.js";
 
 /**
  * @typedef {object} Kept
@@ -26,6 +26,15 @@ export class Visitor {
     this._place = `pixi-chat ${server.origin} ${key} ${persona}`;
     /** @type {Kept} */
     this.kept = { ...NOTHING, ...read(this._place) };
+  }
+
+  /** Whether it was left open, in this window. */
+  get wasOpen() {
+    return read(`${this._place} open`, "sessionStorage") === true;
+  }
+
+  set wasOpen(open) {
+    write(`${this._place} open`, JSON.stringify(open), "sessionStorage");
   }
 
   /** @param {Partial<Kept>} news */
@@ -55,26 +64,40 @@ export class Visitor {
     this.keep({
       token: told.token,
       expires: told.expires,
-      ...(same ? {} : { ...NOTHING, token: told.token, expires: told.expires, talk: crypto.randomUUID() }),
+      ...(same ? {} : { ...NOTHING, token: told.token, expires: told.expires, talk: newId() }),
     });
     return told.personas;
   }
 }
 
-/** @param {string} place @returns {any} */
-function read(place) {
+/**
+ * @param {string} place
+ * @param {"localStorage" | "sessionStorage"} where
+ * @returns {any} null: nothing is kept
+ */
+function read(place, where = "localStorage") {
+  let kept = inMemory.get(place) ?? "null";
   try {
-    return JSON.parse(localStorage.getItem(place) ?? inMemory.get(place) ?? "{}");
+    kept = window[where].getItem(place) ?? kept;
   } catch {
-    return JSON.parse(inMemory.get(place) ?? "{}");
+    // As in a sandbox: what is known is what this page kept.
+  }
+  try {
+    return JSON.parse(kept);
+  } catch {
+    return null;
   }
 }
 
-/** @param {string} place @param {string} text */
-function write(place, text) {
+/**
+ * @param {string} place
+ * @param {string} text
+ * @param {"localStorage" | "sessionStorage"} where
+ */
+function write(place, text, where = "localStorage") {
   inMemory.set(place, text);
   try {
-    localStorage.setItem(place, text);
+    window[where].setItem(place, text);
   } catch {
     // What cannot be kept is known for as long as the page is open.
   }

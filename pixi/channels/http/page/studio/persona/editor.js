@@ -23,7 +23,7 @@ function drawn(text, problems, known) {
     const before = known.get(name);
     if (before) return before;
     const pieces = plain ? [{ kind: "", text: line }] : piecesOf(line, place <= front);
-    const node = html`<span class=${`line ${kind}`} key=${place}
+    const node = html`<span class=${`text-line ${kind}`} key=${place}
       >${pieces.map((piece) => (piece.kind ? html`<span class=${`t-${piece.kind}`}>${piece.text}</span>` : piece.text))}${"\n"}</span
     >`;
     known.set(name, node);

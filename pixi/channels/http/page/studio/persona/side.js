@@ -64,7 +64,7 @@ export function PromptView({ prompt }) {
         html`<details key=${place}>
           <summary>
             <span class=${`dot hue${place % 6}`}></span>
-            <span class="grow" dir="auto">${each.title || t("persona.own_words")}</span>
+            <span class="fill" dir="auto">${each.title || t("persona.own_words")}</span>
             <span class="soft figure">${number(each.tokens)}</span>
           </summary>
           <pre dir="auto">${each.text}</pre>
@@ -75,14 +75,14 @@ export function PromptView({ prompt }) {
       html`<details>
         <summary>
           <span class=${`dot hue${prompt.sections.length % 6}`}></span>
-          <span class="grow">${t("persona.tools")}</span>
+          <span class="fill">${t("persona.tools")}</span>
           <span class="soft figure">${number(ofTools)}</span>
         </summary>
         <ul class="plain">
           ${prompt.tools.map(
             (tool) =>
               html`<li class="row">
-                <code class="grow">${tool.name}</code><span class="soft figure">${number(tool.tokens)}</span>
+                <code class="fill">${tool.name}</code><span class="soft figure">${number(tool.tokens)}</span>
               </li>`,
           )}
         </ul>
@@ -93,11 +93,11 @@ export function PromptView({ prompt }) {
 
 /** Lines of a unified diff. @param {{text: string}} props */
 export function Diff({ text }) {
-  const kinds = { "+": "new", "-": "gone", "@": "place" };
+  const kinds = { "+": "new", "-": "gone", "@": "head" };
   return html`<pre class="diff">
 ${text.split("\n").map((line) => {
       const kind = /^(\+\+\+|---|diff |index )/.test(line)
-        ? "place"
+        ? "head"
         : (kinds[/** @type {"+"} */ (line[0])] ?? "");
       return html`<span class=${kind} dir="auto">${line}${"\n"}</span>`;
     })}</pre>`;

@@ -112,10 +112,10 @@ export function DraftTalkView({ name, title, text }) {
   };
   return html`<div class="draft-talk">
     <div class="row">
-      <p class="soft small grow">${t("persona.talk_about")}</p>
+      <p class="soft small fill">${t("persona.talk_about")}</p>
       ${said.length > 0 && html`<button class="quiet small" onClick=${anew}>${t("persona.talk_anew")}</button>`}
     </div>
-    <div class="said" role="log" aria-live="polite" aria-label=${t("persona.talk")}>
+    <div class="exchange" role="log" aria-live="polite" aria-label=${t("persona.talk")}>
       ${said.map(
         (each) =>
           html`<div

@@ -169,7 +169,7 @@ function Asking({ name }) {
     <form class="row" role="search" onSubmit=${search}>
       <input
         type="search"
-        class="grow"
+        class="fill"
         dir="auto"
         aria-label=${t("databases.words")}
         placeholder=${t("databases.words")}

@@ -96,7 +96,7 @@ function Vitals({ of: its }) {
     its.files === null ? "" : t("health.files", { count: its.files }),
   ];
   return html`<section aria-label=${t("health.vitals")}>
-    <dl class="figures">
+    <dl class="vitals">
       ${figures.map(
         ([name, value, beside]) =>
           html`<div key=${name}>
@@ -116,7 +116,7 @@ function Doctor({ of: its, onExamine }) {
     <header class="row">
       <h2>${t("health.checks")}</h2>
       ${its.ended !== null && !its.running && html`<span class="soft small"><${Time} at=${its.ended}>${ago(its.ended)}<//></span>`}
-      <span class="grow"></span>
+      <span class="fill"></span>
       ${!its.running && its.ended !== null && html`<${Badge} kind=${bad ? "bad" : "good"}>${bad ? t("health.bad", { count: bad }) : t("health.fine")}<//>`}
       <button class="quiet" disabled=${its.running} onClick=${onExamine}>${t("health.again")}</button>
     </header>
@@ -225,7 +225,7 @@ function Log({ lines }) {
   );
   return html`<section class="stack">
     <header class="row">
-      <h2 class="grow">${t("health.log")}</h2>
+      <h2 class="fill">${t("health.log")}</h2>
       <select
         aria-label=${t("health.level")}
         value=${level}

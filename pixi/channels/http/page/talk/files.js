@@ -1,0 +1,65 @@
+// Files on their way to the server, each with how far it came.
+import { headers, Problem, server } from "../lib/api.js";
+
+/**
+ * @typedef {object} Upload
+ * @property {number} key
+ * @property {string} name
+ * @property {number} size bytes
+ * @property {number} part of it that has gone, from 0 to 1
+ * @property {string} id that the server gave; "": it is not there yet
+ * @property {string} mediaType
+ * @property {string} trouble why it is not there, in words
+ * @property {() => void} cancel
+ */
+
+let count = 0;
+
+/**
+ * Send a file; `changed` hears of each step. Only XMLHttpRequest tells how much of a body has gone.
+ * @param {File} file
+ * @param {(upload: Upload) => void} changed
+ * @returns {Upload}
+ */
+export function upload(file, changed) {
+  const sending = new XMLHttpRequest();
+  count += 1;
+  /** @type {Upload} */
+  let state = {
+    key: count,
+    name: file.name,
+    size: file.size,
+    part: 0,
+    id: "",
+    mediaType: file.type,
+    trouble: "",
+    cancel: () => sending.abort(),
+  };
+  /** @param {Partial<Upload>} news */
+  const set = (news) => {
+    state = { ...state, ...news };
+    changed(state);
+  };
+  const body = new FormData();
+  body.append("file", file);
+  sending.upload.onprogress = (event) => set({ part: event.total ? event.loaded / event.total : 0 });
+  sending.onload = () => {
+    const told = read(sending.responseText);
+    if (sending.status === 200) set({ part: 1, id: told.id, mediaType: told.mediaType });
+    else set({ trouble: told.detail || String(sending.status) });
+  };
+  sending.onerror = () => set({ trouble: new Problem(0, "offline", "").title });
+  sending.open("POST", `${server.origin}/api/files`);
+  for (const [name, value] of Object.entries(headers())) sending.setRequestHeader(name, value);
+  sending.send(body);
+  return state;
+}
+
+/** @param {string} text @returns {any} */
+function read(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return {};
+  }
+}
