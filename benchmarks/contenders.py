@@ -28,7 +28,8 @@ from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.chat.door import OpenAIChat
-from pixi.store.kept import Begun, CommandOutcome, Framing, Mark, Outcome, SavedConversation
+from pixi.store.framing import Framing
+from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.store.writer import Writer
