@@ -20,7 +20,7 @@ from tests.servers.scripted_openai import Until, finish, stream
 from tests.waiting import until
 
 PUBLIC = "pixi_pk_" + "w" * 40
-MOST_BYTES = 25_600
+MOST_BYTES = 25_000
 """Of all that the widget loads, packed."""
 
 pytestmark = needs_chromium
