@@ -92,6 +92,8 @@ async def serving_pages(
     home: Path,
     *replies: Any,
     config: str = "",
+    http: str = "",
+    model_more: str = "",
     personas: dict[str, str] | None = None,
     addons: tuple[Path, ...] = (),
 ) -> AsyncGenerator[Here, None]:
@@ -101,6 +103,8 @@ async def serving_pages(
         home: an empty folder; the test must be in it (`monkeypatch.chdir`).
         replies: texts, or replies of `ScriptedOpenAI`.
         config: more of pixi.toml.
+        http: more of its part `[http]`.
+        model_more: more of its part `[model]`.
         personas: texts of persona files, by their names.
     """
     for name, text in (personas or {}).items():
@@ -109,10 +113,11 @@ async def serving_pages(
     script = [stream(each, finish()) if isinstance(each, str) else each for each in replies]
     async with ScriptedOpenAI(*script) as model, AsyncExitStack() as stack:
         toml = home / "pixi.toml"
+        url = json.dumps(model.base_url)
         toml.write_text(
             f"{config}\n"
-            f'[model]\nname = "scripted"\nbase_url = {json.dumps(model.base_url)}\napi_key = "none"\n'
-            f"[http]\nport = 0\nrequests_per_minute = 100000\n",
+            f'[model]\nname = "scripted"\nbase_url = {url}\napi_key = "none"\n{model_more}\n'
+            f"[http]\nport = 0\nrequests_per_minute = 100000\n{http}",
             encoding="utf-8",
         )
         settings = load(toml)

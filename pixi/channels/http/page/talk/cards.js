@@ -33,7 +33,13 @@ export function Image({ words = "", address, pictures, kind = "" }) {
   const ours = pictures[address];
   if (ours && !failed) {
     const source = server.origin + ours;
-    return html`<img class=${kind} src=${source} alt=${words} loading="lazy" onError=${() => setFailed(true)} />`;
+    return html`<img
+      class=${kind}
+      src=${source}
+      alt=${words}
+      loading="lazy"
+      onError=${() => setFailed(true)}
+    />`;
   }
   return words ? html`<p dir="auto"><${Outward} to=${address}>${words}<//></p>` : null;
 }
@@ -95,18 +101,19 @@ function Spots({ card, pictures }) {
     <h3 dir="auto">${card.fallback.title}</h3>
     <ol class="rows">
       ${card.data.map(
-        (/** @type {any} */ spot) => html`<li>
-          ${
-            pictures[words(spot.imageUrl)]
-              ? html`<${Image} kind="thumb" address=${spot.imageUrl} pictures=${pictures} />`
-              : html`<span class="thumb" aria-hidden="true"></span>`
-          }
-          <span class="row-words">
-            <strong dir="auto"><${Outward} to=${words(spot.deepLink)}>${spot.name}<//></strong>
-            <span class="soft small" dir="auto">${where(spot)}</span>
-          </span>
-          <${Stars} of=${spot.rating} />
-        </li>`,
+        (/** @type {any} */ spot) =>
+          html`<li>
+            ${
+              pictures[words(spot.imageUrl)]
+                ? html`<${Image} kind="thumb" address=${spot.imageUrl} pictures=${pictures} />`
+                : html`<span class="thumb" aria-hidden="true"></span>`
+            }
+            <span class="row-words">
+              <strong dir="auto"><${Outward} to=${words(spot.deepLink)}>${spot.name}<//></strong>
+              <span class="soft small" dir="auto">${where(spot)}</span>
+            </span>
+            <${Stars} of=${spot.rating} />
+          </li>`,
       )}
     </ol>
   </div>`;

@@ -46,7 +46,9 @@ const RUN = {
   },
   usage: async () => {
     const { shares, model } = await get("/api/usage");
-    const lines = shares.map((/** @type {any} */ each) => `${each.name}: ${number(each.used)} / ${number(each.most)}`);
+    const lines = shares.map(
+      (/** @type {any} */ each) => `${each.name}: ${number(each.used)} / ${number(each.most)}`,
+    );
     return [model ?? "", ...lines].filter(Boolean).join("\n") || t("commands.unlimited");
   },
   reset: async ({ session }) => {
@@ -87,4 +89,5 @@ export async function run(line, place) {
 }
 
 /** @param {import("./session.js").Session} session */
-export const lastOwn = (session) => session.talk.messages.findLast((each) => each.role === "user" && !each.fate);
+export const lastOwn = (session) =>
+  session.talk.messages.findLast((each) => each.role === "user" && !each.fate);

@@ -8,6 +8,7 @@ import { upload } from "./files.js";
 /**
  * @param {object} props
  * @param {{files: boolean, characters: number, attachments: number, fileBytes: number}} props.can
+ * @param {boolean} props.ready what was said before is there
  * @param {boolean} props.writing a reply is being written
  * @param {{text: string, key: number}} props.draft put into the field whenever its key changes
  * @param {{name: string, about: string}[]} props.commands
@@ -17,7 +18,18 @@ import { upload } from "./files.js";
  * @param {() => void} props.onEditLast
  * @param {() => void} props.onCancel of editing
  */
-export function Composer({ can, writing, draft, commands, editing, onSend, onStop, onEditLast, onCancel }) {
+export function Composer({
+  can,
+  ready,
+  writing,
+  draft,
+  commands,
+  editing,
+  onSend,
+  onStop,
+  onEditLast,
+  onCancel,
+}) {
   const [text, setText] = useState("");
   const [uploads, setUploads] = useState(/** @type {Upload[]} */ ([]));
   const [chosen, setChosen] = useState(0);
@@ -39,9 +51,11 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
   const take = (files) => {
     if (!can.files) return;
     const room = can.attachments - uploads.length;
-    const begun = [...files].slice(0, room).map((file) =>
-      upload(file, (news) => setUploads((all) => all.map((each) => (each.key === news.key ? news : each)))),
-    );
+    const begun = [...files]
+      .slice(0, room)
+      .map((file) =>
+        upload(file, (news) => setUploads((all) => all.map((each) => (each.key === news.key ? news : each)))),
+      );
     if (begun.length) setUploads((all) => [...all, ...begun]);
     area.current?.focus();
   };
@@ -68,9 +82,9 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
     text.startsWith("/") && !text.includes(" ")
       ? commands.filter((each) => `/${each.name}`.startsWith(text.toLowerCase()) && `/${each.name}` !== text)
       : [];
-  const ready = uploads.filter((each) => each.id);
+  const sent = uploads.filter((each) => each.id);
   const going = uploads.some((each) => !each.id && !each.trouble);
-  const sendable = (text.trim() || ready.length) && !going && text.length <= can.characters;
+  const sendable = ready && (text.trim() || sent.length) && !going && text.length <= can.characters;
 
   const send = async () => {
     if (!sendable) return;
@@ -78,7 +92,7 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
     const before = { text, uploads };
     setText("");
     setUploads([]);
-    if (!(await onSend(said, ready))) {
+    if (!(await onSend(said, sent))) {
       setText((now) => now || before.text);
       setUploads((now) => (now.length ? now : before.uploads));
     }
@@ -132,7 +146,7 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
   return html`<form class="composer" onSubmit=${submitted}>
     ${
       offered.length > 0 &&
-      html`<ul id="commands" class="commands" role="listbox" aria-label=${t("commands.title")}>
+      html`<ul id="commands" class="commands" role="listbox" tabindex="0" aria-label=${t("commands.title")}>
         ${offered.map(
           (each, at) =>
             html`<li
@@ -152,10 +166,17 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
     ${
       editing &&
       html`<p class="editing small">
-        ${t("talk.editing")} <button type="button" class="bare small" onClick=${() => {
-          setText("");
-          onCancel();
-        }}>${t("shared.cancel")}</button>
+        ${t("talk.editing")}
+        <button
+          type="button"
+          class="bare small"
+          onClick=${() => {
+            setText("");
+            onCancel();
+          }}
+        >
+          ${t("shared.cancel")}
+        </button>
       </p>`
     }
     ${
@@ -196,7 +217,12 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
               event.target.value = "";
             }}
           />
-          <button type="button" class="bare" aria-label=${t("talk.attach")} onClick=${() => picker.current?.click()}>
+          <button
+            type="button"
+            class="bare"
+            aria-label=${t("talk.attach")}
+            onClick=${() => picker.current?.click()}
+          >
             <svg viewBox="0 0 24 24" aria-hidden="true"><path d="M12 5v14M5 12h14" /></svg>
           </button>`
       }
@@ -208,6 +234,7 @@ export function Composer({ can, writing, draft, commands, editing, onSend, onSto
         aria-controls=${offered.length ? "commands" : null}
         aria-activedescendant=${offered.length ? `command-${offered[Math.min(chosen, offered.length - 1)]?.name}` : null}
         placeholder=${t("talk.message")}
+        readonly=${!ready}
         value=${text}
         onInput=${(/** @type {any} */ event) => setText(event.currentTarget.value)}
         onKeyDown=${keyed}

@@ -45,6 +45,7 @@
  * @property {Question[]} questions that wait for an answer
  * @property {string} doing what takes time, for people
  * @property {string} trouble what went wrong last, for people
+ * @property {boolean} branched the answer under way stands in the place of another
  * @property {boolean} stale what was said before is not as it was: it is to be loaded anew
  */
 
@@ -61,6 +62,7 @@ export const EMPTY = {
   questions: [],
   doing: "",
   trouble: "",
+  branched: false,
   stale: false,
 };
 
@@ -107,6 +109,7 @@ export function loaded(talk, answer) {
     more: answer.more,
     turn: answer.underWay,
     waiting: answer.waiting,
+    branched: talk.branched,
     questions: answer.underWay && answer.underWay === talk.turn ? talk.questions : [],
   };
 }
@@ -196,7 +199,7 @@ export function heard(talk, event) {
     case "said":
       return said(talk, event);
     case "changed":
-      return { ...talk, stale: true };
+      return { ...talk, branched: true, stale: true };
     case "turn_start":
       return begun(talk, event);
     case "started":
@@ -310,7 +313,8 @@ function ended(talk, event) {
   const messages = talk.messages.filter((each) => !(each.growing && each.turn === event.turn));
   const over = inTurn({ ...talk, messages }, event.turn, { finish: event.finish });
   const waiting = messages.some((each) => each.role === "user" && each.turn === 0 && each.fate !== "failed");
-  return { ...over, turn: 0, waiting, questions: [], doing: "" };
+  // Beside which others an answer stands, only the server knows.
+  return { ...over, turn: 0, waiting, questions: [], doing: "", branched: false, stale: talk.branched };
 }
 
 /** @param {Talk} talk @param {number} number @param {Partial<Turn>} news @returns {Talk} */

@@ -112,7 +112,9 @@ export function Log({ talk, persona, onSay, onAgain, onEdit, onBranch, onAnswer,
         html`<p class="writes">
           <${Face} persona=${persona} kind="small" />
           <span class="dots" aria-hidden="true"></span>
-          <span class=${talk.doing ? "small soft" : "unseen"}>${talk.doing || t("talk.writes", { name: persona.name })}</span>
+          <span class=${talk.doing ? "small soft" : "unseen"}
+            >${talk.doing || t("talk.writes", { name: persona.name })}</span
+          >
         </p>`
       }
       ${children}
@@ -126,7 +128,9 @@ export function Log({ talk, persona, onSay, onAgain, onEdit, onBranch, onAnswer,
 const ownOf = (talk, message) =>
   message.role === "user"
     ? message
-    : talk.messages.findLast((each) => each.role === "user" && each.turn === message.turn && message.turn > 0);
+    : talk.messages.findLast(
+        (each) => each.role === "user" && each.turn === message.turn && message.turn > 0,
+      );
 
 /** One message with what can be done with it.
  * @param {any} props

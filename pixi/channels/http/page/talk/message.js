@@ -21,7 +21,9 @@ export function Face({ persona, kind = "" }) {
     return html`<img class=${`face ${kind}`} src=${source} alt="" onError=${() => setFailed(true)} />`;
   }
   const hue = [...persona.name].reduce((sum, sign) => sum + (sign.codePointAt(0) ?? 0), 0) % 6;
-  return html`<span class=${`face letter hue-${hue} ${kind}`} aria-hidden="true">${[...persona.name][0] ?? "?"}</span>`;
+  return html`<span class=${`face letter hue-${hue} ${kind}`} aria-hidden="true"
+    >${[...persona.name][0] ?? "?"}</span
+  >`;
 }
 
 /**
@@ -64,7 +66,7 @@ export function Said({ message, actions = null, from = "" }) {
       (actions || message.at > 0) &&
       html`<footer class="small soft">
         ${actions}
-        ${message.at > 0 && html`<time dateTime=${new Date(message.at * 1000).toISOString()}>${moment(message.at)}</time>`}
+        ${message.at > 0 && html`<time datetime=${new Date(message.at * 1000).toISOString()}>${moment(message.at)}</time>`}
       </footer>`
     }
   </article>`;

@@ -73,7 +73,8 @@ function App() {
 
   if (!house) {
     if (problem?.status === 401) return html`<${Door} problem=${problem} onEnter=${knock} />`;
-    if (problem) return html`<main class="door"><${Trouble} problem=${problem} retry=${() => knock("")} /></main>`;
+    if (problem)
+      return html`<main class="door"><${Trouble} problem=${problem} retry=${() => knock("")} /></main>`;
     return html`<main class="door"><${Waiting} /></main>`;
   }
   const known = house.personas.find((each) => each.id === at.persona);
@@ -145,7 +146,11 @@ function Room({ house, persona, talk: name }) {
       if (refused) setProblem(refused);
     });
     session.current = opened;
-    const load = () => opened.open().then(() => setProblem(null), (error) => setProblem(asProblem(error)));
+    const load = () =>
+      opened.open().then(
+        () => setProblem(null),
+        (error) => setProblem(asProblem(error)),
+      );
     load();
     return () => opened.close();
   }, [name, persona.id]);
@@ -204,7 +209,12 @@ function Room({ house, persona, talk: name }) {
     }
     const replaces = editing;
     setEditing("");
-    const attachments = files.map(({ id, name: called, mediaType }) => ({ id, name: called, mediaType, url: "" }));
+    const attachments = files.map(({ id, name: called, mediaType }) => ({
+      id,
+      name: called,
+      mediaType,
+      url: "",
+    }));
     return attempt((now) => now.say(text, { attachments, replaces }));
   };
 
@@ -259,6 +269,7 @@ function Room({ house, persona, talk: name }) {
       <//>
       <${Composer}
         can=${house.can}
+        ready=${talk.loaded}
         writing=${talk.turn > 0}
         draft=${draft}
         commands=${offered}
@@ -287,7 +298,10 @@ function ThemeSwitch() {
     title=${t(isDark ? "talk.light" : "talk.dark")}
     onClick=${() => setTheme(isDark ? "light" : "dark")}
   >
-    <svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="7" /><path class="solid" d="M12 5a7 7 0 0 1 0 14z" /></svg>
+    <svg viewBox="0 0 24 24" aria-hidden="true">
+      <circle cx="12" cy="12" r="7" />
+      <path class="solid" d="M12 5a7 7 0 0 1 0 14z" />
+    </svg>
   </button>`;
 }
 
