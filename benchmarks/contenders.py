@@ -28,7 +28,7 @@ from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.chat.door import OpenAIChat
-from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
+from pixi.store.kept import Begun, CommandOutcome, Framing, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
 from pixi.store.writer import Writer
@@ -291,6 +291,7 @@ class Forgetful(SqliteStore):
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         return True
 
