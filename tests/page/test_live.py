@@ -154,16 +154,16 @@ async def test_talks_are_filtered_by_who_answers_and_where(tmp_path: Path) -> No
 async def test_a_phone_shows_numbered_pairs_and_who_wants_no_motion_gets_none(tmp_path: Path) -> None:
     phone = {"viewport": {"width": 360, "height": 780}, "reduced_motion": "reduce"}
     going = asyncio.Event()
-    async with serving_pages(tmp_path, stream("[SEND: hey ", Until(going), "you]", finish())) as here:
-        async with at_page(here.url, here.link, **phone) as page:
-            await expect(page.get_by_role("heading", name="Live")).to_be_visible()
-            said = asyncio.create_task(say(here, "hi"))
-            await expect(page.locator(".command.opened")).to_be_visible()
-            going.set()
-            await said
-            await expect(page.locator(".command.lit sup")).to_have_text("1")
-            await expect(page.locator(".effect .pair")).to_have_text("1")
-            await expect(page.locator(".threads")).to_be_hidden()
-            motion = "e => getComputedStyle(e).animationName"
-            assert await page.locator(".command.lit").evaluate(motion) == "none"
-            assert await page.evaluate("document.documentElement.scrollWidth") == 360
+    reply = stream("[SEND: hey ", Until(going), "you]", finish())
+    async with serving_pages(tmp_path, reply) as here, at_page(here.url, here.link, **phone) as page:
+        await expect(page.get_by_role("heading", name="Live")).to_be_visible()
+        said = asyncio.create_task(say(here, "hi"))
+        await expect(page.locator(".command.opened")).to_be_visible()
+        going.set()
+        await said
+        await expect(page.locator(".command.lit sup")).to_have_text("1")
+        await expect(page.locator(".effect .pair")).to_have_text("1")
+        await expect(page.locator(".threads")).to_be_hidden()
+        motion = "e => getComputedStyle(e).animationName"
+        assert await page.locator(".command.lit").evaluate(motion) == "none"
+        assert await page.evaluate("document.documentElement.scrollWidth") == 360
