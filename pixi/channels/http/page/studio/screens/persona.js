@@ -345,7 +345,7 @@ function Conflict({ there, text, onTake, onKeep }) {
   const sign = { same: "  ", gone: "- ", new: "+ " };
   return html`<section class="word-from-house conflict" role="alert">
     <p>${t("persona.changed_on_disk")}</p>
-    <pre class="diff">
+    <pre class="diff" tabindex="0">
 ${lines.map((line) => html`<span class=${line.kind} dir="auto">${sign[line.kind]}${line.text}${"\n"}</span>`)}</pre>
     <div class="row">
       <button class="quiet" onClick=${onTake}>${t("persona.take_theirs")}</button>
