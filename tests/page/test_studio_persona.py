@@ -40,6 +40,13 @@ async def desk(
         yield page, here, folder / "personas" / "wren.md"
 
 
+def committed(folder: Path, subject: str) -> None:
+    """Make a commit of the personas, in a work tree of git."""
+    for words in (("init",), ("add", "personas"), ("commit", "-m", subject)):
+        names = ("-c", "user.name=Mo", "-c", "user.email=mo@example.org")
+        subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True)
+
+
 async def test_a_text_is_checked_while_it_is_written_and_live_once_saved(tmp_path: Path) -> None:
     async with desk(tmp_path) as (page, here, file):
         await page.get_by_role("link", name="Wren").click()
@@ -136,9 +143,7 @@ async def test_the_history_of_a_file_is_read(tmp_path: Path) -> None:
     async with desk(tmp_path) as (page, _, file):
         for number, text in enumerate((TEXT, TEXT.replace("trolley", "cart"))):
             file.write_text(text)
-            for words in (("init",), ("add", "personas"), ("commit", "-m", f"Number {number}")):
-                names = ("-c", "user.name=Mo", "-c", "user.email=mo@example.org")
-                subprocess.run(["git", *names, *words], cwd=tmp_path, check=True, capture_output=True)
+            committed(tmp_path, f"Number {number}")
         await page.get_by_role("link", name="Wren").click()
         await page.get_by_role("tab", name="History").click()
         await page.get_by_role("button", name="Number 1").click()
