@@ -135,7 +135,7 @@ class DraftTalkQuery(Struct):
     talk: TalkName
 
 
-class CommitsAnswer(Struct):
+class CommitList(Struct):
     """The commits that changed a file, the newest first; none where git does not know it."""
 
     commits: list[Commit]
@@ -169,9 +169,7 @@ def routes(house: Household) -> Sequence[AddonRoute]:
             streams=True,
         ),
         AddonRoute("DELETE", f"{draft}/talk", screen.end, "End such a talk", "operate", DraftTalkQuery),
-        AddonRoute(
-            "GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, CommitsAnswer
-        ),
+        AddonRoute("GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, CommitList),
         AddonRoute(
             "GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit", "operate", None, CommitDiff
         ),
@@ -235,9 +233,9 @@ class _PersonaScreen:
         """End a talk."""
         await self.talks.end(caller, asked.talk)
 
-    async def history(self, caller: Caller, asked: None) -> CommitsAnswer:
+    async def history(self, caller: Caller, asked: None) -> CommitList:
         """Answer with the commits of a file."""
-        return CommitsAnswer(await commits_of(await self._path(caller)))
+        return CommitList(await commits_of(await self._path(caller)))
 
     async def diff(self, caller: Caller, asked: None) -> CommitDiff:
         """Answer with what a commit changed."""
