@@ -28,7 +28,6 @@ PAYLOADS = (
     f"<img src='{EVIL}/x.png'>",
     "<svg onload=hit()>",
     f"<svg><use href='{EVIL}/x.svg#x'/><script>hit()</script></svg>",
-    "<body onload=hit()>",
     "<details open ontoggle=hit()>x</details>",
     "<input autofocus onfocus=hit()>",
     '"><b onmouseover=hit() x="',
@@ -60,8 +59,9 @@ PAYLOADS = (
     "\u202egnp.exe\u2066 \u200f\ufeff a\u0301\u0301\u0301 %s %n $& $1 \\u003cimg src=x onerror=hit()\\u003e",
     "nul\x00 esc\x1b[2J bell\x07 \x85 \u2028 \ufffe \U000e0041 <scr\x00ipt>hit()</script>",
     "A" * 100_000,
+    "**" * 2_000 + "[" * 2_000 + "`" * 999,
+    "&lt;script&gt;hit()&lt;/script&gt; <![CDATA[<script>hit()</script>]]> <%= hit() %> <body onload=hit()>",
 )
-assert len(PAYLOADS) == 40
 
 EMPTY = "empty it all"
 """Said, it makes the persona ask whether it may do something with all payloads."""

@@ -84,7 +84,11 @@ export function usePages(path, part) {
  * @param {{of: ReturnType<typeof usePages>, row: (row: any) => any, empty: any, label: string}} props
  */
 export function Pages({ of, row, empty, label }) {
-  if (of.loading) return html`<${Waiting} />`;
+  const searches = !of.rows.length && Boolean(of.next) && !of.problem; // nothing yet, and not all was looked at
+  useEffect(() => {
+    if (searches) of.more();
+  }, [searches, of.next]);
+  if (of.loading || searches) return html`<${Waiting} />`;
   return html`<div class="stack">
     ${
       of.rows.length > 0 &&
@@ -218,23 +222,27 @@ function Marked({ text, words }) {
     .map((part, at) => (at % 2 ? html`<mark key=${at}>${part}</mark>` : part));
 }
 
+/** What a talk is called: by who takes part, where one may know. @param {Talk} talk */
+export function talkName(talk) {
+  if (talk.hidden) return t(talk.messages ? "talks.private" : "talks.emptied");
+  return talk.people.map((each) => each.name || each.id).join(", ") || talk.name || talk.address;
+}
+
 /** A talk in a list, as one link. @param {{talk: Talk, search?: string}} props */
 export function TalkLine({ talk, search = "" }) {
-  const names = talk.people.map((each) => each.name || each.id);
-  const who = talk.hidden ? t("talks.private") : names.join(", ") || talk.name || talk.address;
   const told = talk.found;
   return html`<li>
     <a class="line" href=${talkPath(talk.address)}>
       <span class="line-head">
         <span class=${talk.hidden ? "line-name soft" : "line-name"} dir="auto"
-          >${talk.private && html`<${Lock} />`} ${who}</span
+          >${talk.private && talk.messages > 0 && html`<${Lock} />`} ${talkName(talk)}</span
         >
         <span class="soft small"><${Time} at=${talk.last}>${ago(talk.last)}<//></span>
       </span>
       ${
         told?.text
           ? html`<span class="line-found" dir="auto"
-              ><span class="soft">${told.by ?? talk.persona}:</span>
+              ><span class="soft">${told.by ?? talk.persona}:</span>${" "}
               <${Marked} text=${told.text} words=${search}
             /></span>`
           : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`

@@ -189,6 +189,14 @@ export function refused(talk, own, trouble) {
 }
 
 /**
+ * Show no more what the server did not get.
+ * @param {Talk} talk
+ * @param {string} own the page's id
+ * @returns {Talk}
+ */
+export const dropped = (talk, own) => ({ ...talk, messages: without(talk.messages, own) });
+
+/**
  * Take an event of the talk.
  * @param {Talk} talk
  * @param {any} event

@@ -85,6 +85,14 @@ export class Session {
     }
   }
 
+  /** Say once more what the server did not get, as far as it is words. @param {string} own the page's id */
+  async retry(own) {
+    const failed = this.talk.messages.find((each) => each.id === own && each.fate === "failed");
+    if (!failed) return;
+    this._set(conversation.dropped(this.talk, own));
+    await this.say(failed.text);
+  }
+
   /** Have the answer to a message of the person anew. @param {string} id */
   async again(id) {
     await this.say("", { replaces: id });
