@@ -1,9 +1,7 @@
-"""What strangers may write, a house in which they wrote it everywhere, and what tells whether any of it acted."""
+"""What strangers may write, a house in which they write it everywhere, and what tells whether any of it acts."""
 
 import json
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
 from pixi.store.kept import ApiKey
 from pixi.testing import RecordingChannel
-from tests.page.browsing import Here, serving_pages
+from tests.page.browsing import Here
 from tests.servers.scripted_openai import Reply, Seen, call, finish, stream
 
 EVIL = "https://evil.example"
@@ -238,36 +236,32 @@ def _documents(home: Path) -> None:
         (folder / f"{name}.pdf").write_bytes(b"%PDF-1.4 no more")
 
 
-@asynccontextmanager
-async def hostile_house(home: Path, **more: Any) -> AsyncGenerator[Here, None]:
-    """A house with a persona, an addon and documents that are made of payloads, and a model that says them.
+def hostile(home: Path) -> dict[str, Any]:
+    """What makes a house of `serving_pages` hostile: personas, an addon, documents and a model of payloads.
 
-    Nobody has said anything yet: `say_all` does.
+    Nobody has said anything yet: `say_all` and `meet_all` do.
     """
     (home / "payloads.json").write_text(json.dumps(PAYLOADS))
     addon = home / "cards.py"
     addon.write_text(_CARDS)
     _documents(home)
     personas = {f"k{at}": _persona(drawable(at, 90), drawable(at, 300)) for at in range(len(PAYLOADS))}
-    personas["constructor"] = personas["k34"]
+    personas["constructor"] = personas["k0"]
     personas["pixi"] = _persona("Pixi", PAYLOADS[0])
-    made = serving_pages(
-        home,
-        choose=_answer,
-        config='addons = ["companion"]\n',
-        model_more='tools = "native"',
-        personas=personas,
-        addons=(addon,),
-        **more,
-    )
-    async with made as here:
-        yield here
+    return {
+        "choose": _answer,
+        "config": 'addons = ["companion"]\n',
+        "model_more": 'tools = "native"',
+        "personas": personas,
+        "addons": (addon,),
+    }
 
 
 async def say(
-    here: Here, talk: str, text: str, headers: dict[str, str] | None = None, name: str = ""
+    here: Here, talk: str, text: str, name: str = "", *, wait: bool = True
 ) -> None:
     """Say something in a talk over HTTP, with a file where there is a name for one; it is answered."""
+    headers = {} if wait else {"Prefer": "respond-async"}
     async with aiohttp.ClientSession(headers=headers) as http:
         body = {
             "message": text,
@@ -275,13 +269,13 @@ async def say(
             "attachments": [await _file(http, here.url, name)] if name else [],
         }
         async with http.post(f"{here.url}/api/chat", json=body) as answer:
-            assert answer.status == 200, await answer.text()
+            assert answer.status in (200, 202), await answer.text()
 
 
-async def say_all(here: Here, talk: str, headers: dict[str, str] | None = None) -> None:
+async def say_all(here: Here, talk: str) -> None:
     """Say each payload in a talk over HTTP, with a file of that name; all are answered."""
     for at, payload in enumerate(PAYLOADS):
-        await say(here, talk, f"{_FLAG.format(at)}\n{payload[:3000]}", headers, flagged(at, 60))
+        await say(here, talk, f"{_FLAG.format(at)}\n{payload[:3000]}", flagged(at, 60))
 
 
 async def _file(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, str]:
