@@ -148,8 +148,8 @@ async def browsing(*own: str, **options: Any) -> AsyncIterator[tuple[BrowserCont
             yield context, watched
         finally:
             await browser.close()
-    assert watched.errors == []
-    assert watched.foreign == []
+    assert watched.errors == [], watched.errors
+    assert watched.foreign == [], watched.foreign
 
 
 @asynccontextmanager

@@ -120,7 +120,8 @@ _WATCH = """
     for (const each of root.querySelectorAll("*")) {
       if (each.shadowRoot) look(each.shadowRoot);
       const told = each.outerHTML.slice(0, 200);
-      if (NEVER.has(each.localName) && !(OWN.has(each.localName) && !each.hasAttribute("action"))) found.push(told);
+      const widget = each.localName === "script" && ORIGINS.some((origin) => each.src === `${origin}/widget.js`);
+      if (NEVER.has(each.localName) && !widget && !(OWN.has(each.localName) && !each.hasAttribute("action"))) found.push(told);
       for (const { name, value } of each.attributes) {
         if (name.startsWith("on") || name === "srcdoc") found.push(told);
         if (/^(href|src|action|formaction|data|xlink:href|poster|srcset)$/.test(name)) {
@@ -182,8 +183,8 @@ class Canary:
     async def silent(self, page: Page) -> None:
         """See that nothing acted, and that nothing is drawn that could."""
         found = await page.evaluate(_WATCH.replace("ORIGINS", json.dumps(self._origins)))
-        assert found == [], page.url
-        assert self.sang == [], page.url
+        assert found == [], (page.url, found)
+        assert self.sang == [], (page.url, self.sang)
 
 
 def flags_in(text: str) -> set[int]:
@@ -294,7 +295,7 @@ ROOM = "discord:1:77:pixi"
 async def meet_all(here: Here) -> None:
     """Let people who are called as the payloads are say them in a room; remember, submit and log them."""
     key = "pixi_sk_" + "h" * 40
-    await here.house.store.add_key(ApiKey("app", digest_of(key), ("chat",)))
+    await here.house.store.add_key(ApiKey("app", digest_of(key), ("chat", "chat:on-behalf")))
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as http:
         for at in range(len(PAYLOADS)):
             who = PAYLOADS[at] if PAYLOADS[at] in ("__proto__", "constructor") else str(1000 + at)
@@ -303,8 +304,9 @@ async def meet_all(here: Here) -> None:
             await here.house.engine.settled()
             fact = Memory(0, "Pixi", who, "discord:5", ROOM, "all", flagged(at, 400), 1.7e9 + at)
             await here.house.store.remember(fact)
-            words = flagged(at, 150)
+            words = flagged(at, 90)
             spot = {"name": words, "type": "street", "city": words, "state": words, "description": words}
-            async with http.post(f"{here.url}/api/spots/draft", json={**spot, "mapsUrl": PAYLOADS[at][:200]}):
-                pass
+            spot |= {"userId": f"u{at}"}
+            async with http.post(f"{here.url}/api/spots/draft", json=spot) as answer:
+                assert answer.status == 200, await answer.text()
             logging.getLogger("pixi.page").warning("%s", flagged(at, 500))
