@@ -14,7 +14,7 @@ from pixi.core.message import Author, Message
 from pixi.store.kept import ApiKey
 from pixi.testing import RecordingChannel
 from tests.page.browsing import Here
-from tests.servers.scripted_openai import Reply, Seen, call, finish, stream
+from tests.servers.scripted_openai import Reply, Seen, answer, call, finish, stream
 
 EVIL = "https://evil.example"
 PAYLOADS = (
@@ -194,6 +194,8 @@ def flags_in(text: str) -> set[int]:
 
 def _answer(seen: Seen) -> Reply:
     """For a payload that is said a call of tools, and then what is said and shown."""
+    if not seen.body:
+        return answer(200, {"data": []})
     last = seen.json()["messages"][-1]
     told = str(last["content"])
     if EMPTY in told and last["role"] == "user":
