@@ -19,12 +19,8 @@ from pixi.app import open_household
 from pixi.app.household import Household
 from pixi.cli.serve import serve_http
 from pixi.settings import load
-<<<<<<< HEAD
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
-=======
-from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
 from tests.waiting import LIMIT
->>>>>>> main
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -200,9 +200,7 @@ def _answer(seen: Seen) -> Reply:
     told = str(last["content"])
     if EMPTY in told and last["role"] == "user":
         every = "\n".join(flagged(at, 300) for at in range(len(PAYLOADS)))
-        return stream(
-            call("empty", json.dumps({"what": every}), index=0, call_id="e"), finish("tool_calls")
-        )
+        return stream(call("empty", json.dumps({"what": every}), index=0, call_id="e"), finish("tool_calls"))
     flags = [at for at in range(len(PAYLOADS)) if _FLAG.format(at) in told]
     if len(flags) != 1:  # what falls out of the talk is written down
         return stream("[SEND: ok]", finish())
@@ -235,7 +233,9 @@ def _documents(home: Path) -> None:
     (folder / "README.md").write_text(f"# {PAYLOADS[0]}\n\n{PAYLOADS[4]}\n")
     for at, payload in enumerate(PAYLOADS):
         name = f"{_FLAG.format(at)}{payload}"[:60].replace("/", "∕").replace("\x00", "")
-        (folder / f"{name}.md").write_text(f"# {flagged(at, 200)}\n\nsearched {payload[:2000]}\n", encoding="utf-8")
+        (folder / f"{name}.md").write_text(
+            f"# {flagged(at, 200)}\n\nsearched {payload[:2000]}\n", encoding="utf-8"
+        )
         (folder / f"{name}.pdf").write_bytes(b"%PDF-1.4 no more")
 
 
@@ -260,9 +260,7 @@ def hostile(home: Path) -> dict[str, Any]:
     }
 
 
-async def say(
-    here: Here, talk: str, text: str, name: str = "", *, wait: bool = True
-) -> None:
+async def say(here: Here, talk: str, text: str, name: str = "", *, wait: bool = True) -> None:
     """Say something in a talk over HTTP, with a file where there is a name for one; it is answered."""
     headers = {} if wait else {"Prefer": "respond-async"}
     async with aiohttp.ClientSession(headers=headers) as http:
@@ -282,7 +280,9 @@ async def say_all(here: Here, talk: str) -> None:
 
 
 async def _file(http: aiohttp.ClientSession, url: str, name: str) -> dict[str, str]:
-    name = f"{name}.txt".translate(dict.fromkeys((*range(32), 127, 34, 59, 92), "_"))  # what a header may hold
+    name = f"{name}.txt".translate(
+        dict.fromkeys((*range(32), 127, 34, 59, 92), "_")
+    )  # what a header may hold
     form = aiohttp.FormData(quote_fields=False)
     form.add_field("file", b"words", filename=name, content_type="text/plain")
     async with http.post(f"{url}/api/files", data=form) as answer:
@@ -301,7 +301,9 @@ async def meet_all(here: Here) -> None:
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {key}"}) as http:
         for at in range(len(PAYLOADS)):
             who = PAYLOADS[at] if PAYLOADS[at] in ("__proto__", "constructor") else str(1000 + at)
-            said = Message(str(at), ROOM, Author(who, drawable(at)), flagged(at, 2000), 1.7e9 + at, group=True)
+            said = Message(
+                str(at), ROOM, Author(who, drawable(at)), flagged(at, 2000), 1.7e9 + at, group=True
+            )
             await here.house.receive(said, RecordingChannel())
             await here.house.engine.settled()
             fact = Memory(0, "Pixi", who, "discord:5", ROOM, "all", flagged(at, 400), 1.7e9 + at)

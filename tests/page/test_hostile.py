@@ -119,7 +119,11 @@ async def test_nothing_acts_in_the_talk(tmp_path: Path) -> None:
         await canary.silent(page)
         await question.get_by_role("button", name="No").click()
         await expect(question).to_have_count(0)
-        for address in ("?persona=constructor", "?persona=k0&talk=%ff", "?persona=__proto__&talk=<b>&lang=__proto__"):
+        for address in (
+            "?persona=constructor",
+            "?persona=k0&talk=%ff",
+            "?persona=__proto__&talk=<b>&lang=__proto__",
+        ):
             await page.goto(f"{here.url}/{address}")
             await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
             await canary.silent(page)
@@ -128,7 +132,11 @@ async def test_nothing_acts_in_the_talk(tmp_path: Path) -> None:
 @pytest.mark.nightly
 async def test_nothing_acts_in_the_widget(tmp_path: Path) -> None:
     async with (
-        shop(tmp_path, http="visitor_requests_per_minute = 1000\nvisitor_messages_per_day = 1000\n", **hostile(tmp_path)) as (here, site),
+        shop(
+            tmp_path,
+            http="visitor_requests_per_minute = 1000\nvisitor_messages_per_day = 1000\n",
+            **hostile(tmp_path),
+        ) as (here, site),
         browsing(here.url, site.origin) as (context, _),
     ):
         site.body = site.body.replace("data-key", 'data-persona="pixi" data-key')
@@ -138,7 +146,9 @@ async def test_nothing_acts_in_the_widget(tmp_path: Path) -> None:
         await page.goto(site.origin)
         await page.get_by_role("button", name="Open the chat").click()
         for at in sorted(ALL):
-            await page.get_by_role("textbox", name="Write a message").fill(f"§{at:02}§ {PAYLOADS[at][:2_000]}")
+            await page.get_by_role("textbox", name="Write a message").fill(
+                f"§{at:02}§ {PAYLOADS[at][:2_000]}"
+            )
             await expect(page.get_by_role("button", name="Send")).to_be_enabled()
             await page.keyboard.press("Enter")
             await expect(page.locator(".said.own")).to_have_count(at + 1)

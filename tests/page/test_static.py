@@ -147,7 +147,9 @@ def test_every_word_is_said(face: str) -> None:
         for key, value in words.items():
             if isinstance(value, dict) and not value.keys() & {"one", "other"}:
                 yield from unsaid(value, f"{above}{key}.")
-            elif not (f"{above}{key}".startswith(begun) or re.search(rf"[\"'`.]{re.escape(key)}[\"'`]", texts)):
+            elif not (
+                f"{above}{key}".startswith(begun) or re.search(rf"[\"'`.]{re.escape(key)}[\"'`]", texts)
+            ):
                 yield f"{above}{key}"
 
     assert list(unsaid(json.loads((FOLDER / "words" / face / "en.json").read_text(encoding="utf-8")))) == []
