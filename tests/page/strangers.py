@@ -1,4 +1,4 @@
-"""What strangers may write, a house in which they write it everywhere, and what tells whether any of it acts."""
+"""What strangers may write, a house in which they write it everywhere, and what tells whether it acts."""
 
 import json
 import logging
@@ -113,27 +113,27 @@ def setup(addon):
 '''
 _WATCH = """
 () => {
-  const NEVER = new Set("script iframe frame object embed base meta link style form template math use".split(" "));
-  const OWN = new Set(["form"]);
+  const NEVER = "script iframe frame object embed base meta link style template math use".split(" ");
+  const ADDRESSES = /^(href|src|action|formaction|data|xlink:href|poster|srcset)$/;
   const found = [];
+  const isOurs = (each) => each.localName === "script" && ORIGINS.some((at) => each.src === `${at}/widget.js`);
+  const acts = (each, name, value) => {
+    if (name.startsWith("on") || name === "srcdoc") return true;
+    if (!ADDRESSES.test(name)) return false;
+    const { protocol, origin, pathname } = new URL(value, document.baseURI);
+    const ours = ORIGINS.includes(origin) || protocol === "blob:";
+    if (name !== "href" || each.localName !== "a")
+      return !ours || (each.localName === "img" && protocol !== "blob:" && !pathname.startsWith("/api/"));
+    if (/^(javascript|data|vbscript|file|blob|about):/.test(protocol)) return true;
+    if (!ours && !/noopener/.test(each.rel)) return true;
+    return !/^https?:$/.test(protocol) && !/^[a-z][a-z0-9+.-]*:[/][/]/.test(value);
+  };
   const look = (root) => {
     for (const each of root.querySelectorAll("*")) {
       if (each.shadowRoot) look(each.shadowRoot);
-      const told = each.outerHTML.slice(0, 200);
-      const widget = each.localName === "script" && ORIGINS.some((origin) => each.src === `${origin}/widget.js`);
-      if (NEVER.has(each.localName) && !widget && !(OWN.has(each.localName) && !each.hasAttribute("action"))) found.push(told);
-      for (const { name, value } of each.attributes) {
-        if (name.startsWith("on") || name === "srcdoc") found.push(told);
-        if (/^(href|src|action|formaction|data|xlink:href|poster|srcset)$/.test(name)) {
-          const { protocol, origin, pathname } = new URL(value, document.baseURI);
-          const leads = name === "href" && each.localName === "a";
-          const ours = ORIGINS.includes(origin) || protocol === "blob:";
-          if (leads ? !/^https?:$/.test(protocol) && !/^[a-z][a-z0-9+.-]*:[/][/]/.test(value) : !ours) found.push(told);
-          if (leads && /^(javascript|data|vbscript|file|blob|about):/.test(protocol)) found.push(told);
-          if (each.localName === "img" && protocol !== "blob:" && !pathname.startsWith("/api/")) found.push(told);
-          if (leads && !ours && !/noopener/.test(each.rel)) found.push(told);
-        }
-      }
+      const never = NEVER.includes(each.localName) && !isOurs(each);
+      if (never || [...each.attributes].some(({ name, value }) => acts(each, name, value)))
+        found.push(each.outerHTML.slice(0, 200));
     }
   };
   look(document.body);

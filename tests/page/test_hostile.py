@@ -1,7 +1,7 @@
-"""Nothing that strangers write acts: forty payloads in all that they can fill, on all pages, in a real Chromium.
+"""Nothing that strangers write acts: forty payloads in all that they can fill, in a real Chromium.
 
-What acts would call `hit`, ask another server, open a dialog or another page, or leave the page; what the browser
-stops is in its reports; and what could act once somebody clicks is seen in what was drawn.
+What acts would call `hit`, ask another server, open a dialog or another page, or leave the page; what the
+browser stops is in its reports; and what could act once somebody clicks is seen in what was drawn.
 """
 
 from pathlib import Path
