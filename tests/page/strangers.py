@@ -116,7 +116,8 @@ _WATCH = """
   const NEVER = "script iframe frame object embed base meta link style template math use".split(" ");
   const ADDRESSES = /^(href|src|action|formaction|data|xlink:href|poster|srcset)$/;
   const found = [];
-  const isOurs = (each) => each.localName === "script" && ORIGINS.some((at) => each.src === `${at}/widget.js`);
+  const isOurs = (each) =>
+    each.localName === "script" && ORIGINS.some((at) => each.src === `${at}/widget.js`);
   const acts = (each, name, value) => {
     if (name.startsWith("on") || name === "srcdoc") return true;
     if (!ADDRESSES.test(name)) return false;
