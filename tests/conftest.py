@@ -110,7 +110,11 @@ _TOGETHER = {
         *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
         "tests/store/",
     ),
-    "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+    "MCP": (
+        *("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+        # Whole houses, which look at all that there is.
+        *("tests/app/studio/", "tests/page/"),
+    ),
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 
