@@ -24,16 +24,23 @@ export class Session {
     this._place = "";
     this._following = new AbortController();
     this._follows = false;
+    /** What the server does not have, by the page's own id. @type {Map<string, any>} */
+    this._unsent = new Map();
   }
 
-  /** Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. */
+  /**
+   * Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. A
+   * server that cannot be reached is asked again.
+   * @throws {Problem} the server does not let them in
+   */
   async open() {
+    addEventListener("online", () => this._resend(), { signal: this._following.signal });
     try {
-      await this._load();
+      if (!(await this._load())) return;
     } catch (error) {
-      if (!(error instanceof Problem && error.status === 404)) throw error;
-      this._set({ ...this.talk, loaded: true });
-      return;
+      if (!isLost(error)) throw error;
+      this._set({ ...this.talk, stale: true });
+      this._connection("lost");
     }
     this._follow();
   }
@@ -69,8 +76,31 @@ export class Session {
       ),
       ...(replaces ? { replaces } : {}),
     };
+    if (!replaces) this._unsent.set(own, body);
+    await this._send(own, body);
+  }
+
+  /** Send once more what the server does not have, as the same: it is there once. @param {string} own its id */
+  async retry(own) {
+    const body = this._unsent.get(own);
+    if (!body || this.talk.messages.find((each) => each.id === own)?.fate !== "failed") return;
+    this._set(conversation.retried(this.talk, own));
+    await this._send(own, body);
+  }
+
+  /** Give up what the server does not have. @param {string} own its id @returns {string} its words */
+  drop(own) {
+    const text = this._unsent.get(own)?.message ?? "";
+    this._unsent.delete(own);
+    this._set(conversation.dropped(this.talk, own));
+    return text;
+  }
+
+  /** @param {string} own @param {any} body @throws {Problem} */
+  async _send(own, body) {
     try {
       const told = await post("/api/chat", body, { Prefer: "respond-async", "Idempotency-Key": own });
+      this._unsent.delete(own);
       this._set(conversation.accepted(this.talk, own, told.message));
       if (!this._follows) {
         this._place = told.place;
@@ -80,6 +110,18 @@ export class Session {
       const words = error instanceof Problem ? error.detail : "";
       this._set(conversation.refused(this.talk, own, words));
       throw error;
+    }
+  }
+
+  /** Send what found no server, in its order. */
+  async _resend() {
+    for (const each of this.talk.messages) {
+      if (each.fate !== "failed" || each.why) continue;
+      try {
+        await this.retry(each.id);
+      } catch (error) {
+        if (isLost(error)) return;
+      }
     }
   }
 
@@ -120,10 +162,19 @@ export class Session {
     this._set(conversation.earlier(this.talk, await get(this._path("/messages", { before }))));
   }
 
+  /** @returns {Promise<boolean>} whether there is such a talk yet */
   async _load() {
-    const answer = await get(this._path("/messages"));
-    this._place = answer.place;
-    this._set(conversation.loaded(this.talk, answer));
+    try {
+      const answer = await get(this._path("/messages"));
+      this._place = answer.place;
+      this._set(conversation.loaded(this.talk, answer));
+      return true;
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 404)) throw error;
+      this._set({ ...this.talk, loaded: true, stale: false });
+      this._connection("open");
+      return false;
+    }
   }
 
   async _follow() {
@@ -133,7 +184,7 @@ export class Session {
     while (!signal.aborted) {
       await seen();
       try {
-        if (this.talk.stale) await this._load();
+        if (this.talk.stale && !(await this._load())) break;
         await this._hear(() => (wait = 500));
         if (this.talk.stale || document.hidden) continue;
       } catch (error) {
@@ -167,9 +218,10 @@ export class Session {
       const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
       opened();
       this._connection("open");
+      this._resend();
       for await (const { id, data } of eventsIn(answer)) {
         if (id) this._place = id;
-        this._set(conversation.heard(this.talk, data));
+        this._set(conversation.heard(this.talk, data, Date.now() / 1000));
         rest();
         if (this.talk.stale) return;
       }
@@ -193,6 +245,9 @@ export class Session {
     this._changed(talk);
   }
 }
+
+/** Whether the server could not be reached. @param {unknown} error */
+const isLost = (error) => error instanceof Problem && error.status === 0;
 
 /** Wait until somebody sees the page. @returns {Promise<void>} */
 function seen() {
