@@ -1,8 +1,8 @@
 """What happens in the house right now, for pages that look on: kept for a while, followed by many.
 
-All that is published has a kind. `turn` is what happens in turns, see `pixi.engine.observing`, with the words
-of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of the
-house publish further kinds.
+All that is published has a kind. `turn` is what happens in turns, see `pixi.channels.observing`, with the
+words of those who talk; `talk` is told of the same talks without a word: that a turn began or ended. Parts of
+the house publish further kinds.
 
 Nobody waits for those who look on. What they have not taken yet stands in a queue of their own; who takes it
 too slowly is told that something was missed, and then gets what is kept anew.
@@ -163,7 +163,7 @@ class LiveHub:
         return bool(self._followers)
 
     def text_of(self, conversation: str, turn: int) -> list[str]:
-        """Return what the model wrote in a turn, by requests, to the letter; nothing where it is kept no more."""
+        """Return what the model wrote in a turn, by requests, to the letter; nothing once it is dropped."""
         texts: dict[int, list[str]] = {}
         kept = self._kept.get(conversation)
         for form in (form for each in kept.turns for form in each.all()) if kept else ():
@@ -225,12 +225,12 @@ class LiveHub:
     def _hand_out(self, kind: str, form: Form) -> None:
         for follower in self._followers:
             if follower.wants(kind, form):
-                follower.put({"kind": kind, **form})
+                follower.put({**form, "kind": kind})
 
     def _kept_for(self, follower: _Follower) -> list[Form]:
         """What is kept of what one who looks on wants."""
         return [
-            {"kind": "turn", **form}
+            {**form, "kind": "turn"}
             for address, kept in self._kept.items()
             for turn in kept.turns
             for form in turn.all()

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pixi.core.forgetting import blocks_of
+from pixi.core.strangers import quoted
 
 PartKind = Literal["stamp", "words", "memory", "notice", "document", "summary"]
 """Of a part: `stamp` is Pixi's own line, `words` are what people wrote, the others came to mind."""
@@ -42,14 +43,26 @@ class LinePart:
         return tuple(row[1:].strip() for row in self.text.split("\n") if row.startswith(">"))
 
 
-def parts_of(text: str) -> list[LinePart]:
-    """The parts of a user line, in order: joined by line breaks they are the line."""
+def parts_of(text: str, said: str = "") -> list[LinePart]:
+    """The parts of a user line, in order: joined by line breaks they are the line.
+
+    `said`: what the message says that stands last, where it is known. In the talk of two no line stands above
+    it, so that nothing else tells it from what came to mind.
+    """
     first, *rest = text.split("\n")
     if _TIME.fullmatch(first):
-        return [LinePart("stamp", first), *(part for block in blocks_of(rest) for part in _block(block))]
+        parts = [LinePart("stamp", first), *(part for block in blocks_of(rest) for part in _block(block))]
+        return [*parts[:-1], *_without_words(parts[-1], quoted(said))]
     if _kind_of(first):  # a summary
         return list(_block([first, *rest]))
     return list(_short(text))
+
+
+def _without_words(last: LinePart, words: str) -> list[LinePart]:
+    """What came to mind, and the words that follow it."""
+    if last.kind in ("stamp", "words") or not words or not last.text.endswith(f"\n{words}"):
+        return [last]
+    return [replace(last, text=last.text.removesuffix(f"\n{words}")), LinePart("words", words)]
 
 
 def _block(block: list[str]) -> Iterator[LinePart]:

@@ -7,12 +7,15 @@
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from importlib import resources
+from typing import Any
 
 from pixi.channels.channel import OpenQuestion
+from pixi.channels.observing import Observer
 from pixi.core.deltas import ToolSchema
 from pixi.core.errors import PixiError
 from pixi.core.gathered import Gathered
@@ -28,7 +31,6 @@ from pixi.core.spending import Budgets
 from pixi.core.stamps import Citation, Reminder
 from pixi.engine.capabilities import NO_ABILITIES, Capabilities, Room, ToolSelector, capabilities_of
 from pixi.engine.compaction import Summarizer
-from pixi.engine.observing import Observer
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -302,6 +304,13 @@ class PersonaSessions:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(key)
         return session
+
+
+def tell_observer(observer: Observer | None, form: dict[str, Any]) -> None:
+    """Tell who looks on, if anybody does. What breaks in them is their own business."""
+    if observer is not None:
+        with suppress(PixiError), foreign("what looks on at turns"):
+            observer(form)
 
 
 @cache

@@ -16,6 +16,7 @@ from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.core.persona import Persona
+from pixi.core.picture import Abilities
 from pixi.core.reading import ProsePolicy
 from pixi.core.report import TurnReport
 from pixi.core.spending import Bill, Budgets, Payer, Share
@@ -26,13 +27,13 @@ from pixi.engine.context import (
     EngineSettings,
     LookUp,
     PersonaResolver,
+    PersonaSession,
     PersonaSessions,
     Role,
     local_now,
+    tell_observer,
 )
 from pixi.engine.conversation import Conversations
-from pixi.engine.looking_back import RebuiltRequest, rebuilt
-from pixi.engine.observing import tell
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
@@ -197,19 +198,14 @@ class Engine:
         await self._ready()
         return await self._opened_store.turns(conversation, limit)
 
-    async def look_back(self, turn: int) -> RebuiltRequest | None:
-        """A turn that is over, and its request as it is made again; None: there is none of this number.
+    async def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
+        """Who speaks in a conversation now, ready to answer, in a place of such abilities.
 
         Raises:
-            StoreError: it could not be read.
-            ConfigError: the persona names a command or a tool that is not registered.
+            StoreError: the store could not be opened.
         """
         await self._ready()
-        found = await self._opened_store.look_back(turn)
-        if found is None:
-            return None
-        abilities = NO_ABILITIES if found.framing is None else found.framing.abilities
-        return rebuilt(self._sessions.at(found.trunk, abilities), found)
+        return self._sessions.at(conversation, abilities)
 
     async def shares(self, payer: Payer) -> tuple[Share, ...]:
         """What was used today of all that is limited for somebody where they are.
@@ -509,7 +505,7 @@ class Engine:
 
     def _let_go_of(self, conversation: str) -> None:
         """Tell whoever looks on that words of a conversation were forgotten."""
-        tell(self.settings.observer, {"event": "forgotten", "conversation": conversation})
+        tell_observer(self.settings.observer, {"event": "forgotten", "conversation": conversation})
 
     async def _ready(self) -> Conversations:
         """The conversations; opens the store first, where none was given."""

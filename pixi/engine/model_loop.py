@@ -6,7 +6,7 @@ runner where the life ends early. Nothing is asked again of which something was 
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 
 from pixi.core.deltas import Delta, PromptProgress, Request, Text
@@ -302,7 +302,7 @@ class ModelLoop:
                         if told.done < told.total:  # the word shows that it is over: people are told so
                             self._executor.show(PromptProgress(told.total, told.total, 0.0))
                         told = None
-                    parts = _parts(delta)
+                    parts: Iterable[Delta] = _parts(delta)
                     if observed is not None:
                         observed.came(delta)
                         parts = observed.parts(parts)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pixi.channels.channel import Channel
+from pixi.channels.observing import ObservedTurn
 from pixi.core.card import Card, card_on_record
 from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ChannelError, ChannelLost, PixiError
@@ -38,7 +39,6 @@ from pixi.core.picture import Picture, on_record
 from pixi.core.strangers import clipped
 from pixi.core.venue import Venue
 from pixi.core.written import written
-from pixi.engine.observing import ObservedTurn
 from pixi.engine.usage import TurnUsage
 from pixi.store.kept import Outcome
 from pixi.store.store import Store

@@ -10,8 +10,10 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pixi.channels.channel import Channel
+from pixi.channels.observing import ObservedTurn
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Finished, Repeats, ToolSchema, Usage
 from pixi.core.errors import StoreError, StoreOutdated
@@ -27,16 +29,14 @@ from pixi.core.spending import Payer
 from pixi.core.stamps import Citation, Reminder
 from pixi.core.turn import Turn
 from pixi.engine.command_executor import CommandExecutor
-from pixi.engine.context import PersonaSession
+from pixi.engine.context import PersonaSession, tell_observer
 from pixi.engine.inbox import Inbox
-from pixi.engine.looking_back import framing_of
 from pixi.engine.model_loop import ModelLoop
-from pixi.engine.observing import ObservedTurn
 from pixi.engine.reminding import Noticed, citations_for, notices_answered, notices_for, reminders_for
 from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.turn_actions import TurnActions
 from pixi.engine.usage import QuotaExceeded, TurnUsage, payer_of, refused
-from pixi.store.kept import Framing
+from pixi.store.framing import Framing
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +512,14 @@ class TurnRunner:
         window.make_room(said)  # before the history is taken: it may be cut
         not_again = _not_to_be_repeated(session, window, inbox, reminders)
         tools = session.offered(inbox.messages, window.lines)
-        framing = framing_of(session, answered, window, said, tools)
+        framing = Framing.of(
+            session.prefix(answered),
+            window.lines,
+            said,
+            tools,
+            bounds=window.bounds,
+            abilities=session.abilities,
+        )
         turn = _turn(
             session,
             window,
@@ -572,7 +579,7 @@ def _observed(number: int, conversation: str, session: PersonaSession) -> Observ
     if observer is None:
         return None
     return ObservedTurn(
-        observer,
+        partial(tell_observer, observer),
         turn=number,
         conversation=conversation,
         persona=session.role.persona.name,

@@ -10,7 +10,7 @@ from pixi.core.events import Finish, act_id
 from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
-from pixi.core.picture import Abilities
+from pixi.store.framing import Framing
 
 Outcome = Literal["done", "refused", "unknown"]
 AuditOutcome = Literal["done", "failed", "denied", "unknown"]
@@ -198,30 +198,6 @@ class TurnRecord:
     people: tuple[str, ...]
     lines: tuple[Line, ...]
     effects: tuple[Effect, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Framing:
-    """How the first request of a turn was framed, as far as its history does not tell: nobody's words.
-
-    Attributes:
-        prefix, history, said, tools: digests of the static lines, of the window with the summary before it,
-            of the line that is answered, and of the tools' descriptions.
-        offered: names of those tools.
-        first_turn: with which the window began; `notes_from` the first turn whose notes it showed.
-        abilities: what the place could do.
-        limits: names of the limits that the turn reached, e.g. `messages`.
-    """
-
-    prefix: str
-    history: str
-    said: str
-    tools: str
-    offered: tuple[str, ...] = ()
-    first_turn: int = 0
-    notes_from: int = 0
-    abilities: Abilities = field(default=Abilities())
-    limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

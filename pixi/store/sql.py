@@ -12,6 +12,7 @@ from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
 from pixi.store.database import Connection
+from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
     Answered,
@@ -25,7 +26,6 @@ from pixi.store.kept import (
     Fold,
     Forgotten,
     FoundWords,
-    Framing,
     Known,
     ListedTalk,
     LookedBack,

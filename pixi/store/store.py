@@ -11,6 +11,7 @@ from pixi.core.lines import Line
 from pixi.core.memory import Memory
 from pixi.core.message import Message
 from pixi.core.spending import Part, Scope, Spent
+from pixi.store.framing import Framing
 from pixi.store.kept import (
     Alternative,
     Answered,
@@ -24,7 +25,6 @@ from pixi.store.kept import (
     Fold,
     Forgotten,
     FoundWords,
-    Framing,
     Known,
     ListedTalk,
     LookedBack,

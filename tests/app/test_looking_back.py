@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pixi.app.household import Household
+from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.core.deltas import Usage
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, UserLine
-from pixi.engine.looking_back import RebuiltRequest
 from pixi.testing import RecordingChannel
 from tests.app.scene import address, house_in, message, persona_file
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, call, finish, stream
@@ -39,7 +39,7 @@ class Talk:
     async def turn(self, number: int) -> RebuiltRequest:
         """Look back at a turn, counted from the first."""
         records = await self.house.store.turns(HERE, 100)
-        found = await self.house.engine.look_back(records[number].id)
+        found = await look_back(self.house.engine, self.house.store, records[number].id)
         assert found is not None
         return found
 
@@ -104,11 +104,11 @@ async def test_what_was_changed_since_is_told_apart(tmp_path: Path) -> None:
             await here.say(1, "hi")
             await here.say(2, "and now?")
         async with talk(tmp_path, server, about="a Wren of another kind") as here:
-            assert (await here.turn(1)).changed == {"prefix"}
+            assert (await here.turn(1)).changed == frozenset({"prefix"})
         (tmp_path / "personas" / "wren.md").write_text(WREN.format("Wren").replace(", remember", ""))
         async with house_in(tmp_path) as house:
             rebuilt = await Talk(house, server, RecordingChannel(HERE)).turn(1)
-            assert rebuilt.changed is not None and "tools" in rebuilt.changed
+            assert rebuilt.changed == frozenset({"tools"})
             assert rebuilt.gone == ("remember",)
 
 
@@ -118,7 +118,7 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         await here.say(2, "and now?")
         turn = (await here.turn(1)).looked_back.record.id
         await here.house.forget("5")
-        rebuilt = await here.house.engine.look_back(turn)
+        rebuilt = await look_back(here.house.engine, here.house.store, turn)
         assert rebuilt is not None
         assert rebuilt.said is None
         assert rebuilt.requests() == []
@@ -128,7 +128,7 @@ async def test_nothing_is_left_of_a_turn_whose_words_were_forgotten(tmp_path: Pa
         after = await here.turn(-1)
         assert after.changed == frozenset()
         await here.house.reset(HERE)
-        rebuilt = await here.house.engine.look_back(after.looked_back.record.id)
+        rebuilt = await look_back(here.house.engine, here.house.store, after.looked_back.record.id)
         assert rebuilt is not None
         assert (rebuilt.said, rebuilt.changed, rebuilt.history) == (None, None, ())
 
@@ -140,7 +140,7 @@ async def test_a_turn_that_was_taken_out_has_the_window_that_it_had(tmp_path: Pa
         records = await here.house.store.turns(HERE, 9)
         await here.house.rewind(HERE, records[1].id)
         await here.say(4, "two, otherwise")
-        rebuilt = await here.house.engine.look_back(records[2].id)
+        rebuilt = await look_back(here.house.engine, here.house.store, records[2].id)
         assert rebuilt is not None
         assert rebuilt.changed == frozenset()
         assert [turn.id for turn in rebuilt.window] == [records[0].id, records[1].id]
@@ -154,12 +154,12 @@ async def test_of_a_turn_of_which_nothing_was_put_on_record_it_is_said(tmp_path:
         turn = (await store.begin_turn(HERE, 0, "Wren", ("1",), lease=lease)).turn
         lines = (UserLine("> hi"), AssistantLine("[SEND: hey]"))
         await store.end_turn(turn, lines, "stop", 1, Usage())
-        rebuilt = await here.house.engine.look_back(turn)
+        rebuilt = await look_back(here.house.engine, here.house.store, turn)
         assert rebuilt is not None
         assert rebuilt.changed is None
         assert rebuilt.said == lines[0]
         assert len(rebuilt.requests()) == 1
-        assert await here.house.engine.look_back(turn + 1) is None
+        assert await look_back(here.house.engine, here.house.store, turn + 1) is None
 
 
 async def test_the_limits_that_a_turn_reached_are_on_record(tmp_path: Path) -> None:

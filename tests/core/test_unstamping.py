@@ -53,6 +53,15 @@ def test_a_line_for_a_small_model() -> None:
     assert parts[0].facts == ("Tea is a drink.",)
 
 
+def test_the_words_of_a_talk_of_two_are_told_from_what_came_to_mind_before_them() -> None:
+    said = told(1, "and tea?\n\nyes")
+    line = stamp([said], local_time=NOW, small=False, group=False, reminders=REMINDERS[:1])
+    parts = parts_of(line.text, said.text)
+    assert [part.kind for part in parts] == ["stamp", "memory", "words"]
+    assert parts[1].facts == ("likes tea", "has a cat")
+    assert "\n".join(part.text for part in parts) == line.text
+
+
 def test_a_summary() -> None:
     (part,) = parts_of(summary_line("they met\nand parted").text)
     assert (part.kind, part.facts) == ("summary", ("they met", "and parted"))

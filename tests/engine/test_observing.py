@@ -59,7 +59,7 @@ async def test_a_turn_is_told_from_its_beginning_to_what_it_came_to() -> None:
     assert (start["persona"], start["model"]) == ("Pixi", "scripted")
     assert raw(told) == "[NOTE: somebody says hi]\n[SEND: hey you]\n[REACT: 🥞]"
     assert cut_out(told) == ["[NOTE: somebody says hi]", "[SEND: hey you]", "[REACT: 🥞]"]
-    effects = {form["kind"]: form for form in named(told, "effect")}
+    effects = {form["act"]: form for form in named(told, "effect")}
     assert [effects[kind]["number"] for kind in ("note", "send", "react")] == [0, 1, 2]
     assert [effects[kind]["text"] for kind in ("note", "send", "react")] == [
         *("somebody says hi", "hey you", "🥞")

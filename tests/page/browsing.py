@@ -113,9 +113,10 @@ async def serving_pages(
     script = [stream(each, finish()) if isinstance(each, str) else each for each in replies]
     async with ScriptedOpenAI(*script) as model, AsyncExitStack() as stack:
         toml = home / "pixi.toml"
+        url = json.dumps(model.base_url)
         toml.write_text(
             f"{config}\n"
-            f'[model]\nname = "scripted"\nbase_url = {json.dumps(model.base_url)}\napi_key = "none"\n{model_more}\n'
+            f'[model]\nname = "scripted"\nbase_url = {url}\napi_key = "none"\n{model_more}\n'
             f"[http]\nport = 0\nrequests_per_minute = 100000\n{http}",
             encoding="utf-8",
         )

@@ -23,7 +23,8 @@ from pixi.companion.cards import spot_card, spots_list
 from pixi.companion.data import Spot
 from pixi.core.card import Card, Field
 
-SPOT = Spot(id="7", name="Harbor Bowl", kind="skatepark", city="Venice", state="CA", latitude=1.5, longitude=2.5, rating=4.6)
+PLACE = {"city": "Venice", "state": "CA", "latitude": 1.5, "longitude": 2.5}
+SPOT = Spot(id="7", name="Harbor Bowl", kind="skatepark", rating=4.6, **PLACE)
 
 
 def setup(addon):
@@ -186,7 +187,7 @@ async def test_a_question_is_answered_by_a_button(tmp_path: Path) -> None:
     addon = tmp_path / "bins.py"
     addon.write_text(
         "def setup(addon):\n    @addon.tool(writes=True, approval=True)\n"
-        '    async def empty(bin: str) -> str:\n        """Empty a bin.\n\n        Args:\n'
+        '    async def empty(context, bin: str) -> str:\n        """Empty a bin.\n\n        Args:\n'
         '            bin: which\n        """\n        return f"{bin} is empty"\n'
     )
     called = stream(

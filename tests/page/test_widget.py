@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import pytest
@@ -24,6 +24,23 @@ MOST_BYTES = 25_600
 """Of all that the widget loads, packed."""
 
 pytestmark = needs_chromium
+
+AXE = Path(__file__).parent.parent / "clients" / "node_modules" / "axe-core" / "axe.min.js"
+
+PAYLOADS = (
+    "<img src=x onerror=hit=1>",
+    "<script>hit=1</script>",
+    "<svg onload=hit=1>",
+    "[x](javascript:hit=1) [y](data:text/html,z) [z](https://evil.example/)",
+    "**<b onmouseover=hit=1>x</b>**",
+    "![x](https://evil.example/x.png)",
+    "<iframe src=https://evil.example>",
+    "<style>@import 'https://evil.example'</style>",
+    "<a href=javascript:hit=1>x</a>",
+    "{{constructor.constructor('hit=1')()}} ${hit=1}",
+    "java\tscript:hit=1 data:text/html,<script>hit=1</script>",
+    "<https://evil.example/x> '\"><img src=https://evil.example/y>",
+)
 
 ADDON = '''
 from pixi.core.card import Card, Field
@@ -170,6 +187,49 @@ async def test_a_card_is_drawn_and_nobody_else_is_asked_for_its_picture(tmp_path
         await expect(card.locator("dd")).to_have_text(["Venice", "javascript:alert(1)"])
         await page.reload()
         await expect(card.locator("dd")).to_have_text(["Venice", "javascript:alert(1)"])
+
+
+async def test_nothing_that_strangers_write_runs_or_asks_others(tmp_path: Path) -> None:
+    persona = f"---\nname: '{PAYLOADS[0]}'\nabout: '{PAYLOADS[1]}'\n---\n\nYou are Kit.\n"
+    replies = [f"[SEND: {payload}]\n[REACT: {payload[:30]}]" for payload in PAYLOADS]
+    made = shop(tmp_path, *replies, personas={"kit": persona})
+    async with made as (here, site), visiting(here, site) as page:
+        site.body = site.body.replace("data-key", 'data-persona="kit" data-key')
+        site.policy = site.policy.replace("require-trusted-types-for 'script'; trusted-types 'none'", "")
+        await page.reload()
+        await page.get_by_role("button", name="Open the chat").click()
+        for count, payload in enumerate(PAYLOADS, 1):
+            await say(page, payload)
+            await expect(page.locator(".said:not(.own):not([aria-busy=true])")).to_have_count(count)
+        assert await page.evaluate("window.hit") is None
+        links = page.locator(".said a")
+        for at in range(await links.count()):
+            address = await links.nth(at).get_attribute("href")
+            assert address is not None
+            assert address.startswith(("http://", "https://")), address
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed; npm brings it")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_everybody_can_use_it(tmp_path: Path, scheme: Literal["light", "dark"]) -> None:
+    made = shop(tmp_path, "[REACT: 🥞]\n[SEND: **one** https://example.org/]")
+    async with (
+        made as (here, site),
+        visiting(here, site, color_scheme=scheme, reduced_motion="reduce") as page,
+    ):
+        site.body = (
+            site.body.replace("data-key", 'data-lang="en" data-key') + "<pixi-chat theme=auto></pixi-chat>"
+        )
+        await page.reload()
+        await page.evaluate(AXE.read_text(encoding="utf-8"))
+        await page.get_by_role("button", name="Open the chat").click()
+        await expect(page.get_by_text("Say hello")).to_be_visible()
+        for words in ("", "one"):
+            if words:
+                await say(page, "hi")
+                await expect(page.locator(".said").last).to_contain_text(words)
+            told = await page.evaluate("axe.run('pixi-chat')")
+            assert [(each["id"], each["nodes"][0]["failureSummary"]) for each in told["violations"]] == []
 
 
 async def test_a_talk_is_forgotten_when_it_was_asked_twice(tmp_path: Path) -> None:

@@ -382,7 +382,8 @@ async def test_people_are_found_by_their_id_or_by_a_name(store: SqlStore, talk: 
     await talk.heard(replace(BOB, name="ANN "), "me too")
     await store.remember(Memory(0, "Pixi", ANN.id, "", ROOM, "all", "likes tea", 1.0))
     (by_id,) = await store.people(ANN.id)
-    assert by_id == Known(ANN.id, ("Annie", "ann"), 2, 1, 1, 0)
+    assert by_id == Known(ANN.id, ("Annie", "ann"), 2, 1, 1, 0, last=by_id.last)
+    assert by_id.last > 0
     assert [known.id for known in await store.people("Ann")] == [ANN.id, BOB.id]
     assert await store.people("nobody") == await store.people("") == ()
 

@@ -106,7 +106,6 @@ def routes(house: Household) -> Sequence[AddonRoute]:
     """Return the routes. From now on the end of the log is kept, until the house is closed."""
     screen = _HealthScreen(house)
     house.closing.push_async_callback(screen.close)
-    doctor = f"{_HEALTH}/doctor"
     return (
         AddonRoute("GET", _HEALTH, screen.health, "See how the house is doing", "operate", None, HealthForm),
         AddonRoute(
@@ -195,12 +194,8 @@ class _HealthScreen:
         self._tell_doctor()
 
     def _tell_doctor(self) -> None:
-        self._publish("health", to_builtins(self._doctor))
+        self._house.hub.publish("health", to_builtins(self._doctor))
 
     def _tell_line(self, line: Form) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody looks on any more
-            self._loop.call_soon_threadsafe(self._publish, "log", line)
-
-    def _publish(self, kind: str, form: Form) -> None:
-        if live := getattr(self._house, "live", None):
-            live.publish(kind, form)
+            self._loop.call_soon_threadsafe(self._house.hub.publish, "log", line)

@@ -112,7 +112,7 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
 async def _events(
     house: "Household", caller: Caller, asked: EventsQuery
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Yield what happens. The words of a talk in private only where it alone was asked for, and may be read."""
+    """Yield what happens; words of a talk in private only where it alone was asked for, and may be read."""
     kinds = [kind for each in asked.kinds.split(",") if (kind := each.strip())]
     readable: dict[str, bool] = {}
     if asked.conversation:
@@ -125,7 +125,7 @@ async def _events(
                 continue
             address = form["conversation"]
             begins = form.get("event") == "turn_start"  # of a first message more is on record by then
-            if address not in readable or (begins and not readable[address] and not asked.conversation):
+            if address not in readable or (begins and not readable[address]):
                 readable[address] = not await is_private(house.store, address)
             if readable[address]:
                 yield form

@@ -1,4 +1,4 @@
-"""The MCP servers of the house for the screen Health: how each does, what waits for consent, and the consent."""
+"""The MCP servers for the screen Health: how each does, what waits for consent, and the consent itself."""
 
 from collections.abc import Sequence
 

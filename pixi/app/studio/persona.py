@@ -1,4 +1,4 @@
-"""The screen Persona: files of personas, what is wrong with each, the prompt that it makes, a talk to try it."""
+"""The screen Persona: files of personas, what is wrong with each, its prompt, and a talk to try it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

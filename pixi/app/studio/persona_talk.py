@@ -49,7 +49,9 @@ class DraftTalk:
             look_up=house.library.look_up,
         )
         self._engine.commands, self._engine.tools = house.engine.commands, house.engine.tools
-        self._engine.settings = replace(house.engine.settings, budgets=Budgets(), gather_seconds=0.0)
+        self._engine.settings = replace(
+            house.engine.settings, budgets=Budgets(), gather_seconds=0.0, observer=None
+        )
 
     async def say(self, text: str) -> AsyncGenerator[dict[str, Any], None]:
         """Say something, and yield the events of the answer. Left early, the reply is stopped.

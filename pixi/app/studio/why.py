@@ -1,6 +1,7 @@
 """Why a reply is as it is: the request as it was sent, what came to mind, and what became of each act.
 
-All of it is made again from history and record, see `pixi.engine.looking_back`; what was forgotten is not in it.
+All of it is made again from history and record, see `pixi.app.looking_back`; what was forgotten is gone
+from it too.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.studio.privacy import may_read
 from pixi.core.citing import sources_in
 from pixi.core.commands import CommandEnded
@@ -21,7 +23,6 @@ from pixi.core.routes import AddonRoute, Caller, RouteError
 from pixi.core.tokens import estimate, estimate_all, estimate_tools
 from pixi.core.unstamping import LinePart, parts_of
 from pixi.core.written import read_again, written
-from pixi.engine.looking_back import RebuiltRequest
 from pixi.store.kept import Effect
 
 if TYPE_CHECKING:
@@ -137,9 +138,11 @@ class WhyUsage(Struct):
 class WhyAnswer(Struct):
     """A turn that is over.
 
-    `hidden`: it is in private, and its words are not shown. `certain` is `same` where the request below is the
-    one that was sent, to the byte; `changed` where some parts of it are not, which `changed` names (`prefix`,
-    `history`, `said`, `tools`); `unknown` where nothing was put on record by which to tell; `forgotten`.
+    `hidden`: it is in private, and its words are not shown. `certain` is `same` where the request below is
+    the one that was sent, to the byte; `changed` where some parts of it are not, which `changed` names
+    (`prefix`, `history`, `said`, `tools`); `unknown` where nothing was put on record by which to tell;
+    `forgotten`. `tokens` are estimated, of each part; `raw` is what the model wrote to the letter, where it
+    was only just now.
     """
 
     turn: int
@@ -178,7 +181,11 @@ def routes(house: "Household") -> Sequence[AddonRoute]:
 
     async def answer(caller: Caller, _: None) -> WhyAnswer:
         number = caller.path["turn"]
-        made = await house.engine.look_back(int(number)) if number.isdecimal() and len(number) < 19 else None
+        made = (
+            await look_back(house.engine, house.store, int(number))
+            if number.isdecimal() and len(number) < 19
+            else None
+        )
         if made is None:
             raise RouteError(404, "No such turn", f"There is no turn {number[:20]} that has ended.")
         readable = await may_read(house, caller, made.looked_back.trunk, "why")
@@ -239,8 +246,12 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
     if made.said is None:
         return told
     told.summary = None if made.summary is None else _line(made.summary, mask)
-    told.history = [WhyTurn(turn.id, [_line(line, mask) for line in turn.lines]) for turn in made.window]
-    told.said = _line(made.said, mask)
+    messages = await house.store.messages_of([turn.id for turn in made.window])
+    told.history = [
+        WhyTurn(turn.id, [_line(line, mask, _last(messages.get(turn.id, ()))) for line in turn.lines])
+        for turn in made.window
+    ]
+    told.said = _line(made.said, mask, _last(made.looked_back.messages))
     told.reply = [_line(line, mask) for line in record.lines[1:]]
     told.requests = [
         WhyRequest(step, len(request.lines), estimate_all(request.lines), bool(request.tools))
@@ -260,12 +271,17 @@ async def why(house: "Household", made: RebuiltRequest) -> WhyAnswer:
     return told
 
 
-def _line(line: Line, mask: Mask) -> WhyLine:
+def _last(messages: Sequence[Message]) -> str:
+    """What the last of some messages says."""
+    return messages[-1].text if messages else ""
+
+
+def _line(line: Line, mask: Mask, said: str = "") -> WhyLine:
     told = WhyLine("system", mask.hide(line.text), estimate(line))
     match line:
         case UserLine(text, images):
             told.role, told.images = "user", len(images)
-            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text)]
+            told.parts = [WhyPart(part.kind, mask.hide(part.text)) for part in parts_of(text, said)]
         case AssistantLine(_, calls):
             told.role = "assistant"
             told.calls = [WhyCall(call.id, call.name, mask.hide(call.arguments)) for call in calls]
@@ -284,7 +300,8 @@ async def _reminders(house: "Household", made: RebuiltRequest, mask: Mask) -> li
     """What came to mind, and for which words: found anew, in what is remembered now."""
     if made.said is None:
         return []
-    parts = [part for part in parts_of(made.said.text) if part.kind in ("memory", "notice", "document")]
+    whole = parts_of(made.said.text, _last(made.looked_back.messages))
+    parts = [part for part in whole if part.kind in ("memory", "notice", "document")]
     persona = made.session.role.persona.name
     known = {
         part.person: [memory.text for memory in await house.store.memories(part.person, persona)]
@@ -349,11 +366,8 @@ def _acts(made: RebuiltRequest, mask: Mask) -> list[WhyAct]:
     acts: list[WhyAct] = []
     for command in _commands(made):
         text = mask.hide(written(command.name, command.argument, names, command.target))
-        key = next((key for key, effects in left.items() if _is_of(command, key, effects)), None)
-        if key is None:
-            acts.append(WhyAct(text, "", "", "done"))
-        else:
-            acts.append(_act(text, left.pop(key), mask))
+        own = next((key for key, effects in left.items() if _is_of(command, key, effects)), None)
+        acts.append(WhyAct(text, "", "", "done") if own is None else _act(text, left.pop(own), mask))
     return [*acts, *(_act("", effects, mask) for effects in left.values())]
 
 

@@ -13,11 +13,11 @@ from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
 from pixi.store.database import Connection, Database
+from pixi.store.framing import Framing
 from pixi.store.kept import (
     Begun,
     CommandOutcome,
     Effect,
-    Framing,
     Mark,
     Outcome,
     PlannedCommand,

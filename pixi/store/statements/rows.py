@@ -10,7 +10,7 @@ import msgspec
 
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolLine, UserLine
 from pixi.core.message import Image, Message, Quoted
-from pixi.store.kept import Framing
+from pixi.store.framing import Framing
 
 OVERTAKEN = -1
 """The generation of a turn whose end is to leave nothing, though its conversation was not reset."""

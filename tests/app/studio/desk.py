@@ -54,9 +54,9 @@ class Desk:
         return answer
 
     async def key(self, name: str, *scopes: str) -> dict[str, str]:
-        """Make a key; gives the header that sends it."""
+        """Make a key, unless it is there from before; gives the header that sends it."""
         secret = f"pixi_sk_{name}{'x' * 40}"
-        assert await self.house.store.add_key(ApiKey(name, digest_of(secret), scopes))
+        await self.house.store.add_key(ApiKey(name, digest_of(secret), scopes))
         return {"Authorization": f"Bearer {secret}"}
 
     async def say(self, text: str, address: str = ROOM, by: Author = MO, *, number: int = 1) -> None:

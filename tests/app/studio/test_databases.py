@@ -36,18 +36,19 @@ async def studio(tmp_path: Path) -> AsyncGenerator[Studio, None]:
     (trolley / "ginger.md").write_text("# Ginger tea\n\nGinger steeps for seven minutes.\n")
     (trolley / "broken.pdf").write_bytes(b"%PDF-1.4 no more")
     (trolley / "picture.xyz").write_bytes(b"x")
-    persona_file(tmp_path, "wren", "---\ndatabases: [trolley]\n---\nYou are Wren.\n")
+    persona_file(tmp_path, "wren", "---\ndatabases: [Trolley]\n---\nYou are Wren.\n")
     more = "[prices]\nfirst = { prompt = 1.0, completion = 2.0 }\n"
     async with studio_in(tmp_path, databases.routes, more, choose=reads) as it:
+
+        async def read() -> bool:
+            told = await it.get("databases")
+            return all(each["finished"] for each in told["databases"])
+
+        await until(read)
         yield it
 
 
 async def test_the_list_tells_what_the_command_line_tells(studio: Studio) -> None:
-    async def read() -> bool:
-        told = await studio.get("databases")
-        return all(each["finished"] for each in told["databases"])
-
-    await until(read)
     told = (await studio.get("databases"))["databases"]
     own = {"set_aside", "shipped", "done", "total", "finished", "personas"}
     # Only who reads the documents knows what was passed over, and that is the house.

@@ -273,8 +273,8 @@ async def test_what_cannot_answer_is_refused_before_anything_is_asked(studio: St
         ("---\ndatabases: [../../etc]\n---\nYou are Wren.\n", "there is no database"),
     ):
         body = {"text": text, "message": "hi", "talk": "t"}
-        status, detail = await studio.refused("POST", "personas/wren/draft/talk", body)
-        assert (status, mend in detail) == (422, True), detail
+        (refused,) = await studio.stream("personas/wren/draft/talk", body)
+        assert mend in refused["error"]
     assert studio.model.requests == []
 
 

@@ -51,7 +51,7 @@ async def test_nobody_but_an_operator_gets_in(tmp_path: Path, role: str) -> None
         routes = studio_routes(desk.house)
         assert len(routes) > 20
         for route in routes:
-            body = None if route.method == "GET" else {}
+            body: object = None if route.method == "GET" else {}
             status, refused = await desk.ask(route.method, path_in(route), body, **knocks)
             assert status in (401, 403), (role, route.method, route.path, refused)
             assert set(refused) <= {"type", "title", "status", "detail", "instance", "errors"}
@@ -72,7 +72,7 @@ async def test_every_route_wants_the_scope_of_operators(tmp_path: Path) -> None:
 async def test_a_key_that_may_operate_gets_in(tmp_path: Path) -> None:
     async with desk_in(tmp_path, SCREENS, head=COMPANION) as desk:
         for route in (route for screen in SCREENS for route in screen(desk.house)):
-            body = None if route.method == "GET" else {}
+            body: object = None if route.method == "GET" else {}
             status, answer = await desk.ask(route.method, path_in(route), body)
             assert status not in (401, 403), (route.method, route.path, answer)
 
@@ -87,7 +87,7 @@ async def test_a_session_reads_and_changes_something_with_its_word_alone(tmp_pat
         desk.headers = {"Cookie": cookie}
         for route in (route for screen in SCREENS for route in screen(desk.house)):
             reads = route.method == "GET"
-            body = None if reads else {}
+            body: object = None if reads else {}
             status, answer = await desk.ask(route.method, path_in(route), body)
             assert (status != 403) is reads, (route.method, route.path, answer)
             word = {"X-Pixi-CSRF": csrf}

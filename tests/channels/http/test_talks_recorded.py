@@ -1,10 +1,16 @@
 """What is told of a turn from the record: as those saw it who were there."""
 
+from dataclasses import replace
+
+import pytest
+
+from pixi.channels.carried import carried_by
 from pixi.channels.http.talks import acts_of, messages_reacted_to, recorded_events
 from pixi.core.card import Card, card_on_record
 from pixi.core.deltas import Usage
-from pixi.core.events import Reacted, Sent, Shown
+from pixi.core.events import Pictured, Reacted, Sent, Shown
 from pixi.core.message import Author, Message
+from pixi.core.picture import Picture, on_record
 from pixi.store.kept import Effect, TurnRecord
 from pixi.store.sqlite import MEMORY, SqliteStore
 
@@ -55,3 +61,29 @@ async def test_a_reaction_is_told_on_the_message_that_it_names() -> None:
         ("turn_end", 7, 4),
     ]
     await store.close()
+
+
+@pytest.mark.parametrize("address", ["", "https://files.example/cat.gif"])
+def test_a_picture_is_told_with_its_words_and_where_it_is(address: str) -> None:
+    picture = Picture("excited cat", "https://service.example/cat", address=address)
+    record = record_of(Effect(7, 1, "picture", on_record(picture, "[GIF: excited cat]"), "done", command=0))
+    assert acts_of(record, "m1", {}) == [Pictured(picture)]
+    said = record_of(Effect(7, 1, "picture", on_record(picture, "a cat"), "done", command=0))
+    assert acts_of(said, "m1", {}) == [Pictured(replace(picture, words="a cat"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "carried"),
+    [
+        ("hi", []),
+        ('look\n[picture "a b.png"]', [("a b.png", True)]),
+        ('[picture "a.png"; you cannot see pictures here]', [("a.png", True)]),
+        (
+            'x\n[file "n.txt":]\nsays\n[picture "no.png"]\n[end of "n.txt"]\n[file "b", 1.2 kB, not read]',
+            [("n.txt", False), ("b", False)],
+        ),
+        ('[file "he said "hi".txt":]\nhi\n[end of "he said "hi".txt"]', [('he said "hi".txt', False)]),
+    ],
+)
+def test_what_a_message_carries_is_known_from_its_text(text: str, carried: list[tuple[str, bool]]) -> None:
+    assert carried_by(text) == carried

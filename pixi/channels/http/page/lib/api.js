@@ -96,9 +96,10 @@ export const remove = (path) => exchanged("DELETE", path);
 /**
  * Read the events of a stream as they come, until it ends.
  * @param {Response} answer
+ * @param {() => void} [alive] hears of each sign of life; one comes every 15 seconds
  * @returns {AsyncGenerator<{id: string, data: any}>}
  */
-export async function* eventsIn(answer) {
+export async function* eventsIn(answer, alive = () => {}) {
   if (!answer.body) return;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
@@ -106,6 +107,7 @@ export async function* eventsIn(answer) {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) return;
+      alive();
       text += value;
       const frames = text.split("\n\n");
       text = frames.pop() ?? "";

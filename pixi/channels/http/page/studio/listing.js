@@ -218,23 +218,27 @@ function Marked({ text, words }) {
     .map((part, at) => (at % 2 ? html`<mark key=${at}>${part}</mark>` : part));
 }
 
+/** What a talk is called: by who takes part, where one may know. @param {Talk} talk */
+export function talkName(talk) {
+  if (talk.hidden) return t(talk.messages ? "talks.private" : "talks.emptied");
+  return talk.people.map((each) => each.name || each.id).join(", ") || talk.name || talk.address;
+}
+
 /** A talk in a list, as one link. @param {{talk: Talk, search?: string}} props */
 export function TalkLine({ talk, search = "" }) {
-  const names = talk.people.map((each) => each.name || each.id);
-  const who = talk.hidden ? t("talks.private") : names.join(", ") || talk.name || talk.address;
   const told = talk.found;
   return html`<li>
     <a class="line" href=${talkPath(talk.address)}>
       <span class="line-head">
         <span class=${talk.hidden ? "line-name soft" : "line-name"} dir="auto"
-          >${talk.private && html`<${Lock} />`} ${who}</span
+          >${talk.private && talk.messages > 0 && html`<${Lock} />`} ${talkName(talk)}</span
         >
         <span class="soft small"><${Time} at=${talk.last}>${ago(talk.last)}<//></span>
       </span>
       ${
         told?.text
           ? html`<span class="line-found" dir="auto"
-              ><span class="soft">${told.by ?? talk.persona}:</span>
+              ><span class="soft">${told.by ?? talk.persona}:</span>${" "}
               <${Marked} text=${told.text} words=${search}
             /></span>`
           : talk.said && html`<span class="line-said soft" dir="auto">${talk.said}</span>`

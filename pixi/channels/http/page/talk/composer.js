@@ -146,7 +146,7 @@ export function Composer({
   return html`<form class="composer" onSubmit=${submitted}>
     ${
       offered.length > 0 &&
-      html`<ul id="commands" class="commands" role="listbox" aria-label=${t("commands.title")}>
+      html`<ul id="commands" class="commands" role="listbox" tabindex="0" aria-label=${t("commands.title")}>
         ${offered.map(
           (each, at) =>
             html`<li

@@ -5,6 +5,7 @@ import * as conversation from "./conversation.js";
 /** @typedef {import("./conversation.js").Talk} Talk */
 
 const LONGEST_WAIT = 15_000;
+const LONGEST_SILENCE = 45_000; // a connection that says nothing for so long is none any more
 
 /** One talk, as long as it is shown. */
 export class Session {
@@ -26,6 +27,7 @@ export class Session {
     this._follows = false;
     /** What the server does not have, by the page's own id. @type {Map<string, any>} */
     this._unsent = new Map();
+    this._asks = false; // for an earlier page
   }
 
   /**
@@ -158,8 +160,13 @@ export class Session {
   /** Load an earlier page, where there is one. */
   async earlier() {
     const before = conversation.firstTurn(this.talk);
-    if (!this.talk.more || !before) return;
-    this._set(conversation.earlier(this.talk, await get(this._path("/messages", { before }))));
+    if (!this.talk.more || !before || this._asks) return;
+    this._asks = true;
+    try {
+      this._set(conversation.earlier(this.talk, await get(this._path("/messages", { before }))));
+    } finally {
+      this._asks = false;
+    }
   }
 
   /** @returns {Promise<boolean>} whether there is such a talk yet */
@@ -197,7 +204,7 @@ export class Session {
       }
       if (signal.aborted) break;
       this._connection("lost");
-      await new Promise((done) => setTimeout(done, wait));
+      await waited(wait);
       wait = Math.min(wait * 2, LONGEST_WAIT);
     }
     this._follows = false;
@@ -211,15 +218,22 @@ export class Session {
   async _hear(opened) {
     const path = this._path("/stream", { follow: "talk", after: this._place });
     const pause = new AbortController();
+    const silent = new AbortController();
     const rest = () => document.hidden && !this.talk.waiting && pause.abort();
-    const signal = AbortSignal.any([this._following.signal, pause.signal]);
+    const signal = AbortSignal.any([this._following.signal, pause.signal, silent.signal]);
+    let timer = 0;
+    const alive = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => silent.abort(), LONGEST_SILENCE);
+    };
     document.addEventListener("visibilitychange", rest);
+    alive();
     try {
       const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
       opened();
       this._connection("open");
       this._resend();
-      for await (const { id, data } of eventsIn(answer)) {
+      for await (const { id, data } of eventsIn(answer, alive)) {
         if (id) this._place = id;
         this._set(conversation.heard(this.talk, data, Date.now() / 1000));
         rest();
@@ -228,6 +242,7 @@ export class Session {
     } catch (error) {
       if (!pause.signal.aborted) throw error;
     } finally {
+      clearTimeout(timer);
       document.removeEventListener("visibilitychange", rest);
     }
   }
@@ -258,5 +273,18 @@ function seen() {
       document.removeEventListener("visibilitychange", look);
       done();
     });
+  });
+}
+
+/** Wait for so many milliseconds, or until the network is there again. @param {number} most @returns {Promise<void>} */
+function waited(most) {
+  return new Promise((done) => {
+    const over = () => {
+      clearTimeout(timer);
+      removeEventListener("online", over);
+      done();
+    };
+    const timer = setTimeout(over, most);
+    addEventListener("online", over);
   });
 }

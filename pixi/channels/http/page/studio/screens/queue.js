@@ -155,8 +155,8 @@ function DraftList({ first }) {
     return () => removeEventListener("keydown", pressed);
   });
   return html`<p class="soft small keys">
-      <kbd>j</kbd> <kbd>k</kbd> ${t("queue.keys.move")} · <kbd>a</kbd> ${t("queue.approve")} · <kbd>r</kbd>
-      ${t("queue.reject")}
+      <kbd>j</kbd> <kbd>k</kbd> ${t("queue.keys.move")} · <kbd>a</kbd> ${t("queue.approve")} ·
+      <kbd>r</kbd>${" "} ${t("queue.reject")}
     </p>
     <${Trouble} problem=${problem} />
     <ol class="lines drafts" ref=${list} aria-label=${t("queue.drafts")}>

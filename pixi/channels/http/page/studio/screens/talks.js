@@ -18,6 +18,7 @@ import {
   Search,
   short,
   TalkLine,
+  talkName,
   talkPath,
   useFilters,
   usePages,
@@ -37,7 +38,8 @@ export default function TalksScreen({ path, query }) {
 function AllTalks({ query }) {
   const [asked, ask] = useFilters(query, ["search", "channel", "persona", "place", "person", "day"]);
   const pages = usePages(asking(TALKS, asked), "talks");
-  const [channel, place] = [asked["channel"] ?? "", asked["place"] ?? ""];
+  const [channel, place, person] = [asked["channel"] ?? "", asked["place"] ?? "", asked["person"] ?? ""];
+  const name = pages.rows.flatMap((talk) => talk.people).find((each) => each.id === person)?.name;
   return html`<header class="screen-head">
       <h1>${t("talks.title")}</h1>
       <${Search}
@@ -72,7 +74,7 @@ function AllTalks({ query }) {
           onDrop=${() => ask({ place: "" })}
         />`
       }
-      ${asked["person"] && html`<${Chip} name=${asked["person"]} onDrop=${() => ask({ person: "" })} />`}
+      ${person && html`<${Chip} name=${name || person} onDrop=${() => ask({ person: "" })} />`}
     </div>
     <${Pages}
       of=${pages}
@@ -93,21 +95,28 @@ const named = (names, chosen) =>
 function OneTalk({ address }) {
   const path = `${TALKS}/${encodeURIComponent(address)}`;
   const loaded = useLoaded(`${path}?limit=${AT_ONCE}`);
+  const [notice, say] = useNotice();
   return html`<p class="back small"><a href="/studio/talks">${t("talks.title")}</a></p>
     <${Loaded} of=${loaded}>
       ${(/** @type {any} */ shown) =>
-        html`<${Talk} key=${shown.talk.last} path=${path} shown=${shown} reload=${loaded.reload} />`}
-    <//>`;
+        html`<${Talk}
+          key=${`${shown.talk.last} ${shown.talk.messages}`}
+          path=${path}
+          shown=${shown}
+          say=${say}
+          reload=${loaded.reload}
+        />`}
+    <//>
+    ${notice}`;
 }
 
-/** @param {{path: string, shown: any, reload: () => void}} props */
-function Talk({ path, shown, reload }) {
+/** @param {{path: string, shown: any, say: (text: string) => void, reload: () => void}} props */
+function Talk({ path, shown, say, reload }) {
   const { talk } = shown;
   const [turns, setTurns] = useState(shown.turns);
   const [more, setMore] = useState(shown.more);
   const [problem, setProblem] = useState(/** @type {any} */ (null));
   const [resets, setResets] = useState(false);
-  const [notice, say] = useNotice();
   const list = useRef(/** @type {HTMLOListElement | null} */ (null));
 
   const fail = (/** @type {unknown} */ error) => setProblem(asProblem(error));
@@ -131,10 +140,9 @@ function Talk({ path, shown, reload }) {
       last.focus({ preventScroll: true });
     }
   };
-  const names = talk.people.map((/** @type {any} */ each) => each.name || each.id).join(", ");
   return html`<header class="screen-head">
       <div class="title">
-        <h1 dir="auto">${talk.hidden ? t("talks.private") : names || talk.name || talk.address}</h1>
+        <h1 dir="auto">${talkName(talk)}</h1>
         <p class="soft small facts">
           ${talk.persona && html`<span dir="auto">${talk.persona}</span>`}
           <a href=${asking("/studio/talks", { place: talk.place })}>${placeName(talk.channel, talk.place)}</a>
@@ -146,7 +154,7 @@ function Talk({ path, shown, reload }) {
         <p class="soft small"><code dir="ltr">${talk.address}</code></p>
       </div>
       <div class="row">
-        <a class="button quiet" href=${asking("/studio/live", { conversation: talk.address })}
+        <a class="button quiet" href=${`/studio/live/${encodeURIComponent(talk.address)}`}
           >${t("nav.live")}</a
         >
         <button class="quiet" disabled=${talk.hidden} onClick=${save}>${t("talks.export")}</button>
@@ -156,7 +164,7 @@ function Talk({ path, shown, reload }) {
       </div>
     </header>
     <${Trouble} problem=${problem} />
-    ${talk.hidden && html`<p class="hint"><${Lock} /> ${t("talks.hidden")}</p>`}
+    ${talk.hidden && talk.messages > 0 && html`<p class="hint"><${Lock} /> ${t("talks.hidden")}</p>`}
     ${
       shown.place.choose.length > 0 &&
       html`<${Place} path=${`${path}/place`} place=${shown.place} channel=${talk.channel} say=${say} />`
@@ -199,8 +207,7 @@ function Talk({ path, shown, reload }) {
           <button class="quiet" onClick=${() => setResets(false)}>${t("shared.cancel")}</button>
         </div>
       <//>`
-    }
-    ${notice}`;
+    }`;
 }
 
 /** @param {string} address */

@@ -75,7 +75,7 @@ function Usage({ shown }) {
           const told = { used: short(share.used), limit: short(share.limit) };
           return html`<li key=${`${share.scope} ${share.name} ${share.kind}`}>
             <span
-              ><${Key} by=${share.scope} of=${share.name} names=${shown.names} />
+              ><${Key} by=${share.scope} of=${share.name} names=${shown.names} />${" "}
               ${t(`usage.kind.${share.kind}`, told)}</span
             >
             <${Meter} used=${share.used} limit=${share.limit} label=${t(`usage.kind.${share.kind}`, told)} />

@@ -6,13 +6,11 @@ Nothing is made or copied while nobody looks on: then there is no `ObservedTurn`
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Literal
 
 from pixi.core.commands import CommandEnded, CommandStarted
-from pixi.core.deltas import Delta, Finished, Request, Text
-from pixi.core.errors import PixiError
+from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.events import (
     Answered,
     Asked,
@@ -31,7 +29,6 @@ from pixi.core.message import Message
 from pixi.core.reading import CommandEvent
 from pixi.core.report import TurnReport
 from pixi.store.kept import Outcome
-from pixi.toolbox.foreign import foreign
 
 Form = dict[str, Any]
 Observer = Callable[[Form], None]
@@ -40,13 +37,6 @@ Observer = Callable[[Form], None]
 _OPENING = re.compile(r"[\[【［][\s*_/`]*")
 _CLOSING = re.compile(r"[\]】］]")
 _LONGEST_BETWEEN = 4_096  # characters before a command in which its bracket is looked for
-
-
-def tell(observer: Observer | None, form: Form) -> None:
-    """Tell the observer, if there is one. What breaks in it is its own business."""
-    if observer is not None:
-        with suppress(PixiError), foreign("what looks on at turns"):
-            observer(form)
 
 
 class ObservedTurn:
@@ -129,7 +119,7 @@ class ObservedTurn:
             case _:
                 pass  # calls, sources and counts are told where something is made of them
 
-    def parts(self, deltas: Sequence[Delta]) -> Iterator[Delta]:
+    def parts(self, deltas: Iterable[Delta]) -> Iterator[Delta]:
         """Cut texts behind each closing bracket, so that it is known where a command closes."""
         for delta in deltas:
             if type(delta) is not Text or _CLOSING.search(delta.text) is None:
@@ -171,7 +161,7 @@ class ObservedTurn:
     def acted(self, act: str, kind: str, text: str, command: int | None, outcome: Outcome) -> None:
         """An act was carried out, or not."""
         self._tell(
-            "effect", id=act, number=command, kind=kind, text=text, outcome=outcome, ms=self._since(command)
+            "effect", id=act, number=command, act=kind, text=text, outcome=outcome, ms=self._since(command)
         )
 
     def shown(self, event: TurnEvent) -> None:
@@ -187,7 +177,7 @@ class ObservedTurn:
             case ToolAnswered(id):
                 began = self._calls.pop(id, None)
                 self._tell_of(event, ms=None if began is None else _ms(began))
-            case Progressed() | Asked() | Answered() | Sourced() | Failed():
+            case PromptProgress() | Progressed() | Asked() | Answered() | Sourced() | Failed():
                 self._tell_of(event)
             case _:
                 pass  # told as an act, or as text
@@ -252,7 +242,7 @@ class ObservedTurn:
 
     def _tell(self, event: str, **form: object) -> None:
         at = round(time.monotonic() - self._began, 6)
-        tell(self._observer, {"event": event, **self._whose, "at": at, "step": self._step, **form})
+        self._observer({"event": event, **self._whose, "at": at, "step": self._step, **form})
 
 
 def _ms(since: float) -> float:

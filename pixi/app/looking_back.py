@@ -4,17 +4,20 @@ No request is kept. What is kept of it are digests, so that it can be said for c
 again is the same to the byte, and if not, which part of it has changed since.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pixi.core.conversation import Bounds, Conversation, PastTurn
 from pixi.core.deltas import Request, ToolSchema
-from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
+from pixi.core.lines import Line, ToolLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.turn import Turn
+from pixi.engine.capabilities import NO_ABILITIES
 from pixi.engine.context import PersonaSession
-from pixi.store.kept import Framing, LookedBack
+from pixi.engine.engine import Engine
+from pixi.store.framing import Framing, digest_of, digest_of_tools
+from pixi.store.kept import LookedBack
+from pixi.store.store import Store
 
 _ENDLESS = 10**12  # tokens of a window that is never cut: it stands where it stood then
 
@@ -81,24 +84,18 @@ class RebuiltRequest:
         return made
 
 
-def framing_of(
-    session: PersonaSession,
-    answered: Message,
-    window: Conversation,
-    said: UserLine,
-    tools: Sequence[ToolSchema],
-) -> Framing:
-    """How a request is framed that is about to be sent."""
-    return Framing(
-        prefix=_digest(session.prefix(answered)),
-        history=_digest(window.lines),
-        said=_digest([said]),
-        tools=_digest_of_tools(tools),
-        offered=tuple(tool.name for tool in tools),
-        first_turn=window.bounds.first_turn,
-        notes_from=window.bounds.notes_from,
-        abilities=session.abilities,
-    )
+async def look_back(engine: Engine, store: Store, turn: int) -> RebuiltRequest | None:
+    """Return a turn that is over, and its request as it is made again; None: there is none of this number.
+
+    Raises:
+        StoreError: it could not be read.
+        ConfigError: the persona names a command or a tool that is not registered.
+    """
+    found = await store.look_back(turn)
+    if found is None:
+        return None
+    abilities = NO_ABILITIES if found.framing is None else found.framing.abilities
+    return rebuilt(await engine.session(found.trunk, abilities), found)
 
 
 def rebuilt(session: PersonaSession, looked_back: LookedBack) -> RebuiltRequest:
@@ -108,7 +105,7 @@ def rebuilt(session: PersonaSession, looked_back: LookedBack) -> RebuiltRequest:
     summary = "" if session.role.model.traits.small else looked_back.summary
     window = Conversation(bounds, looked_back.past, summary=summary, names=names)
     bare = Conversation(bounds, looked_back.past, names=names)
-    if framing is not None and framing.history == _digest(bare.lines):
+    if framing is not None and framing.history == digest_of(bare.lines):
         window = bare  # there was no summary yet
     shown = window.lines
     remembered = shown[0] if len(shown) > len(bare.lines) else None
@@ -130,10 +127,10 @@ def _changed(made: RebuiltRequest, framing: Framing) -> frozenset[str]:
     """The parts that are not as they were sent."""
     said = [made.said] if made.said else []
     parts = {
-        "prefix": _digest(made.prefix) == framing.prefix,
-        "history": _digest(made.history) == framing.history,
-        "said": _digest(said) == framing.said,
-        "tools": not made.gone and _digest_of_tools(made.tools) == framing.tools,
+        "prefix": digest_of(made.prefix) == framing.prefix,
+        "history": digest_of(made.history) == framing.history,
+        "said": digest_of(said) == framing.said,
+        "tools": not made.gone and digest_of_tools(made.tools) == framing.tools,
     }
     return frozenset(part for part, same in parts.items() if not same)
 
@@ -176,34 +173,3 @@ def _rounds(lines: Sequence[Line]) -> Iterator[tuple[Line, ...]]:
         follows = lines[number + 1] if number + 1 < len(lines) else None
         if isinstance(line, ToolLine) and not isinstance(follows, ToolLine):
             yield tuple(lines[: number + 1])
-
-
-def _digest(lines: Iterable[Line]) -> str:
-    """Lines as one short word: the same only where they are the same. Pictures count by their sizes."""
-    digest = hashlib.blake2b(digest_size=12)
-    for line in lines:
-        parts = [type(line).__name__, line.text]
-        match line:
-            case AssistantLine(calls=calls):
-                parts += [part for call in calls for part in (call.id, call.name, call.arguments)]
-            case ToolLine(call_id, name, _, images):
-                parts += [call_id, name, *(f"{each.media_type} {len(each.data)}" for each in images)]
-            case UserLine(_, images):
-                parts += [f"{each.media_type} {len(each.data)}" for each in images]
-            case _:
-                pass
-        for part in parts:
-            told = part.encode("utf-8", "surrogatepass")
-            digest.update(b"%d:" % len(told))
-            digest.update(told)
-        digest.update(b";")
-    return digest.hexdigest()
-
-
-def _digest_of_tools(tools: Iterable[ToolSchema]) -> str:
-    digest = hashlib.blake2b(digest_size=12)
-    for tool in tools:
-        digest.update(
-            f"{tool.name}\n{tool.description}\n{tool.parameters}\n".encode("utf-8", "surrogatepass")
-        )
-    return digest.hexdigest()
