@@ -20,7 +20,7 @@ from tests.servers.scripted_openai import Until, finish, stream
 from tests.waiting import until
 
 PUBLIC = "pixi_pk_" + "w" * 40
-MOST_BYTES = 25_600
+MOST_BYTES = 25_000
 """Of all that the widget loads, packed."""
 
 pytestmark = needs_chromium
@@ -168,6 +168,40 @@ async def test_a_reload_takes_the_talk_up_and_an_unread_reply_is_marked(tmp_path
         await expect(page.locator(".said .words")).to_have_text(["hi", "one", "two", "more", "three"])
         async with aiohttp.ClientSession() as http, http.get(f"{here.url}/api/talks") as answer:
             assert (await answer.json())["talks"] == [], "it is the visitor's alone"
+
+
+async def test_a_connection_that_is_lost_comes_back_and_nothing_is_shown_twice(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    slow = stream("[SEND: one]\n[SEND: two ", Until(go_on), "three]", finish())
+    async with shop(tmp_path, slow, "[SEND: four]") as (here, site), visiting(here, site) as page:
+        await page.get_by_role("button", name="Open the chat").click()
+        await say(page, "hi")
+        await expect(page.locator(".said").last).to_have_text("two")
+        await page.context.set_offline(True)
+        await say(page, "are you there?")
+        again = page.get_by_role("button", name="Not sent. Try again.")
+        await expect(again).to_be_visible()
+        go_on.set()
+        await page.context.set_offline(False)
+        words = page.locator(".said .words")
+        await expect(words).to_have_text(["hi", "one", "two three", "are you there?"])
+        await again.click()
+        await expect(words).to_have_text(["hi", "one", "two three", "are you there?", "four"])
+
+
+async def test_two_windows_show_one_talk(tmp_path: Path) -> None:
+    async with shop(tmp_path, "[SEND: one]", "[SEND: two]") as (here, site), visiting(here, site) as page:
+        await page.get_by_role("button", name="Open the chat").click()
+        await say(page, "hi")
+        words = page.locator(".said .words")
+        await expect(words).to_have_text(["hi", "one"])
+        other = await page.context.new_page()
+        await other.goto(site.origin)
+        await other.get_by_role("button", name="Open the chat").click()
+        await expect(other.locator(".said .words")).to_have_text(["hi", "one"])
+        await say(other, "more")
+        for window in (other, page):
+            await expect(window.locator(".said .words")).to_have_text(["hi", "one", "more", "two"])
 
 
 async def test_a_card_is_drawn_and_nobody_else_is_asked_for_its_picture(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import { t } from "../lib/words.js";
  * @typedef {object} Acts
  * @property {(open: boolean) => void} toggle
  * @property {(text: string) => Promise<boolean>} say
+ * @property {(id: string) => void} retry
  * @property {() => void} stop
  * @property {() => void} reset
  * @property {() => void} earlier
@@ -148,7 +149,7 @@ function Log({ shown, acts }) {
     onScroll=${scrolled}
   >
     ${invites && html`<${Invitation} persona=${persona} acts=${acts} />`}
-    ${talk.messages.map((message) => html`<${Said} key=${message.id} message=${message} />`)}
+    ${talk.messages.map((message) => html`<${Said} key=${message.id} message=${message} acts=${acts} />`)}
     ${
       writes &&
       html`<p class="writes">
@@ -169,8 +170,8 @@ const Invitation = ({ persona, acts }) =>
     )}
   </div>`;
 
-/** @param {{message: Message}} props */
-function Said({ message }) {
+/** @param {{message: Message, acts: Acts}} props */
+function Said({ message, acts }) {
   const { text, cards, picture, reactions } = message;
   const own = message.role === "user";
   return html`<article
@@ -190,7 +191,10 @@ function Said({ message }) {
         ${reactions.map((each) => html`<span key=${each.id}>${each.emoji}</span>`)}
       </p>`
     }
-    ${message.fate === "failed" && html`<p class="small bad">${t("failed")}</p>`}
+    ${
+      message.fate === "failed" &&
+      html`<button class="danger small" onClick=${() => acts.retry(message.id)}>${t("failed")}</button>`
+    }
   </article>`;
 }
 

@@ -222,6 +222,7 @@ class PixiChat extends HTMLElement {
     const acts = {
       toggle: (/** @type {boolean} */ open) => this._toggle(open, true),
       say: (/** @type {string} */ text) => this._say(text),
+      retry: (/** @type {string} */ id) => quietly(session()?.retry(id)),
       stop: () => quietly(session()?.stop()),
       reset: () => quietly(session()?.reset()),
       earlier: () => quietly(session()?.earlier()),
