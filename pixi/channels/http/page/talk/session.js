@@ -40,7 +40,7 @@ export class Session {
     try {
       if (!(await this._load())) return;
     } catch (error) {
-      if (!isLost(error)) throw error;
+      if (!isPassing(error)) throw error;
       this._set({ ...this.talk, stale: true });
       this._connection("lost");
     }
@@ -196,7 +196,7 @@ export class Session {
         if (this.talk.stale || document.hidden) continue;
       } catch (error) {
         if (signal.aborted) break;
-        if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        if (error instanceof Problem && !isPassing(error)) {
           this._follows = false;
           this._connection("refused", error);
           return;
@@ -263,6 +263,10 @@ export class Session {
 
 /** Whether the server could not be reached. @param {unknown} error */
 const isLost = (error) => error instanceof Problem && error.status === 0;
+
+/** Whether it may go well the next time. @param {unknown} error */
+const isPassing = (error) =>
+  error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
 /** Wait until somebody sees the page. @returns {Promise<void>} */
 function seen() {

@@ -146,12 +146,7 @@ function Room({ house, persona, talk: name }) {
       if (refused) setProblem(refused);
     });
     session.current = opened;
-    const load = () =>
-      opened.open().then(
-        () => setProblem(null),
-        (error) => setProblem(asProblem(error)),
-      );
-    load();
+    opened.open().catch((error) => setProblem(asProblem(error)));
     return () => opened.close();
   }, [name, persona.id]);
   useEffect(() => {
@@ -215,7 +210,24 @@ function Room({ house, persona, talk: name }) {
       mediaType,
       url: "",
     }));
-    return attempt((now) => now.say(text, { attachments, replaces }));
+    if (replaces) return attempt((now) => now.say(text, { attachments, replaces }));
+    // What is not sent stands in the talk, and tells of it there.
+    session.current?.say(text, { attachments }).catch(quiet);
+    return Promise.resolve(true);
+  };
+  // Lines that are not drawn again keep those that they were given: nothing here may hang on one drawing.
+  /** @type {import("./log.js").Acts} */
+  const acts = {
+    say: (text) => void send(text, []),
+    again: (message) => void attempt((now) => now.again(message.id)),
+    edit,
+    branch: (turn) => void attempt((now) => now.branch(turn)),
+    answer: (id, yes) => void attempt((now) => now.answer(id, yes)),
+    retry: (message) => void session.current?.retry(message.id).catch(quiet),
+    drop: (message) => {
+      const text = session.current?.drop(message.id) ?? "";
+      setDraft((now) => ({ text, key: now.key + 1 }));
+    },
   };
 
   const offered = useMemo(commands, []);
@@ -253,14 +265,10 @@ function Room({ house, persona, talk: name }) {
     </aside>
     <main>
       <${Log}
-        key=${name}
+        key=${`${persona.id} ${name}`}
         talk=${talk}
         persona=${persona}
-        onSay=${(/** @type {string} */ text) => send(text, [])}
-        onAgain=${(/** @type {any} */ message) => attempt((now) => now.again(message.id))}
-        onEdit=${edit}
-        onBranch=${(/** @type {number} */ turn) => attempt((now) => now.branch(turn))}
-        onAnswer=${(/** @type {string} */ id, /** @type {boolean} */ yes) => attempt((now) => now.answer(id, yes))}
+        acts=${acts}
         onEarlier=${() => attempt((now) => now.earlier())}
       >
         ${told && html`<div class="told" role="status" dir="auto">${markdown(told)}</div>`}
@@ -281,6 +289,11 @@ function Room({ house, persona, talk: name }) {
       />
     </main>
   </div>`;
+}
+
+/** What went wrong is told elsewhere, if it is a problem of the server. @param {unknown} error */
+function quiet(error) {
+  if (!(error instanceof Problem)) throw error;
 }
 
 /** Light, dark, or as the system has it. */
