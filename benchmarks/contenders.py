@@ -28,6 +28,7 @@ from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.chat.door import OpenAIChat
+from pixi.store.framing import Framing
 from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
 from pixi.store.store import Store
@@ -291,6 +292,7 @@ class Forgetful(SqliteStore):
         spent: Sequence[Spent] = (),
         window: Bounds | None = None,
         again: Sequence[str] = (),
+        framing: Framing | None = None,
     ) -> bool:
         return True
 

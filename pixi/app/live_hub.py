@@ -198,7 +198,8 @@ class LiveHub:
         """Yield what is published, each with its `kind`, from the beginning of what is kept of turns.
 
         Of one conversation that is its last turns, of all conversations the turns that are under way. One of
-        kind `missed` comes where others were dropped since they were not taken; what is kept comes then anew.
+        kind `now` comes behind that: what follows happens just then. One of kind `missed` comes where others
+        were dropped since they were not taken; what is kept comes then anew.
 
         Args:
             kinds: wanted; empty: all.
@@ -207,7 +208,7 @@ class LiveHub:
         """
         follower = _Follower(kinds, conversation, persona)
         self._followers.add(follower)
-        follower.waiting.extend(self._kept_for(follower))
+        follower.waiting.extend([*self._kept_for(follower), {"kind": "now"}])
         try:
             while True:
                 while follower.waiting:
@@ -215,7 +216,7 @@ class LiveHub:
                 if follower.missed:
                     follower.missed = False
                     yield {"kind": "missed"}
-                    follower.waiting.extend(self._kept_for(follower))
+                    follower.waiting.extend([*self._kept_for(follower), {"kind": "now"}])
                     continue
                 follower.more.clear()
                 await follower.more.wait()

@@ -22,6 +22,7 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from pixi.channels.channel import Channel
@@ -188,7 +189,8 @@ class TurnActions:
         self._acts_for: int | None = None  # the number of the command that acted last; None: none did
         self._under_way = 0  # acts
         self._recording: list[asyncio.Future[None]] = []  # what is being put on record: no act is done before
-        self._held: list[TurnEvent | asyncio.Future[None]] = []  # events behind what is to be recorded
+        # What is to be shown, behind what is to be recorded before.
+        self._held: list[Callable[[], None] | asyncio.Future[None]] = []
         self._messages = 0
         self._reactions = 0
         self._typing = TypingSign(channel)
@@ -333,10 +335,14 @@ class TurnActions:
 
     def show(self, event: TurnEvent) -> None:
         """Show people, and whoever looks on, what happens, once what it was held for is on record."""
+        self._in_turn(partial(self._show, event))
+
+    def _in_turn(self, tell: Callable[[], None]) -> None:
+        """Tell something behind all that is held."""
         if self._held:
-            self._held.append(event)
+            self._held.append(tell)
         else:
-            self._show(event)
+            tell()
 
     def _show(self, event: TurnEvent) -> None:
         self.channel.show(event)
@@ -418,7 +424,7 @@ class TurnActions:
         freed = 0
         for held in self._held:
             if not isinstance(held, asyncio.Future):
-                self._show(held)
+                held()
             elif not _is_there(held):
                 break
             freed += 1
@@ -521,8 +527,8 @@ class TurnActions:
             outcome = "done"
             self._note(act.kind, platform_id, act.target)
         finally:
-            self._observe(act, outcome)
             self.wait_for(asyncio.ensure_future(self._intend(act, outcome)))
+            self._in_turn(partial(self._observe, act, outcome))  # it is seen once its event is
 
     async def _act_outside(self, act: _Act, do: Callable[[str], Awaitable[str | None]]) -> None:
         """Do an act in the world, on record before and after."""

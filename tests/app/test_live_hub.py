@@ -14,6 +14,7 @@ from pixi.testing import RecordingChannel, ScriptedModel
 from tests.engine.scene import scene, until
 
 Form = dict[str, Any]
+NOW = {"kind": "now"}
 SECRET = "correct-horse-battery"
 
 
@@ -43,8 +44,20 @@ def text(said: str, offset: int = 0, conversation: str = "a") -> Form:
 
 
 async def taken(events: AsyncGenerator[Form, None], count: int) -> list[Form]:
-    """The next events."""
-    return [await anext(events) for _ in range(count)]
+    """The next events, without what tells that all which was kept has come."""
+    seen: list[Form] = []
+    while len(seen) < count:
+        form = await anext(events)
+        seen += [form] if form != NOW else []
+    return seen
+
+
+async def caught_up(events: AsyncGenerator[Form, None]) -> list[Form]:
+    """What was kept."""
+    seen: list[Form] = []
+    while (form := await anext(events)) != NOW:
+        seen.append(form)
+    return seen
 
 
 def words(forms: list[Form]) -> str:
@@ -58,12 +71,13 @@ async def test_whoever_comes_in_mid_turn_sees_it_from_its_beginning() -> None:
         there.engine.settings.observer = here.observe
         await there.say("hi")
         await until(lambda: there.channel.sent == ["one"])
-        assert (await anext(late))["event"] == "turn_start"
+        seen = await caught_up(late)
+        assert seen[0]["event"] == "turn_start"
+        assert words(seen) == "[SEND: one]\n"
         going.set()
         await there.engine.settled()
-        seen: list[Form] = []
-        while not seen or seen[-1]["event"] != "turn_end":
-            seen.append(await anext(late))
+        while seen[-1]["event"] != "turn_end":
+            seen += await taken(late, 1)
     assert words(seen) == "[SEND: one]\n[SEND: two]"
     assert [form["name"] for form in seen if form["event"] == "close"] == ["send", "send"]
 
@@ -101,13 +115,13 @@ async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(
     here = hub()
     async with aclosing(here.follow(["turn"])) as slow:
         here.observe(told("turn_start"))
-        assert (await anext(slow))["event"] == "turn_start"
+        assert (await taken(slow, 1))[0]["event"] == "turn_start"
         for at in range(50):
             here.observe(text("x", at))
         assert await anext(slow) == {"kind": "missed"}
-        seen = await taken(slow, 2)
+        seen = await caught_up(slow)
         here.observe(text("y", 50))
-        seen.append(await anext(slow))
+        seen += await taken(slow, 1)
     assert [form["event"] for form in seen] == ["turn_start", "text", "text"]
     assert words(seen) == "x" * 50 + "y"
 
@@ -115,6 +129,7 @@ async def test_one_who_reads_too_slowly_is_told_and_gets_what_is_kept(
 async def test_only_what_is_asked_for_comes() -> None:
     here = hub()
     async with aclosing(here.follow(["health", "talk"], persona="Edda")) as events:
+        assert await caught_up(events) == []
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         here.publish("log", {"line": "x"})
@@ -128,6 +143,7 @@ async def test_only_what_is_asked_for_comes() -> None:
 async def test_what_is_told_of_a_talk_without_words_has_none() -> None:
     here = hub()
     async with aclosing(here.follow(["talk"])) as events:
+        assert await caught_up(events) == []
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         here.observe(told("turn_start", answers=[{"id": "1", "author": "Mo", "text": "secret words"}]))
@@ -169,11 +185,7 @@ async def test_words_are_dropped_after_a_long_silence() -> None:
     here.observe(told("turn_start", "b"))
     await asyncio.sleep(2)
     async with aclosing(here.follow(["turn"], conversation="a")) as events:
-        waiting = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        waiting.cancel()
-        await asyncio.wait([waiting])
+        assert await caught_up(events) == []
     async with aclosing(here.follow(["turn"], conversation="b")) as events:
         assert (await anext(events))["event"] == "turn_start"
     assert [talk.conversation for talk in here.talks] == ["b", "a"], "that there was a talk is known"
@@ -186,8 +198,4 @@ async def test_what_is_forgotten_is_dropped_at_once() -> None:
         await there.talk("hi")
         await there.engine.reset("a")
     async with aclosing(here.follow(["turn"], conversation="a")) as events:
-        waiting = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        waiting.cancel()
-        await asyncio.wait([waiting])
+        assert await caught_up(events) == []

@@ -146,8 +146,9 @@ async def test_forty_payloads_run_nowhere(tmp_path: Path) -> None:
     addon.write_text(ADDON)
     bad = json.dumps(PAYLOADS[2])
     persona = (
-        f"---\nname: {bad}\nabout: {json.dumps(PAYLOADS[4])}\nstarters: [{bad}, {json.dumps(PAYLOADS[23])}]\n"
-        f"commands: [send, note, react, show]\ntools: [look]\ndatabases: [evil]\n---\n\nYou are {PAYLOADS[0]}.\n"
+        f"---\nname: {bad}\nabout: {json.dumps(PAYLOADS[4])}\n"
+        f"commands: [send, note, react, show]\ntools: [look]\ndatabases: [evil]\n"
+        f"---\n\nYou are {PAYLOADS[0]}.\n"
     )
     (tmp_path / "databases" / "evil").mkdir(parents=True)
     (tmp_path / "databases" / "evil" / "<img src=x onerror=pwned()>.md").write_text("\n\n".join(PAYLOADS))

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from playwright.async_api import Page, expect
 
+from pixi.app.studio import talks
 from pixi.channels.http.access import digest_of
 from pixi.core.memory import Memory
 from pixi.core.message import Author, Message
@@ -85,6 +86,23 @@ async def test_talks_are_found_and_read_and_private_ones_are_without_words(tmp_p
         await expect(page.get_by_text("is between the two of them")).to_be_visible()
         await expect(page.get_by_role("button", name="Export")).to_be_disabled()
         assert "secret" not in await page.content()
+
+
+async def test_a_search_goes_on_by_itself_until_something_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talks, "_PORTIONS", 1)
+    async with house(tmp_path) as here:
+        for number in range(5, 9):
+            address = f"discord:1:{number}:pixi"
+            said = Message(str(number), address, MO, "Nothing of it", 1.7e9 + number, group=True)
+            await here.house.store.receive(said)
+        async with studio(here, "talks?search=boat") as page:
+            rows = page.get_by_role("list", name="Talks").get_by_role("link")
+            await expect(rows).to_have_count(1)
+            await expect(rows.locator("mark")).to_have_text("boat")
+            await page.get_by_role("searchbox").fill("no such words")
+            await expect(page.get_by_text("No talks here")).to_be_visible()
 
 
 async def test_a_talk_is_given_another_model_exported_and_reset(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pixi.app.household import Household
 
 _TALKS, _TALK = "/api/studio/talks", "/api/studio/talks/{address}"
-_PORTIONS = 100  # of talks that are looked through for words, for one request; the next goes on from there
+_PORTIONS = 300  # of talks that are looked through for words, for one request; the next goes on from there
 _AT_ONCE = 200  # turns that are read at once for an export
 _EXCERPT = 160  # characters
 _HOUSE = ("discord:", "http:", "mcp:")  # talks whose model the house chooses

@@ -27,7 +27,8 @@ async def following(desk: Desk, **asked: str) -> AsyncGenerator[AsyncGenerator[F
 
 async def _forms(answer: aiohttp.ClientResponse) -> AsyncGenerator[Form, None]:
     async for form in events_in(answer):
-        yield form
+        if form["kind"] != "now":
+            yield form
 
 
 async def turn_of(events: AsyncGenerator[Form, None]) -> list[Form]:

@@ -64,7 +64,7 @@ async def test_of_a_message_that_came_whole_no_piece_is_kept() -> None:
 async def test_who_waits_has_the_pieces_of_a_message_that_comes_at_once() -> None:
     feed = pushed(TURN[:1])
     told = asyncio.create_task(all_until_closed(feed, 1))
-    await until(lambda: feed.followers)
+    await until(lambda: feed.followers == 1)
     for event in message(1, 3):
         feed.push(event)
     feed.close()

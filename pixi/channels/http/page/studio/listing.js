@@ -84,7 +84,11 @@ export function usePages(path, part) {
  * @param {{of: ReturnType<typeof usePages>, row: (row: any) => any, empty: any, label: string}} props
  */
 export function Pages({ of, row, empty, label }) {
-  if (of.loading) return html`<${Waiting} />`;
+  const searches = !of.rows.length && Boolean(of.next) && !of.problem; // nothing yet, and not all was looked at
+  useEffect(() => {
+    if (searches) of.more();
+  }, [searches, of.next]);
+  if (of.loading || searches) return html`<${Waiting} />`;
   return html`<div class="stack">
     ${
       of.rows.length > 0 &&

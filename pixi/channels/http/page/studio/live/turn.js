@@ -13,7 +13,7 @@ export function TurnView({ turn }) {
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const going = !turn.end && !turn.effects.some((each) => each.type === "word" && each.word === "state");
   return html`<article
-    class="turn"
+    class="live-turn"
     aria-label=${t("live.turn", { number: `${turn.turn}` })}
     aria-busy=${going}
   >
@@ -23,7 +23,7 @@ export function TurnView({ turn }) {
         ? null
         : html`<div class="turn-body" ref=${body}>
             <div class="raw">
-              <h3 class="unseen">${t("live.raw")}</h3>
+              <h2 class="unseen">${t("live.raw")}</h2>
               ${turn.reading && html`<${Reading} of=${turn.reading} />`}
               ${turn.steps.map((step) => html`<${StepView} key=${step.step} step=${step} going=${going && step === turn.steps.at(-1)} />`)}
             </div>
@@ -56,7 +56,11 @@ const Asked = ({ turn }) =>
 const Reading = ({ of }) =>
   html`<p class="small soft">
     ${t("live.reading", { done: of.done, total: of.total })}
-    <progress max=${of.total || 1} value=${of.done}></progress>
+    <progress
+      aria-label=${t("live.reading", { done: of.done, total: of.total })}
+      max=${of.total || 1}
+      value=${of.done}
+    ></progress>
   </p>`;
 
 /** @param {{step: Step, going: boolean}} props */
@@ -70,7 +74,7 @@ function StepView({ step, going }) {
         <p dir="auto">${step.thoughts}</p>
       </details>`
     }
-    <pre class="stream" dir="auto" tabindex="0" aria-label=${t("live.raw")}>
+    <pre class="stream" dir="auto">
 ${stretches(step).map(({ text, command }) =>
         command === null
           ? text

@@ -13,8 +13,6 @@ import { go } from "../studio.js";
  *   hidden: boolean, turns: number, turn: number, finish: string, began: number, last: number}} Talk
  */
 
-const SETTLING = 400; // milliseconds after which what comes is news, and not what was kept
-
 /** @param {{path: string[], query: URLSearchParams}} props */
 export default function LiveScreen({ path, query }) {
   const [talks, setTalks] = useState(/** @type {Talk[] | null} */ (null));
@@ -134,24 +132,26 @@ function Watched({ conversation, talk, onTalk, children }) {
 
   useEffect(() => {
     const ended = new AbortController();
-    let opened = 0;
+    let fresh = false; // what comes is news, and not what was kept
     const asked = new URLSearchParams({ kinds: "turn,talk", ...(conversation && { conversation }) });
     follow(
       `/api/studio/events?${asked}`,
       (event) => {
         if (event.kind === "talk") onTalk(event);
+        if (event.kind === "now") fresh = true;
         if (event.kind === "missed") {
           buffer.current = [];
           setTurns([]);
           setMissed(true);
+          fresh = false;
         }
         if (event.kind !== "turn") return;
-        buffer.current.push({ event, fresh: performance.now() - opened > SETTLING });
+        buffer.current.push({ event, fresh });
         frame.current ||= requestAnimationFrame(draw);
       },
       ended.signal,
       (now, refused) => {
-        opened = performance.now();
+        fresh = false;
         if (now === "open") {
           buffer.current = [];
           setTurns([]); // what is kept comes anew
@@ -174,7 +174,10 @@ function Watched({ conversation, talk, onTalk, children }) {
 
   return html`<section class="watched">
     <header class="screen-head">
-      <h1>${t("live.title")} <${Pulse} state=${paused ? "paused" : state} /></h1>
+      <div class="row">
+        <h1>${t("live.title")}</h1>
+        <${Pulse} state=${paused ? "paused" : state} />
+      </div>
       ${children}
       <div class="row controls">
         ${paused && html`<span class="small soft" role="status">${t("live.waits", { count: waits })}</span>`}
@@ -188,7 +191,7 @@ function Watched({ conversation, talk, onTalk, children }) {
     ${missed && html`<p class="small soft" role="status">${t("live.missed")}</p>`}
     ${talk?.hidden && html`<p class="private small">${t("live.hidden")}</p>`}
     ${turns.length === 0 && !problem && html`<${Nothing} talk=${talk} />`}
-    <div class="turns">
+    <div class="live-turns">
       ${[...turns].reverse().map((turn) => html`<${TurnView} key=${turn.turn} turn=${turn} />`)}
     </div>
   </section>`;

@@ -61,7 +61,7 @@ function Told({ of }) {
 
 /** Whether what is shown is what was sent, in one sentence. @param {{of: Answer}} props */
 function Certain({ of }) {
-  const kind = of.hidden ? "hidden" : of.certain;
+  const kind = of.hidden && of.certain !== "forgotten" ? "hidden" : of.certain;
   return html`<div class=${`certain ${kind}`}>
     <p>${t(`why.certain.${kind}`)}</p>
     ${
@@ -246,7 +246,7 @@ function History({ turns }) {
   const [all, setAll] = useState(false);
   const shown = all ? turns : turns.slice(-20);
   const tokens = turns.flatMap((turn) => turn.lines).reduce((sum, line) => sum + line.tokens, 0);
-  return html`<details class="lines history">
+  return html`<details class="sent-part history">
     <summary>
       ${t("why.shares.history")}
       <span class="small soft"
@@ -270,7 +270,7 @@ function History({ turns }) {
 const Lines = ({ part, title, lines }) =>
   lines.length === 0
     ? null
-    : html`<details class=${`lines ${part}`}>
+    : html`<details class=${`sent-part ${part}`}>
         <summary>
           ${title}
           <span class="small soft"
@@ -282,7 +282,7 @@ const Lines = ({ part, title, lines }) =>
 
 /** @param {{line: Line}} props */
 const LineView = ({ line }) =>
-  html`<div class=${`line ${line.role}`}>
+  html`<div class=${`sent-line ${line.role}`}>
     <p class="small soft">${t(`why.roles.${line.role}`)}${line.name && ` · ${line.name}`}</p>
     ${
       line.role === "user" && line.parts.length
