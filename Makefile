@@ -45,6 +45,10 @@ chat: $(READY_TO_RUN) ## talk to Pixi
 discord: $(READY_TO_RUN) ## bring the personas to Discord; the token is read from .env
 	@exec $(PY) -m pixi discord $(ARGS)
 
+.PHONY: serve
+serve: $(READY_TO_RUN) ## talk to the personas in a browser, and watch them think
+	@exec $(PY) -m pixi serve $(ARGS)
+
 .PHONY: test
 test: $(READY_TO_DEVELOP) ## run the tests: every behaviour once, in a few minutes
 	@exec $(PY) -m pytest -n auto --durations=10 $(ARGS)

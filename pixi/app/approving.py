@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from difflib import unified_diff
 
-from pixi.mcp.connection import connected
 from pixi.mcp.lock import Approved, in_full, kept, sifted
 from pixi.mcp.offers import ForeignTool
 from pixi.mcp.where import Where, visible
@@ -21,6 +20,8 @@ async def changed_tools(name: str, where: Where, approved: Approved) -> tuple[Fo
     Raises:
         PixiError: it cannot be started, or does not list its tools.
     """
+    from pixi.mcp.connection import connected  # large, and of an extra that is not always there
+
     async with connected(name, where, SECONDS) as connection:
         return sifted(approved, (await connection.list()).tools).changed
 

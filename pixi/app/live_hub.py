@@ -43,6 +43,9 @@ _ENDS = frozenset({"restarting", "requeueing"})
 _AFTER_TEXT = frozenset({"asked", "answered", "state", "turn_end"})
 """Events behind which no more of a text comes."""
 
+_PIECES = frozenset({"text", "thought"})
+"""Events that come hundreds of times in a turn."""
+
 
 @dataclass(slots=True)
 class LiveTalk:
@@ -79,7 +82,7 @@ class _KeptTurn:
 
     def keep(self, form: Form) -> None:
         last = self.forms[-1] if self.forms else {}
-        is_text = form["event"] in ("text", "thought")
+        is_text = form["event"] in _PIECES
         if self.size > MOST_CHARACTERS and (is_text or form["event"] == "tool_result"):
             return
         self.size += len(form["text"]) if is_text else 200
@@ -240,7 +243,9 @@ class LiveHub:
         ]
 
     def _talk_of(self, address: str) -> _KeptTalk:
-        kept = self._kept.setdefault(address, _KeptTalk())
+        kept = self._kept.get(address)
+        if kept is None:
+            kept = self._kept[address] = _KeptTalk()
         kept.last = time.monotonic()
         self._kept.move_to_end(address)
         if len(self._kept) > MOST_TALKS // 4:
@@ -262,6 +267,8 @@ class LiveHub:
     def _note(self, form: Form) -> None:
         """Note that something happened in a talk; tell it without a word where a turn begins or ends."""
         address, event = form["conversation"], form["event"]
+        if event in _PIECES and address in self._talks:
+            return  # something else is told before and after
         talk = self._talks.setdefault(address, LiveTalk(address))
         self._talks.move_to_end(address)
         talk.last = time.time()
@@ -284,15 +291,17 @@ class LiveHub:
         """
         held = kept.withheld
         if form["event"] == "text":
-            text = held["text"] + form["text"] if held else form["text"]
-            whole = {**form, "text": text, "offset": held["offset"] if held else form["offset"]}
-            begun = self._mask.begun(text)
-            until = len(text) - begun
-            kept.withheld = (
-                {**whole, "text": text[until:], "offset": whole["offset"] + until} if begun else None
-            )
+            if held is not None:
+                form = {**form, "text": held["text"] + form["text"], "offset": held["offset"]}
+            text = form["text"]
+            until = len(text) - self._mask.begun(text)
+            kept.withheld = None
+            if until < len(text):
+                kept.withheld = {**form, "text": text[until:], "offset": form["offset"] + until}
+            if until and (shown := self._mask.cover(text[:until])) != text:
+                form = {**form, "text": shown}
             if until:
-                yield {**whole, "text": self._mask.cover(text[:until])}
+                yield form
             return
         if held is not None and form["event"] in _AFTER_TEXT:
             kept.withheld = None

@@ -104,11 +104,14 @@ class Mask:
 
     def begun(self, text: str) -> int:
         """Return how many characters at the end of a text may be the beginning of a known secret."""
-        tail = text[-self.longest + 1 :] if self.longest > 1 else ""
-        for at in range(len(tail)):
-            if any(secret.startswith(tail[at:]) for secret in self._known):
-                return len(tail) - at
-        return 0
+        longest = 0
+        for secret in self._known:
+            at = text.find(secret[0], max(0, len(text) - len(secret) + 1))
+            while at >= 0 and not secret.startswith(text[at:]):
+                at = text.find(secret[0], at + 1)
+            if at >= 0:
+                longest = max(longest, len(text) - at)
+        return longest
 
     def hide(self, text: str) -> str:
         """The text without them."""

@@ -39,11 +39,6 @@ class _Connection(ResponseHandler):
             data = data[: declared.start()] + data[declared.end() :]
         super().data_received(data)
 
-    def resume_reading(self, resume_parser: bool = True) -> None:
-        """Read on where reading was paused. aiohttp asks for it, and parses nothing, after each chunk."""
-        if self._reading_paused or self._buffer_paused:
-            super().resume_reading(resume_parser)
-
 
 def open_session() -> aiohttp.ClientSession:
     """A session as the doors want it. One for all models of a process; its owner closes it."""

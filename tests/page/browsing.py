@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext, Page, async_playwright, expect
 
 from pixi.app import open_household
 from pixi.app.household import Household
 from pixi.cli.serve import serve_http
 from pixi.settings import load
 from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.waiting import LIMIT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+expect.set_options(timeout=LIMIT * 1_000)
 
 needs_chromium = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium: apt install chromium, or what your system has for it"
@@ -139,7 +142,7 @@ async def browsing(*own: str, **options: Any) -> AsyncIterator[tuple[BrowserCont
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
         context = await browser.new_context(**{"locale": "en-GB", **options})
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(LIMIT * 1_000)
         await context.add_init_script(_CANARY)
         context.on("page", watched.watch)
         try:
