@@ -15,6 +15,9 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 from tests.page.browsing import Here, at_page, browsing, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, finish, stream
 
+MOST_BYTES = 60_000
+"""Of all scripts and styles of the talk, packed."""
+
 pytestmark = needs_chromium
 
 KIT = "---\nname: Kit\nabout: skates\nlanguage: fa\n---\n\nYou are Kit.\n"
@@ -189,12 +192,58 @@ async def test_pasted_pictures_are_drawn(tmp_path: Path) -> None:
         )
         await expect(page.locator(".uploads .name")).to_have_text("dot.png")
         await expect(page.get_by_role("progressbar")).to_have_count(0)
+        assert await page.locator(".uploads img").evaluate("each => each.naturalWidth") == 40
         await say(page, "look")
         await expect(words(page)).to_have_text(["look", "a dot"])
-        await page.reload()
-        picture = page.locator(".carried img")
-        await expect(picture).to_have_js_property("complete", True)
-        assert await picture.evaluate("each => each.naturalWidth") == 40
+        for _ in range(2):
+            picture = page.locator(".carried img")
+            await expect(picture).to_have_js_property("complete", True)
+            assert await picture.evaluate("each => each.naturalWidth") == 40
+            await page.reload()
+
+
+@pytest.mark.nightly
+async def test_files_are_dropped_one_that_is_too_big_is_named_and_one_can_be_left_out(tmp_path: Path) -> None:
+    limit = "max_file_bytes = 1000\n"
+    async with talking(tmp_path, "[SEND: thanks]", http=limit) as (here, _, page):
+        await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+        await page.evaluate(
+            """() => {
+              const carried = new DataTransfer();
+              carried.items.add(new File(["x".repeat(2000)], "big.txt", {type: "text/plain"}));
+              carried.items.add(new File(["the tide"], "small.txt", {type: "text/plain"}));
+              carried.items.add(new File(["the moon"], "other.txt", {type: "text/plain"}));
+              const over = {dataTransfer: carried, bubbles: true, cancelable: true};
+              document.body.dispatchEvent(new DragEvent("dragover", over));
+              document.body.dispatchEvent(new DragEvent("drop", over));
+            }"""
+        )
+        await expect(page.get_by_role("alert")).to_have_text("A file may have 1 kB at most.")
+        await page.get_by_role("button", name="Remove big.txt").click()
+        await page.get_by_role("button", name="Remove other.txt").click()
+        await expect(page.get_by_role("progressbar")).to_have_count(0)
+        await page.get_by_role("button", name="Send").click()
+        await expect(words(page)).to_have_text(["thanks"])
+        await expect(page.locator(".carried")).to_have_text("small.txt")
+        asked = json.dumps(here.model.requests[0].json())
+        assert "the tide" in asked
+        assert "the moon" not in asked
+
+
+async def test_little_is_loaded_and_it_is_all_asked_for_at_once(tmp_path: Path) -> None:
+    async with talking(tmp_path) as (_, _, page), aiohttp.ClientSession(auto_decompress=False) as http:
+        await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+        named = await page.evaluate(
+            "[...document.querySelectorAll('link[href], script[src]')].map((each) => each.href || each.src)"
+        )
+        loaded = await page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
+        files = {url for url in loaded if url.endswith((".js", ".css"))}
+        packed = {}
+        for url in files:
+            async with http.get(url, headers={"Accept-Encoding": "gzip"}) as answer:
+                packed[url] = len(await answer.read())
+        assert 20_000 < sum(packed.values()) <= MOST_BYTES, packed
+        assert files - set(named) == set(), "what the page needs stands in its head"
 
 
 @pytest.mark.nightly

@@ -217,13 +217,13 @@ function Line({ message, persona, turn, day, begins, ends, busy, own, acts }) {
         !message.fate &&
         (actions || message.at > 0) &&
         html`<footer class="small soft">
-          ${actions}
           ${
             message.at > 0 &&
             html`<time dir="auto" datetime=${new Date(message.at * 1000).toISOString()}
               >${moment(message.at)}</time
             >`
           }
+          ${actions}
         </footer>`
       }
     <//>

@@ -56,6 +56,7 @@ export class Session {
    * Say something, or say it in place of an earlier message.
    * @param {string} text
    * @param {{attachments?: {id: string, name: string, mediaType: string, url: string}[], replaces?: string}} [more]
+   *   `url` of an attachment with an `id`: where this page has it
    */
   async say(text, { attachments = [], replaces = "" } = {}) {
     const own = newId();
@@ -63,7 +64,7 @@ export class Session {
       const carried = attachments.map((each) => ({
         name: each.name,
         picture: each.mediaType.startsWith("image/"),
-        url: "",
+        url: each.id ? each.url : "",
       }));
       this._set(
         conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }),

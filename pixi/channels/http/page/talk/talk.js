@@ -121,6 +121,8 @@ function Room({ house, persona, talk: name }) {
   const [draft, setDraft] = useState({ text: "", key: 0 });
   const [editing, setEditing] = useState("");
   const [open, setOpen] = useState(false);
+  const [dropping, setDropping] = useState(false);
+  const menu = useRef(/** @type {HTMLElement | null} */ (null));
   const session = useRef(/** @type {Session | null} */ (null));
 
   const list = () =>
@@ -204,11 +206,11 @@ function Room({ house, persona, talk: name }) {
     }
     const replaces = editing;
     setEditing("");
-    const attachments = files.map(({ id, name: called, mediaType }) => ({
+    const attachments = files.map(({ id, name: called, mediaType, picture }) => ({
       id,
       name: called,
       mediaType,
-      url: "",
+      url: picture,
     }));
     if (replaces) return attempt((now) => now.say(text, { attachments, replaces }));
     // What is not sent stands in the talk, and tells of it there.
@@ -231,9 +233,22 @@ function Room({ house, persona, talk: name }) {
   };
 
   const offered = useMemo(commands, []);
-  return html`<div class=${open ? "room open" : "room"}>
+  useEffect(() => {
+    /** @param {KeyboardEvent} event */
+    const keyed = (event) => {
+      if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+      if (open) {
+        setOpen(false);
+        menu.current?.focus();
+      } else if (talk.turn > 0) attempt((now) => now.stop());
+    };
+    addEventListener("keydown", keyed);
+    return () => removeEventListener("keydown", keyed);
+  }, [open, talk.turn]);
+  return html`<div class=${["room", open && "open", dropping && "dropping"].filter(Boolean).join(" ")}>
     <header class="head">
       <button
+        ref=${menu}
         class="bare menu"
         aria-label=${t("talk.menu")}
         aria-expanded=${open ? "true" : "false"}
@@ -245,7 +260,7 @@ function Room({ house, persona, talk: name }) {
       <${Face} persona=${persona} />
       <div class="who">
         <h1 dir="auto">${persona.name}</h1>
-        <p class="small soft clip" dir="auto">${lost ? t("talk.lost") : persona.about}</p>
+        <p class="small soft clip" dir="auto" role="status">${lost ? t("talk.lost") : persona.about}</p>
       </div>
       <${ThemeSwitch} />
     </header>
@@ -263,7 +278,7 @@ function Room({ house, persona, talk: name }) {
         }}
       />
     </aside>
-    <main>
+    <main data-drop=${t("talk.dropFiles")}>
       <${Log}
         key=${`${persona.id} ${name}`}
         talk=${talk}
@@ -286,6 +301,7 @@ function Room({ house, persona, talk: name }) {
         onStop=${() => attempt((now) => now.stop())}
         onEditLast=${editLast}
         onCancel=${() => setEditing("")}
+        onDrag=${setDropping}
       />
     </main>
   </div>`;
