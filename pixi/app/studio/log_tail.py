@@ -36,8 +36,6 @@ class LogTail(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record, and tell of it."""
-        if record.name.startswith("pixi.studio"):
-            return  # what telling itself logs would be told again
         form = form_of(record, self._mask)
         line = {key: form[key] for key in ("time", "level", "logger", "message")}
         line["message"] = line["message"][:_LONGEST]

@@ -25,6 +25,9 @@ from pixi.personas.shelf import Found, list_personas
 from pixi.settings import Settings
 
 _BOM = b"\xef\xbb\xbf"
+# Windows has no such flags, but one for bytes as they are.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)
 _NAME = re.compile(r"[^\W_][\w-]{0,62}")
 
 
@@ -114,7 +117,7 @@ def read_text(path: Path) -> PersonaText:
         RouteError: it is gone, cannot be read, or holds no text.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | _NO_LINK | _NO_WAITING)
         with open(handle, "rb") as file:
             status = os.fstat(file.fileno())
             data = file.read(LARGEST + 1) if stat.S_ISREG(status.st_mode) else None
@@ -188,7 +191,7 @@ def create_file(settings: Settings, name: str, like: str = "") -> Path:
         raise RouteError(409, "Taken", f"There is a persona {name!r} in your folder already.")
     with _told(path):
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
         with open(handle, "wb") as file:
             file.write(text.encode("utf-8"))
         if isinstance(found, Loaded):
@@ -209,12 +212,12 @@ def _write(path: Path, data: bytes, mode: int) -> None:
     beside = path.with_name(f".{path.name}.{token_hex(4)}")
     with _told(path):
         try:
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
             with open(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
+            beside.chmod(mode)
             beside.replace(path)
         except OSError:
             with suppress(OSError):

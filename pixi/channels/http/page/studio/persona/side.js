@@ -94,7 +94,7 @@ export function PromptView({ prompt }) {
 /** Lines of a unified diff. @param {{text: string}} props */
 export function Diff({ text }) {
   const kinds = { "+": "new", "-": "gone", "@": "head" };
-  return html`<pre class="diff">
+  return html`<pre class="diff" tabindex="0">
 ${text.split("\n").map((line) => {
       const kind = /^(\+\+\+|---|diff |index )/.test(line)
         ? "head"

@@ -7,6 +7,7 @@ import { number, t } from "../../lib/words.js";
 
 /** @typedef {{id: string, kind: string, text: string, open?: boolean}} Said */
 
+const MOST_SHOWN = 600; // characters of what a tool answered
 let talks = 0;
 
 /**
@@ -40,7 +41,7 @@ export function taken(said, event) {
     case "tool_call":
       return put({ id: `${id}c`, kind: "tool", text: `${event.name} ${event.arguments}` });
     case "tool_result":
-      return put({ id: `${id}r`, kind: "tool", text: `${event.ok ? "→" : "✗"} ${event.result}` });
+      return put({ id: `${id}r`, kind: "tool", text: `${event.ok ? "→" : "✗"} ${shortened(event.result)}` });
     case "error":
       return put({ id: `${event.turn}.${event.seq}`, kind: "error", text: event.text });
     case "report":
@@ -49,6 +50,9 @@ export function taken(said, event) {
       return said;
   }
 }
+
+/** @param {string} text */
+const shortened = (text) => (text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
 
 /** @param {any} report */
 function reported(report) {
