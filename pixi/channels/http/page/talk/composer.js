@@ -43,6 +43,10 @@ export function Composer({
     setText(draft.text);
     area.current?.focus();
   }, [draft.key]);
+  useEffect(() => {
+    // On a touch screen the keyboard would cover half of what was said.
+    if (ready && matchMedia("(hover: hover)").matches) area.current?.focus();
+  }, [ready]);
   useLayoutEffect(() => {
     if (!area.current) return;
     area.current.style.blockSize = "auto";

@@ -59,7 +59,7 @@ export function Side({ personas, talks, persona, talk, onMeet, onOpen, onNew }) 
                 ${faces[each.persona] && html`<${Face} persona=${faces[each.persona]} kind="small" />`}
                 <span class="names">
                   <span class="clip" dir="auto">${each.text || t("talk.untitled")}</span>
-                  <span class="small soft">${moment(each.last)}</span>
+                  <span class="small soft" dir="auto">${moment(each.last)}</span>
                 </span>
               </button>
             </li>`,
