@@ -103,6 +103,7 @@ function Spot({ card, pictures }) {
 
 /** @param {{card: CardForm, pictures: Record<string, string>}} props */
 function Spots({ card, pictures }) {
+  const hasPictures = card.data.some((/** @type {any} */ spot) => pictures[words(spot.imageUrl)]);
   return html`<div class="card-body">
     <h3 dir="auto">${card.fallback.title}</h3>
     <ol class="rows">
@@ -112,7 +113,7 @@ function Spots({ card, pictures }) {
             ${
               pictures[words(spot.imageUrl)]
                 ? html`<${Image} kind="thumb" address=${spot.imageUrl} pictures=${pictures} />`
-                : html`<span class="thumb" aria-hidden="true"><${Pin} /></span>`
+                : hasPictures && html`<span class="thumb" aria-hidden="true"><${Pin} /></span>`
             }
             <span class="row-words">
               <strong dir="auto"><${Outward} to=${words(spot.deepLink)}>${spot.name}<//></strong>
