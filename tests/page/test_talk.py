@@ -15,6 +15,9 @@ from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 from tests.page.browsing import Here, at_page, browsing, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, finish, stream
 
+MOST_BYTES = 60_000
+"""Of all scripts and styles of the talk, packed."""
+
 pytestmark = needs_chromium
 
 KIT = "---\nname: Kit\nabout: skates\nlanguage: fa\n---\n\nYou are Kit.\n"
@@ -38,6 +41,20 @@ def setup(addon):
         }
         await context.card(made[name])
 """
+
+
+SCROLL = """async (log) => {
+  const frame = () => new Promise(requestAnimationFrame);
+  log.scrollTop -= 300;
+  const top = log.getBoundingClientRect().top;
+  const lines = [...log.querySelectorAll(".said")];
+  const read = lines.find((each) => each.getBoundingClientRect().top > top);
+  const before = read.getBoundingClientRect().top;
+  await frame();
+  await frame();
+  return Math.abs(read.getBoundingClientRect().top - before);
+}"""
+"""Scroll up a little; gives by how many pixels the first message that is seen moves after that."""
 
 
 @pytest.fixture(autouse=True)
@@ -186,10 +203,9 @@ async def test_a_talk_that_could_not_be_loaded_is_loaded_by_a_button(tmp_path: P
 async def test_what_comes_while_one_is_offline_is_there_once_when_one_is_back(tmp_path: Path) -> None:
     go_on = asyncio.Event()
     reply = stream("[SEND: one]\n[SEND: two ", Until(go_on), "and three]\n[SEND: four]", finish())
-    async with talking(tmp_path, reply) as (here, context, page):
+    async with talking(tmp_path, reply, "[SEND: five]") as (here, context, page):
         await say(page, "hi")
         await expect(page.locator(".said:not(.own)")).to_have_count(2)
-        # A connection that is open survives what Chromium calls offline; so the reload comes in between.
         await context.set_offline(True)
         go_on.set()
         async with aiohttp.ClientSession() as http, http.get(f"{here.url}/api/talks") as answer:
@@ -200,10 +216,12 @@ async def test_what_comes_while_one_is_offline_is_there_once_when_one_is_back(tm
                         break
         await say(page, "unheard")
         await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
-        await expect(page.get_by_role("textbox", name="Message")).to_have_value("unheard")
         await context.set_offline(False)
+        await expect(words(page)).to_have_text(["hi", "one", "two and three", "four", "unheard", "five"])
+        await expect(page.get_by_role("alert")).to_have_count(0)
         await page.reload()
-        await expect(words(page)).to_have_text(["hi", "one", "two and three", "four"])
+        await expect(words(page)).to_have_text(["hi", "one", "two and three", "four", "unheard", "five"])
+        assert len(here.model.requests) == 2
 
 
 @pytest.mark.nightly
@@ -238,12 +256,58 @@ async def test_pasted_pictures_are_drawn(tmp_path: Path) -> None:
         )
         await expect(page.locator(".uploads .name")).to_have_text("dot.png")
         await expect(page.get_by_role("progressbar")).to_have_count(0)
+        assert await page.locator(".uploads img").evaluate("each => each.naturalWidth") == 40
         await say(page, "look")
         await expect(words(page)).to_have_text(["look", "a dot"])
-        await page.reload()
-        picture = page.locator(".carried img")
-        await expect(picture).to_have_js_property("complete", True)
-        assert await picture.evaluate("each => each.naturalWidth") == 40
+        for _ in range(2):
+            picture = page.locator(".carried img")
+            await expect(picture).to_have_js_property("complete", True)
+            assert await picture.evaluate("each => each.naturalWidth") == 40
+            await page.reload()
+
+
+@pytest.mark.nightly
+async def test_files_are_dropped_one_that_is_too_big_is_named_and_one_can_be_left_out(tmp_path: Path) -> None:
+    limit = "max_file_bytes = 1000\n"
+    async with talking(tmp_path, "[SEND: thanks]", http=limit) as (here, _, page):
+        await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+        await page.evaluate(
+            """() => {
+              const carried = new DataTransfer();
+              carried.items.add(new File(["x".repeat(2000)], "big.txt", {type: "text/plain"}));
+              carried.items.add(new File(["the tide"], "small.txt", {type: "text/plain"}));
+              carried.items.add(new File(["the moon"], "other.txt", {type: "text/plain"}));
+              const over = {dataTransfer: carried, bubbles: true, cancelable: true};
+              document.body.dispatchEvent(new DragEvent("dragover", over));
+              document.body.dispatchEvent(new DragEvent("drop", over));
+            }"""
+        )
+        await expect(page.get_by_role("alert")).to_have_text("A file may have 1 kB at most.")
+        await page.get_by_role("button", name="Remove big.txt").click()
+        await page.get_by_role("button", name="Remove other.txt").click()
+        await expect(page.get_by_role("progressbar")).to_have_count(0)
+        await page.get_by_role("button", name="Send").click()
+        await expect(words(page)).to_have_text(["thanks"])
+        await expect(page.locator(".carried")).to_have_text("small.txt")
+        asked = json.dumps(here.model.requests[0].json())
+        assert "the tide" in asked
+        assert "the moon" not in asked
+
+
+async def test_little_is_loaded_and_it_is_all_asked_for_at_once(tmp_path: Path) -> None:
+    async with talking(tmp_path) as (_, _, page), aiohttp.ClientSession(auto_decompress=False) as http:
+        await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+        named = await page.evaluate(
+            "[...document.querySelectorAll('link[href], script[src]')].map((each) => each.href || each.src)"
+        )
+        loaded = await page.evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
+        files = {url for url in loaded if url.endswith((".js", ".css"))}
+        packed = {}
+        for url in files:
+            async with http.get(url, headers={"Accept-Encoding": "gzip"}) as answer:
+                packed[url] = len(await answer.read())
+        assert 20_000 < sum(packed.values()) <= MOST_BYTES, packed
+        assert files - set(named) == set(), "what the page needs stands in its head"
 
 
 @pytest.mark.nightly
@@ -385,15 +449,19 @@ async def test_of_a_long_talk_only_a_part_is_drawn_and_what_is_read_keeps_its_pl
                 assert answer.status == 200
         await page.goto(f"{here.url}/?persona=pixi&talk=long")
         await expect(words(page).last).to_have_text("answer 129")
-        assert await words(page).count() <= 100
-        for _ in range(40):
-            if await page.get_by_text("question 0", exact=True).count():
+        seen: set[str] = set()
+        log = page.locator(".log")
+        for _ in range(400):
+            drawn = await page.locator(".said.own .words").all_text_contents()
+            assert len(drawn) <= 61, "a part of it alone is drawn"
+            numbers = [int(each.removeprefix("question ")) for each in drawn]
+            assert numbers == list(range(numbers[0], numbers[-1] + 1))
+            seen.update(drawn)
+            if "question 0" in seen:
                 break
-            await page.locator(".log").evaluate("each => each.scrollTo(0, 0)")
-            await asyncio.sleep(0.05)
-        await expect(page.get_by_text("question 0", exact=True)).to_be_visible()
-        asked = await page.locator(".said.own .words").all_text_contents()
-        assert asked == [f"question {number}" for number in range(130)]
+            kept = await log.evaluate(SCROLL)
+            assert kept < 2, "what is read stays where it is"
+        assert seen == {f"question {number}" for number in range(130)}
         await page.get_by_role("button", name="To the latest message").click()
+        await expect(words(page).last).to_have_text("answer 129")
         await expect(words(page).last).to_be_in_viewport()
-        assert await words(page).count() <= 100

@@ -179,13 +179,10 @@ async def test_a_connection_that_is_lost_comes_back_and_nothing_is_shown_twice(t
         await expect(page.locator(".said").last).to_have_text("two")
         await page.context.set_offline(True)
         await say(page, "are you there?")
-        again = page.get_by_role("button", name="Not sent. Try again.")
-        await expect(again).to_be_visible()
+        await expect(page.get_by_role("button", name="Not sent. Try again.")).to_be_visible()
         go_on.set()
         await page.context.set_offline(False)
         words = page.locator(".said .words")
-        await expect(words).to_have_text(["hi", "one", "two three", "are you there?"])
-        await again.click()
         await expect(words).to_have_text(["hi", "one", "two three", "are you there?", "four"])
 
 

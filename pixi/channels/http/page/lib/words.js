@@ -71,7 +71,7 @@ export function moment(seconds) {
   const today = at.toDateString() === new Date().toDateString();
   /** @type {Intl.DateTimeFormatOptions} */
   const day = today ? {} : { day: "numeric", month: "short" };
-  return new Intl.DateTimeFormat(language, { ...day, hour: "2-digit", minute: "2-digit" }).format(at);
+  return new Intl.DateTimeFormat(language, { ...day, hour: "numeric", minute: "2-digit" }).format(at);
 }
 
 /** How long ago, in words.

@@ -47,7 +47,9 @@ export function Image({ words = "", address, pictures, kind = "" }) {
 /** @param {{card: CardForm, pictures: Record<string, string>}} props */
 export function Card({ card, pictures }) {
   const body = Object.hasOwn(DRAWN, card.type) && isOf(card) ? DRAWN[card.type] : General;
-  return html`<section class="card" data-type=${card.type}><${body} card=${card} pictures=${pictures} /></section>`;
+  return html`<section class="card" data-type=${card.type}>
+    <${body} card=${card} pictures=${pictures} />
+  </section>`;
 }
 
 /** Whether the data of a card is what its type says: anybody may name a type.
@@ -70,6 +72,12 @@ const Stars = ({ of: rating }) =>
     ? html`<span class="stars" aria-label=${t("card.rating", { rating })}>★ ${rating.toFixed(1)}</span>`
     : null;
 
+const Pin = () =>
+  html`<svg viewBox="0 0 24 24">
+    <path d="M12 21s-6-5.5-6-11a6 6 0 0 1 12 0c0 5.5-6 11-6 11z" />
+    <circle cx="12" cy="10" r="2" />
+  </svg>`;
+
 /** Where to go on: the map, and the app. @param {{map?: string, app: any}} props */
 function Ways({ map = "", app }) {
   const deep = appLink(words(app));
@@ -87,7 +95,7 @@ function Spot({ card, pictures }) {
     <${Image} kind="wide" address=${words(data.imageUrl)} pictures=${pictures} />
     <div class="card-body">
       <h3 dir="auto">${data.name}</h3>
-      <p class="soft" dir="auto">${where(data)} <${Stars} of=${data.rating} /></p>
+      <p class="span"><span class="soft" dir="auto">${where(data)}</span> <${Stars} of=${data.rating} /></p>
       ${fallback.text && html`<p dir="auto">${fallback.text}</p>`}
       <${Ways} map=${fallback.link} app=${data.deepLink} />
     </div>
@@ -106,7 +114,7 @@ function Spots({ card, pictures }) {
             ${
               Object.hasOwn(pictures, words(spot.imageUrl))
                 ? html`<${Image} kind="thumb" address=${spot.imageUrl} pictures=${pictures} />`
-                : hasPictures && html`<span class="thumb" aria-hidden="true"></span>`
+                : hasPictures && html`<span class="thumb" aria-hidden="true"><${Pin} /></span>`
             }
             <span class="row-words">
               <strong dir="auto"><${Outward} to=${words(spot.deepLink)}>${spot.name}<//></strong>

@@ -17,6 +17,7 @@ import { upload } from "./files.js";
  * @param {() => void} props.onStop
  * @param {() => void} props.onEditLast
  * @param {() => void} props.onCancel of editing
+ * @param {(over: boolean) => void} props.onDrag files are held over the page
  */
 export function Composer({
   can,
@@ -29,6 +30,7 @@ export function Composer({
   onStop,
   onEditLast,
   onCancel,
+  onDrag,
 }) {
   const [text, setText] = useState("");
   const [uploads, setUploads] = useState(/** @type {Upload[]} */ ([]));
@@ -41,6 +43,10 @@ export function Composer({
     setText(draft.text);
     area.current?.focus();
   }, [draft.key]);
+  useEffect(() => {
+    // On a touch screen the keyboard would cover half of what was said.
+    if (ready && matchMedia("(hover: hover)").matches) area.current?.focus();
+  }, [ready]);
   useLayoutEffect(() => {
     if (!area.current) return;
     area.current.style.blockSize = "auto";
@@ -54,7 +60,9 @@ export function Composer({
     const begun = [...files]
       .slice(0, room)
       .map((file) =>
-        upload(file, (news) => setUploads((all) => all.map((each) => (each.key === news.key ? news : each)))),
+        upload(file, can.fileBytes, (news) =>
+          setUploads((all) => all.map((each) => (each.key === news.key ? news : each))),
+        ),
       );
     if (begun.length) setUploads((all) => [...all, ...begun]);
     area.current?.focus();
@@ -62,18 +70,25 @@ export function Composer({
   useEffect(() => {
     /** @param {DragEvent} event */
     const over = (event) => {
-      if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+      if (!event.dataTransfer?.types.includes("Files") || !can.files) return;
+      event.preventDefault();
+      onDrag(true);
     };
     /** @param {DragEvent} event */
+    const left = (event) => void (event.relatedTarget || onDrag(false));
+    /** @param {DragEvent} event */
     const dropped = (event) => {
+      onDrag(false);
       if (!event.dataTransfer?.files.length) return;
       event.preventDefault();
       take(event.dataTransfer.files);
     };
     addEventListener("dragover", over);
+    addEventListener("dragleave", left);
     addEventListener("drop", dropped);
     return () => {
       removeEventListener("dragover", over);
+      removeEventListener("dragleave", left);
       removeEventListener("drop", dropped);
     };
   });
@@ -124,11 +139,10 @@ export function Composer({
     } else if (event.key === "ArrowUp" && !text && !editing) {
       event.preventDefault();
       onEditLast();
-    } else if (event.key === "Escape") {
-      if (editing) {
-        setText("");
-        onCancel();
-      } else if (writing) onStop();
+    } else if (event.key === "Escape" && editing) {
+      event.preventDefault();
+      setText("");
+      onCancel();
     }
   };
   /** @param {any} event */
@@ -185,6 +199,7 @@ export function Composer({
         ${uploads.map(
           (each) =>
             html`<li key=${each.key} class="small">
+              ${each.picture && html`<img src=${each.picture} alt="" />`}
               <span class="name" dir="auto">${each.name}</span>
               <span class="soft">${size(each.size)}</span>
               ${!each.id && !each.trouble && html`<progress max="1" value=${each.part} aria-label=${each.name}></progress>`}

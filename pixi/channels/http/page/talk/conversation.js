@@ -23,6 +23,7 @@
  * @property {number[]} siblings turns that could stand in its place
  * @property {boolean} growing it is still being written
  * @property {"" | "sending" | "failed"} fate of what was entered here
+ * @property {string} why it could not be sent, for people
  *
  * @typedef {object} Question
  * @property {string} id
@@ -81,6 +82,7 @@ const BLANK = {
   siblings: [],
   growing: false,
   fate: "",
+  why: "",
 };
 
 /** @param {any} told @returns {Message} */
@@ -96,9 +98,17 @@ const byNumber = (told) => Object.fromEntries(told.map((turn) => [turn.turn, tur
  * @returns {Talk}
  */
 export function loaded(talk, answer) {
+  /** @type {Message[]} */
   const messages = answer.messages.map(read);
-  const known = new Set(messages.map((/** @type {Message} */ each) => each.id));
-  const pending = talk.messages.filter((each) => each.fate && !known.has(each.id));
+  const before = new Set(talk.messages.map((each) => each.id));
+  // What has no id of the server's yet may have reached it, without an answer that came back.
+  const news = messages.filter((each) => each.role === "user" && !before.has(each.id));
+  const pending = talk.messages.filter((each) => {
+    if (!each.fate) return false;
+    const at = news.findIndex((other) => other.text === each.text);
+    if (at >= 0) news.splice(at, 1);
+    return at < 0;
+  });
   return {
     ...EMPTY,
     loaded: true,
@@ -170,7 +180,7 @@ export function accepted(talk, own, id) {
     ...talk,
     messages: came
       ? talk.messages.filter((each) => each.id !== own)
-      : talk.messages.map((each) => (each.id === own ? { ...each, id, fate: "" } : each)),
+      : talk.messages.map((each) => (each.id === own ? { ...each, id, fate: "", why: "" } : each)),
   };
 }
 
@@ -183,31 +193,43 @@ export function accepted(talk, own, id) {
  */
 export function refused(talk, own, trouble) {
   const messages = talk.messages.map((each) =>
-    each.id === own ? { ...each, fate: /** @type {const} */ ("failed") } : each,
+    each.id === own ? { ...each, fate: /** @type {const} */ ("failed"), why: trouble } : each,
   );
-  return { ...talk, messages, trouble, waiting: talk.turn > 0 };
+  return { ...talk, messages, waiting: talk.turn > 0 || messages.some(isUnanswered) };
 }
 
 /**
- * What failed is sent once more.
+ * What the server does not have is sent once more: it stands at the end, where it is going to be answered.
  * @param {Talk} talk
  * @param {string} own the page's id
  * @returns {Talk}
  */
-export function resent(talk, own) {
-  const messages = talk.messages.map((each) =>
-    each.id === own ? { ...each, fate: /** @type {const} */ ("sending") } : each,
-  );
-  return { ...talk, messages, waiting: true, trouble: "" };
+export function retried(talk, own) {
+  const failed = talk.messages.find((each) => each.id === own);
+  if (!failed) return talk;
+  const again = { ...failed, fate: /** @type {const} */ ("sending"), why: "" };
+  return { ...talk, messages: [...without(talk.messages, own), again], waiting: true };
 }
+
+/**
+ * Show no more what the server does not have.
+ * @param {Talk} talk
+ * @param {string} own the page's id
+ * @returns {Talk}
+ */
+export const dropped = (talk, own) => ({ ...talk, messages: without(talk.messages, own) });
+
+/** Whether a message of the person waits for an answer that has not begun. @param {Message} message */
+const isUnanswered = (message) => message.role === "user" && message.turn === 0 && message.fate !== "failed";
 
 /**
  * Take an event of the talk.
  * @param {Talk} talk
  * @param {any} event
+ * @param {number} [at] when it came, in seconds since the epoch; 0: nobody looked
  * @returns {Talk}
  */
-export function heard(talk, event) {
+export function heard(talk, event, at = 0) {
   switch (event.event) {
     case "said":
       return said(talk, event);
@@ -220,12 +242,13 @@ export function heard(talk, event) {
     case "text":
       return event.name === "send" ? grown(talk, event, event.text) : talk;
     case "send":
-      return put(talk, { ...BLANK, id: event.id, text: event.text, turn: event.turn });
+      return put(talk, { ...BLANK, id: event.id, text: event.text, turn: event.turn, at });
     case "card":
       return put(talk, {
         ...BLANK,
         id: event.id,
         turn: event.turn,
+        at,
         cards: [event],
         pictures: event.pictures ?? {},
       });
@@ -234,6 +257,7 @@ export function heard(talk, event) {
         ...BLANK,
         id: event.id,
         turn: event.turn,
+        at,
         picture: event,
         pictures: event.pictures ?? {},
       });
@@ -265,7 +289,10 @@ function said(talk, event) {
     url: "",
   }));
   // The same may have been entered here: the server's answer comes by another way, and tells the id.
-  const mine = talk.messages.find((each) => each.fate === "sending" && each.text === event.text);
+  // What is known as failed may have come all the same, if it was the answer that was lost.
+  const mine =
+    talk.messages.find((each) => each.fate === "sending" && each.text === event.text) ??
+    talk.messages.find((each) => each.fate === "failed" && each.text === event.text);
   if (mine) return accepted(talk, mine.id, event.id);
   const message = {
     ...BLANK,
@@ -325,7 +352,7 @@ function ended(talk, event) {
   // A message that was never sent is nothing that was said.
   const messages = talk.messages.filter((each) => !(each.growing && each.turn === event.turn));
   const over = inTurn({ ...talk, messages }, event.turn, { finish: event.finish });
-  const waiting = messages.some((each) => each.role === "user" && each.turn === 0 && each.fate !== "failed");
+  const waiting = messages.some(isUnanswered);
   // Beside which others an answer stands, only the server knows.
   return { ...over, turn: 0, waiting, questions: [], doing: "", branched: false, stale: talk.branched };
 }

@@ -1,5 +1,6 @@
 // Files on their way to the server, each with how far it came.
 import { headers, Problem, server } from "../lib/api.js";
+import { size, t } from "../lib/words.js";
 
 /**
  * @typedef {object} Upload
@@ -9,19 +10,23 @@ import { headers, Problem, server } from "../lib/api.js";
  * @property {number} part of it that has gone, from 0 to 1
  * @property {string} id that the server gave; "": it is not there yet
  * @property {string} mediaType
+ * @property {string} picture address of it in this page; "": it is none that can be shown
  * @property {string} trouble why it is not there, in words
  * @property {() => void} cancel
  */
+
+const SHOWN = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
 
 let count = 0;
 
 /**
  * Send a file; `changed` hears of each step. Only XMLHttpRequest tells how much of a body has gone.
  * @param {File} file
+ * @param {number} most bytes that the server takes
  * @param {(upload: Upload) => void} changed
  * @returns {Upload}
  */
-export function upload(file, changed) {
+export function upload(file, most, changed) {
   const sending = new XMLHttpRequest();
   count += 1;
   /** @type {Upload} */
@@ -32,9 +37,14 @@ export function upload(file, changed) {
     part: 0,
     id: "",
     mediaType: file.type,
-    trouble: "",
-    cancel: () => sending.abort(),
+    picture: SHOWN.has(file.type) ? URL.createObjectURL(file) : "",
+    trouble: file.size > most ? t("talk.tooBig", { most: size(most) }) : "",
+    cancel: () => {
+      sending.abort();
+      URL.revokeObjectURL(state.picture);
+    },
   };
+  if (state.trouble) return state;
   /** @param {Partial<Upload>} news */
   const set = (news) => {
     state = { ...state, ...news };

@@ -2,7 +2,7 @@
 import { server } from "../lib/api.js";
 import { html, useState } from "../lib/html.js";
 import { markdown } from "../lib/markdown.js";
-import { moment, t } from "../lib/words.js";
+import { t } from "../lib/words.js";
 import { Card, Image } from "./cards.js";
 
 /**
@@ -27,10 +27,10 @@ export function Face({ persona, kind = "" }) {
 }
 
 /**
- * @param {{message: MessageForm, actions?: any, from?: string}} props `actions`: buttons below it;
- *   `from`: who wrote it, for those who hear the page
+ * @param {{message: MessageForm, from?: string, children?: any}} props `from`: who wrote it, for those who hear
+ *   the page; `children`: what stands below it
  */
-export function Said({ message, actions = null, from = "" }) {
+export function Said({ message, from = "", children = null }) {
   const { text, cards, picture, reactions } = message;
   const own = message.role === "user";
   return html`<article
@@ -61,14 +61,7 @@ export function Said({ message, actions = null, from = "" }) {
         ${reactions.map((each) => html`<span key=${each.id}>${each.emoji}</span>`)}
       </p>`
     }
-    ${message.fate === "failed" && html`<p class="small bad">${t("talk.failed")}</p>`}
-    ${
-      (actions || message.at > 0) &&
-      html`<footer class="small soft">
-        ${actions}
-        ${message.at > 0 && html`<time datetime=${new Date(message.at * 1000).toISOString()}>${moment(message.at)}</time>`}
-      </footer>`
-    }
+    ${children}
   </article>`;
 }
 

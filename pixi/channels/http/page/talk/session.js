@@ -30,14 +30,19 @@ export class Session {
     this._unsent = new Map();
   }
 
-  /** Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. */
+  /**
+   * Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. A
+   * server that cannot be reached is asked again.
+   * @throws {Problem} the server does not let them in
+   */
   async open() {
+    addEventListener("online", () => this._resend(), { signal: this._following.signal });
     try {
-      await this._load();
+      if (!(await this._load())) return;
     } catch (error) {
-      if (!(error instanceof Problem && error.status === 404)) throw error;
-      this._set({ ...this.talk, loaded: true });
-      return;
+      if (!isPassing(error)) throw error;
+      this._set({ ...this.talk, stale: true });
+      this._connection("lost");
     }
     this._follow();
   }
@@ -51,6 +56,7 @@ export class Session {
    * Say something, or say it in place of an earlier message.
    * @param {string} text
    * @param {{attachments?: {id: string, name: string, mediaType: string, url: string}[], replaces?: string}} [more]
+   *   `url` of an attachment with an `id`: where this page has it
    */
   async say(text, { attachments = [], replaces = "" } = {}) {
     const body = {
@@ -68,49 +74,68 @@ export class Session {
     );
     if (failed) return this.retry(failed.id);
     const own = newId();
-    this._unsent.set(own, { key: own, body });
+    const unsent = { key: own, body };
     if (!replaces) {
+      this._unsent.set(own, unsent);
       const carried = attachments.map((each) => ({
         name: each.name,
         picture: each.mediaType.startsWith("image/"),
-        url: "",
+        url: each.id ? each.url : "",
       }));
       this._set(
         conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }),
       );
     }
-    const told = await this._send(own);
-    if (this._follows) return;
-    this._place = told.place;
-    this._follow();
+    await this._send(own, unsent);
   }
 
-  /** Say once more what failed; what the server has after all is not said twice. @param {string} own the page's id */
+  /** Send once more what the server does not have, as the same: it is there once. @param {string} own its id */
   async retry(own) {
-    const failed = this.talk.messages.find((each) => each.id === own && each.fate === "failed");
-    if (!failed) return;
-    this._set(conversation.resent(this.talk, own));
-    await this._send(own);
-    if (!this._follows) await this.open(); // the answer may be there as well
+    const unsent = this._unsent.get(own);
+    if (!unsent || this.talk.messages.find((each) => each.id === own)?.fate !== "failed") return;
+    this._set(conversation.retried(this.talk, own));
+    await this._send(own, unsent);
   }
 
-  /** @param {string} own the page's id @returns {Promise<any>} what the server told */
-  async _send(own) {
-    const unsent = this._unsent.get(own);
+  /** Give up what the server does not have. @param {string} own its id @returns {string} its words */
+  drop(own) {
+    const text = this._unsent.get(own)?.body.message ?? "";
+    this._unsent.delete(own);
+    this._set(conversation.dropped(this.talk, own));
+    return text;
+  }
+
+  /** @param {string} own @param {{key: string, body: any}} unsent @throws {Problem} */
+  async _send(own, unsent) {
     try {
-      const told = await post("/api/chat", unsent?.body, {
+      const told = await post("/api/chat", unsent.body, {
         Prefer: "respond-async",
-        "Idempotency-Key": unsent?.key ?? own,
+        "Idempotency-Key": unsent.key,
       });
       this._unsent.delete(own);
       this._set(conversation.accepted(this.talk, own, told.message));
-      return told;
+      if (!this._follows) {
+        this._place = told.place;
+        this._follow();
+      }
     } catch (error) {
       // It came before and is not answered: the server wants it anew.
-      if (unsent && error instanceof Problem && error.status === 409) unsent.key = newId();
+      if (error instanceof Problem && error.status === 409) unsent.key = newId();
       const words = error instanceof Problem ? error.detail : "";
       this._set(conversation.refused(this.talk, own, words));
       throw error;
+    }
+  }
+
+  /** Send what found no server, in its order. */
+  async _resend() {
+    for (const each of this.talk.messages) {
+      if (each.fate !== "failed" || each.why) continue;
+      try {
+        await this.retry(each.id);
+      } catch (error) {
+        if (isLost(error)) return;
+      }
     }
   }
 
@@ -156,10 +181,19 @@ export class Session {
     }
   }
 
+  /** @returns {Promise<boolean>} whether there is such a talk yet */
   async _load() {
-    const answer = await get(this._path("/messages"));
-    this._place = answer.place;
-    this._set(conversation.loaded(this.talk, answer));
+    try {
+      const answer = await get(this._path("/messages"));
+      this._place = answer.place;
+      this._set(conversation.loaded(this.talk, answer));
+      return true;
+    } catch (error) {
+      if (!(error instanceof Problem && error.status === 404)) throw error;
+      this._set({ ...this.talk, loaded: true, stale: false });
+      this._connection("open");
+      return false;
+    }
   }
 
   async _follow() {
@@ -169,12 +203,12 @@ export class Session {
     while (!signal.aborted) {
       await seen();
       try {
-        if (this.talk.stale) await this._load();
+        if (this.talk.stale && !(await this._load())) break;
         await this._hear(() => (wait = 500));
         if (this.talk.stale || document.hidden) continue;
       } catch (error) {
         if (signal.aborted) break;
-        if (error instanceof Problem && error.status >= 400 && error.status < 500 && error.status !== 429) {
+        if (error instanceof Problem && !isPassing(error)) {
           this._follows = false;
           this._connection("refused", error);
           return;
@@ -210,9 +244,10 @@ export class Session {
       const answer = await request("GET", path, { signal, headers: { Accept: "text/event-stream" } });
       opened();
       this._connection("open");
+      this._resend();
       for await (const { id, data } of eventsIn(answer, alive)) {
         if (id) this._place = id;
-        this._set(conversation.heard(this.talk, data));
+        this._set(conversation.heard(this.talk, data, Date.now() / 1000));
         rest();
         if (this.talk.stale) return;
       }
@@ -237,6 +272,13 @@ export class Session {
     if (!this._following.signal.aborted) this._changed(talk); // another may be shown by now
   }
 }
+
+/** Whether the server could not be reached. @param {unknown} error */
+const isLost = (error) => error instanceof Problem && error.status === 0;
+
+/** Whether it may go well the next time. @param {unknown} error */
+const isPassing = (error) =>
+  error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
 /** Wait until somebody sees the page. @returns {Promise<void>} */
 function seen() {

@@ -16,6 +16,7 @@ import { Face } from "./message.js";
  * @param {() => void} props.onNew
  */
 export function Side({ personas, talks, persona, talk, onMeet, onOpen, onNew }) {
+  const faces = personas.length > 1 ? Object.fromEntries(personas.map((each) => [each.id, each])) : {};
   return html`<div class="side-parts">
     ${
       personas.length > 1 &&
@@ -52,11 +53,14 @@ export function Side({ personas, talks, persona, talk, onMeet, onOpen, onNew }) 
             html`<li key=${each.conversation}>
               <button
                 class="talk-button"
-                aria-current=${each.conversation === talk ? "true" : null}
+                aria-current=${each.conversation === talk && each.persona === persona ? "true" : null}
                 onClick=${() => onOpen(each.persona, each.conversation)}
               >
-                <span class="clip" dir="auto">${each.text || t("talk.untitled")}</span>
-                <span class="small soft">${moment(each.last)}</span>
+                ${faces[each.persona] && html`<${Face} persona=${faces[each.persona]} kind="small" />`}
+                <span class="names">
+                  <span class="clip" dir="auto">${each.text || t("talk.untitled")}</span>
+                  <span class="small soft" dir="auto">${moment(each.last)}</span>
+                </span>
               </button>
             </li>`,
         )}

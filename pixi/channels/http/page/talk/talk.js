@@ -121,6 +121,8 @@ function Room({ house, persona, talk: name }) {
   const [draft, setDraft] = useState({ text: "", key: 0 });
   const [editing, setEditing] = useState("");
   const [open, setOpen] = useState(false);
+  const [dropping, setDropping] = useState(false);
+  const menu = useRef(/** @type {HTMLElement | null} */ (null));
   const session = useRef(/** @type {Session | null} */ (null));
 
   const list = () =>
@@ -205,22 +207,54 @@ function Room({ house, persona, talk: name }) {
     }
     const replaces = editing;
     setEditing("");
-    const attachments = files.map(({ id, name: called, mediaType }) => ({
+    const attachments = files.map(({ id, name: called, mediaType, picture }) => ({
       id,
       name: called,
       mediaType,
-      url: "",
+      url: picture,
     }));
-    const here = session.current;
-    const done = await attempt((now) => now.say(text, { attachments, replaces }));
-    if (!done && here === session.current) setEditing(replaces);
-    return done;
+    if (replaces) {
+      const here = session.current;
+      const done = await attempt((now) => now.say(text, { attachments, replaces }));
+      if (!done && here === session.current) setEditing(replaces);
+      return done;
+    }
+    // What is not sent stands in the talk, and tells of it there.
+    session.current?.say(text, { attachments }).catch(quiet);
+    return true;
+  };
+  // Lines that are not drawn again keep those that they were given: nothing here may hang on one drawing.
+  /** @type {import("./log.js").Acts} */
+  const acts = {
+    say: (text) => void send(text, []),
+    again: (message) => void attempt((now) => now.again(message.id)),
+    edit,
+    branch: (turn) => void attempt((now) => now.branch(turn)),
+    answer: (id, yes) => void attempt((now) => now.answer(id, yes)),
+    retry: (message) => void session.current?.retry(message.id).catch(quiet),
+    drop: (message) => {
+      const text = session.current?.drop(message.id) ?? "";
+      setDraft((now) => ({ text, key: now.key + 1 }));
+    },
   };
 
   const offered = useMemo(commands, []);
-  return html`<div class=${open ? "room open" : "room"}>
+  useEffect(() => {
+    /** @param {KeyboardEvent} event */
+    const keyed = (event) => {
+      if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+      if (open) {
+        setOpen(false);
+        menu.current?.focus();
+      } else if (talk.turn > 0) attempt((now) => now.stop());
+    };
+    addEventListener("keydown", keyed);
+    return () => removeEventListener("keydown", keyed);
+  }, [open, talk.turn]);
+  return html`<div class=${["room", open && "open", dropping && "dropping"].filter(Boolean).join(" ")}>
     <header class="head">
       <button
+        ref=${menu}
         class="bare menu"
         aria-label=${t("talk.menu")}
         aria-expanded=${open ? "true" : "false"}
@@ -232,7 +266,7 @@ function Room({ house, persona, talk: name }) {
       <${Face} persona=${persona} />
       <div class="who">
         <h1 dir="auto">${persona.name}</h1>
-        <p class="small soft clip" dir="auto">${lost ? t("talk.lost") : persona.about}</p>
+        <p class="small soft clip" dir="auto" role="status">${lost ? t("talk.lost") : persona.about}</p>
       </div>
       <${ThemeSwitch} />
     </header>
@@ -250,16 +284,12 @@ function Room({ house, persona, talk: name }) {
         }}
       />
     </aside>
-    <main>
+    <main data-drop=${t("talk.dropFiles")}>
       <${Log}
-        key=${name}
+        key=${`${persona.id} ${name}`}
         talk=${talk}
         persona=${persona}
-        onSay=${(/** @type {string} */ text) => send(text, [])}
-        onAgain=${(/** @type {any} */ message) => attempt((now) => now.again(message.id))}
-        onEdit=${edit}
-        onBranch=${(/** @type {number} */ turn) => attempt((now) => now.branch(turn))}
-        onAnswer=${(/** @type {string} */ id, /** @type {boolean} */ yes) => attempt((now) => now.answer(id, yes))}
+        acts=${acts}
         onEarlier=${() => attempt((now) => now.earlier())}
       >
         ${told && html`<div class="told" role="status" dir="auto">${markdown(told)}</div>`}
@@ -280,9 +310,15 @@ function Room({ house, persona, talk: name }) {
         onStop=${() => attempt((now) => now.stop())}
         onEditLast=${editLast}
         onCancel=${() => setEditing("")}
+        onDrag=${setDropping}
       />
     </main>
   </div>`;
+}
+
+/** What went wrong is told elsewhere, if it is a problem of the server. @param {unknown} error */
+function quiet(error) {
+  if (!(error instanceof Problem)) throw error;
 }
 
 /** Light, dark, or as the system has it. */
