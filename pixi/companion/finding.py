@@ -137,7 +137,7 @@ def _distance(spot: Spot, middle: tuple[float, float]) -> float:
     return round(distance_km(middle, (spot.latitude, spot.longitude)), 2)
 
 
-class Names:
+class NameFinder:
     """Names among which the one is found that somebody means.
 
     Args:

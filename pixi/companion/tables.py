@@ -30,7 +30,7 @@ from pixi.companion.data import (
     decided_before,
     one_line,
 )
-from pixi.companion.finding import Names, best, fitting_spots, latitudes_within, plain
+from pixi.companion.finding import NameFinder, best, fitting_spots, latitudes_within, plain
 from pixi.core.errors import StoreError
 from pixi.store.database import Database
 from pixi.store.statements.many import select_many
@@ -203,7 +203,7 @@ class CompanionTables:
             by_name.setdefault(trick.name, trick)  # several sports may have a trick of one name
 
         def match() -> tuple[TrickMatch, ...]:
-            known = Names(by_name)
+            known = NameFinder(by_name)
             found = ((name, *known.meant(name)) for name in names)
             return tuple(
                 TrickMatch(asked, None if name is None else by_name[name], near)

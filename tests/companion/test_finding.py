@@ -7,7 +7,7 @@ import pytest
 from rapidfuzz import process
 
 from pixi.companion import finding
-from pixi.companion.finding import Names, best, plain
+from pixi.companion.finding import NameFinder, best, plain
 from pixi.companion.loading import sample
 
 MANY = 5_000
@@ -104,7 +104,7 @@ def test_names_are_read_once_for_many_that_are_asked(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(finding, "plain", reading)
     tricks = [f"Trick {number}" for number in range(MANY)]
-    names = Names(tricks)
+    names = NameFinder(tricks)
     asked = [f"trick{number}" for number in range(50)]
     assert [names.meant(name)[0] for name in asked] == tricks[:50]
     assert len(read) == MANY + 50

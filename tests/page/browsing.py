@@ -6,7 +6,7 @@ to stop are kept, and fail the test at its end.
 
 import json
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from pixi.app import open_household
 from pixi.app.household import Household
 from pixi.cli.serve import serve_http
 from pixi.settings import load
-from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 from tests.waiting import LIMIT
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -94,6 +94,7 @@ class Watched:
 async def serving_pages(
     home: Path,
     *replies: Any,
+    choose: Callable[[Seen], Reply] | None = None,
     config: str = "",
     http: str = "",
     model_more: str = "",
@@ -105,6 +106,7 @@ async def serving_pages(
     Args:
         home: an empty folder; the test must be in it (`monkeypatch.chdir`).
         replies: texts, or replies of `ScriptedOpenAI`.
+        choose: gives the reply to a request, in their place.
         config: more of pixi.toml.
         http: more of its part `[http]`.
         model_more: more of its part `[model]`.
@@ -114,7 +116,7 @@ async def serving_pages(
         (home / "personas").mkdir(exist_ok=True)
         (home / "personas" / f"{name}.md").write_text(text, encoding="utf-8")
     script = [stream(each, finish()) if isinstance(each, str) else each for each in replies]
-    async with ScriptedOpenAI(*script) as model, AsyncExitStack() as stack:
+    async with ScriptedOpenAI(*script, choose=choose) as model, AsyncExitStack() as stack:
         toml = home / "pixi.toml"
         url = json.dumps(model.base_url)
         toml.write_text(
@@ -149,8 +151,8 @@ async def browsing(*own: str, **options: Any) -> AsyncIterator[tuple[BrowserCont
             yield context, watched
         finally:
             await browser.close()
-    assert watched.errors == []
-    assert watched.foreign == []
+    assert watched.errors == [], watched.errors
+    assert watched.foreign == [], watched.foreign
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Draw the pictures of the pages that the README shows: `python -m tests.page.pictures`.
 
-The replies are a script, so that the pictures are the same each time; the server, the pages and the browser are
-the real ones.
+The replies are a script, so that the pictures are the same each time. Server, pages and browser are the real
+ones.
 """
 
 import asyncio

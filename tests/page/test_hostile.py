@@ -1,103 +1,46 @@
-"""What strangers write runs nowhere: forty payloads in every field that they can fill, in a real Chromium.
+"""Nothing that strangers write acts: forty payloads in all that they can fill, in a real Chromium.
 
-Each payload that ran would call `pwned()`, ask another server, open a dialog or leave the page; each that the
-browser had to stop would be in its reports. `browsing` fails on both.
+What acts would call `hit`, ask another server, open a dialog or another page, or leave the page; what the
+browser stops is in its reports; and what could act once somebody clicks is seen in what was drawn.
 """
 
-import json
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-import aiohttp
 import pytest
 from playwright.async_api import Page, expect
 
-from pixi.channels.http.access import digest_of
-from pixi.store.kept import ApiKey
-from tests.page.browsing import Here, browsing, needs_chromium, serving_pages
+from pixi.channels.http.access import address_of
+from tests.page.browsing import browsing, needs_chromium, serving_pages
+from tests.page.strangers import (
+    EMPTY,
+    EVIL,
+    PAYLOADS,
+    ROOM,
+    Canary,
+    flags_in,
+    hostile,
+    meet_all,
+    say,
+    say_all,
+)
+from tests.page.test_widget import shop
+from tests.waiting import until
 
 pytestmark = needs_chromium
 
-RUN = "pwned()"
-PAYLOADS = (
-    f"<script>{RUN}</script>",
-    f"</script><script>{RUN}</script>",
-    f"<img src=x onerror={RUN}>",
-    f'"><img src=x onerror="{RUN}">',
-    f"'><svg onload={RUN}>",
-    f"<svg><script>{RUN}</script></svg>",
-    f"<svg><animate onbegin={RUN} attributeName=x dur=1s>",
-    f"<iframe srcdoc='<script>parent.{RUN}</script>'></iframe>",
-    f"<iframe src='javascript:parent.{RUN}'></iframe>",
-    f"<object data='javascript:{RUN}'></object>",
-    f"<embed src='javascript:{RUN}'>",
-    f"<body onload={RUN}>",
-    f"<input autofocus onfocus={RUN}>",
-    f"<details open ontoggle={RUN}>",
-    f"<video><source onerror={RUN}></video>",
-    f"<math><mi xlink:href='javascript:{RUN}'>x</mi></math>",
-    f"<form action='javascript:{RUN}'><button autofocus>x</button></form>",
-    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
-    "<base href='https://evil.example/'>",
-    "<link rel=stylesheet href='https://evil.example/a.css'>",
-    "<style>@import 'https://evil.example/b.css'; * {display: none}</style>",
-    "<img src='https://evil.example/track.png'>",
-    "![track](https://evil.example/track.png)",
-    f"[click](javascript:{RUN})",
-    f"[click](JaVaScRiPt:{RUN})",
-    f"[click](data:text/html,<script>{RUN}</script>)",
-    f"[click](vbscript:{RUN})",
-    f'[a](https://example.com/" onmouseover="{RUN})',
-    f"<a href='javascript:{RUN}'>x</a>",
-    f"${{{RUN}}} {{{{{RUN}}}}} <%= {RUN} %> #{{{RUN}}}",
-    f"`${{{RUN}}}`",
-    f"<!--><script>{RUN}</script>-->",
-    f"<![CDATA[<script>{RUN}</script>]]>",
-    f"&lt;script&gt;{RUN}&lt;/script&gt;",
-    f"\u202e>tpircs/<{RUN}>tpircs<\u2066",
-    "__proto__ constructor toString hasOwnProperty",
-    "url(https://evil.example/c.png) expression(pwned())",
-    "w" * 5_000,
-    "**" * 2_000 + "[" * 2_000 + "`" * 999,
-    f"<template><script>{RUN}</script></template><slot name=x>",
+ALL = set(range(len(PAYLOADS)))
+NAMES = {at for at in ALL if "\x00" not in PAYLOADS[at]}
+"""What a persona can be called: a file with such signs is set aside."""
+CARDS = (
+    "spot_card",
+    "spots_list",
+    "tricklist_card",
+    "trick_card",
+    "spot_draft_confirmation",
+    "constructor",
+    "toString",
 )
-ADDON = """
-import json
-from pathlib import Path
-
-from pixi.core.card import Card, Field
-
-PAYLOADS = json.loads(Path(__file__).with_name("payloads.json").read_text())
-TYPES = ["spot_card", "spots_list", "tricklist_card", "trick_card", "spot_draft_confirmation", "unheard_of"]
-KEYS = ["_id", "name", "city", "state", "category", "difficulty", "status", "imageUrl", "deepLink"]
-
-
-def setup(addon):
-    @addon.command
-    async def show(context, number: str) -> None:
-        \"\"\"show a card\"\"\"
-        number = int(number)
-        bad = PAYLOADS[number % len(PAYLOADS)]
-        kind = TYPES[number % len(TYPES)]
-        data = {key: bad for key in KEYS} | {"trickCount": 3, "rating": 4.5}
-        if number % 4 == 0:
-            data |= {"imageUrl": "https://evil.example/a.png", "deepLink": "javascript:pwned()"}
-        await context.card(Card(
-            title=bad[:200], text=bad[:500], fields=(Field(bad[:100], bad[:100]), Field("Reason", bad[:100])),
-            picture="https://evil.example/d.png", link="https://example.com/" if number % 2 else "",
-            type=kind, data=[data] if kind == "spots_list" else data,
-        ))
-
-    @addon.tool
-    async def look(context, words: str) -> str:
-        \"\"\"Look something up.
-
-        Args:
-            words: what to look for
-        \"\"\"
-        return PAYLOADS[int(words)]
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -105,99 +48,179 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def written(text: str) -> str:
-    """A text as it stands in a command."""
-    return text.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("\n", " ")
+async def read_up(page: Page) -> None:
+    """Read a talk up to its beginning."""
+    for _ in range(100):
+        if await page.locator(".said.own").get_by_text("§00§").count():
+            return
+        await page.locator(".log").evaluate("each => each.scrollTo(0, 0)")
+        await page.wait_for_timeout(50)
 
 
-async def talk(here: Here, http: aiohttp.ClientSession) -> None:
-    """Say each payload, as somebody whose name it is, with a file of that name; the replies say it back."""
-    key = "pixi_sk_" + "h" * 40
-    scopes = ("chat", "chat:on-behalf", "approve")
-    await here.house.store.add_key(ApiKey("app", digest_of(key), scopes))
-    bearer = {"Authorization": f"Bearer {key}"}
-    for number, payload in enumerate(PAYLOADS):
-        form = aiohttp.FormData()
-        form.add_field("file", payload.encode(), filename=f"{payload[:80]}.txt", content_type="text/plain")
-        async with http.post(f"{here.url}/api/files", data=form) as answer:
-            file = (await answer.json()).get("id")
-        body: dict[str, Any] = {"message": payload, "conversation": "evil", "persona": "kit"}
-        files = {"attachments": [{"id": file}]} if file else {}
-        async with http.post(f"{here.url}/api/chat", json=body | files) as answer:
-            assert answer.status == 200, await answer.text()
-        if number % 8 == 0:
-            theirs = body | {"userId": f"u{number}", "userName": payload[:120]}
-            async with http.post(f"{here.url}/api/chat", json=theirs, headers=bearer) as answer:
-                assert answer.status == 200, await answer.text()
+async def all_of(page: Page, kind: str) -> set[int]:
+    """The payloads that stand in such parts of the page."""
+    return flags_in("\n".join(await page.locator(kind).all_text_contents()))
 
 
-async def is_calm(page: Page) -> None:
-    """Nothing ran, nothing was followed, and no link leads to a script."""
-    links = await page.evaluate("[...document.querySelectorAll('[href]')].map((each) => each.href)")
-    assert not [link for link in links if link.lower().startswith(("javascript:", "data:", "vbscript:"))]
-    assert await page.evaluate("window.ran ?? 0") == 0
-    assert await page.locator("main").first.is_visible()
+async def test_the_canary_sings(tmp_path: Path) -> None:
+    acts = (
+        "hit()",
+        "alert(1)",
+        "document.body.append(Object.assign(document.createElement('a'), {href: 'javascript:hit()'}))",
+        "document.body.append(document.createElement('iframe'))",
+        "document.body.append(Object.assign(document.createElement('img'), {src: '/elsewhere.png'}))",
+        f"document.body.append(Object.assign(document.createElement('a'), {{href: '{EVIL}'}}))",
+    )
+    async with serving_pages(tmp_path) as here, browsing(here.url) as (context, watched):
+        canary = Canary(here.url)
+        await canary.watch(context)
+        page = await context.new_page()
+        for act in acts:
+            await page.goto(here.url)
+            await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+            await canary.silent(page)
+            await page.evaluate(f"() => {{ {act}; }}")
+            with pytest.raises(AssertionError):
+                await canary.silent(page)
+            canary.sang.clear()
+        await page.evaluate(f"fetch('{EVIL}').catch(() => null)")
+        await until(lambda: watched.errors, "that the browser tells what it stopped")
+        assert watched.errors[0].startswith("CSP connect-src")
+        watched.errors.clear()
 
 
 @pytest.mark.nightly
-async def test_forty_payloads_run_nowhere(tmp_path: Path) -> None:
-    (tmp_path / "payloads.json").write_text(json.dumps(PAYLOADS))
-    addon = tmp_path / "show.py"
-    addon.write_text(ADDON)
-    bad = json.dumps(PAYLOADS[2])
-    persona = (
-        f"---\nname: {bad}\nabout: {json.dumps(PAYLOADS[4])}\n"
-        f"commands: [send, note, react, show]\ntools: [look]\ndatabases: [evil]\n"
-        f"---\n\nYou are {PAYLOADS[0]}.\n"
-    )
-    (tmp_path / "databases" / "evil").mkdir(parents=True)
-    (tmp_path / "databases" / "evil" / "<img src=x onerror=pwned()>.md").write_text("\n\n".join(PAYLOADS))
-    replies = []
-    for number, payload in enumerate(PAYLOADS):
-        said = f"[NOTE: {written(payload)}]\n[REACT: 🥞]\n[SEND: {written(payload)}]\n[SHOW: {number}]"
-        replies += [said, *([said] if number % 8 == 0 else [])]
+async def test_nothing_acts_in_the_talk(tmp_path: Path) -> None:
     async with (
-        serving_pages(
-            tmp_path,
-            *replies,
-            config="[studio]\nprivate = true\n",
-            personas={"kit": persona},
-            addons=(addon,),
-        ) as here,
-        aiohttp.ClientSession() as http,
-        browsing(here.url) as (context, watched),
+        serving_pages(tmp_path, **hostile(tmp_path)) as here,
+        browsing(here.url) as (context, _),
     ):
-        await talk(here, http)
-        await context.add_init_script("window.pwned = () => { window.ran = (window.ran ?? 0) + 1; };")
+        canary = Canary(here.url)
+        await canary.watch(context)
+        await say(here, "constructor", "hello")  # a talk is followed once it has begun
         page = await context.new_page()
-        page.on("dialog", lambda dialog: watched.errors.append(f"dialog {dialog.message}"))
-        page.on("popup", lambda popup: watched.errors.append(f"popup {popup.url}"))
-
-        await page.goto(f"{here.url}/?persona=kit")
+        await page.goto(f"{here.url}/?persona=pixi&talk=constructor")
         await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
-        await is_calm(page)
-        await page.goto(f"{here.url}/?persona=kit&talk=evil")
-        await expect(page.locator(".said").last).to_be_visible()
-        for _ in range(30):
-            await page.locator(".log").evaluate("each => each.scrollTo(0, 0)")
-            await page.wait_for_timeout(50)
-        assert await page.locator(".card").count() > 20
-        await is_calm(page)
+        await say_all(here, "constructor")
+        await expect(page.locator(".said.own").last).to_contain_text(f"§{max(ALL)}§")
+        for _ in range(2):
+            await expect(page.locator(".said:not(.own)").last).to_be_visible()
+            await read_up(page)
+            for kind in (".said.own", ".said:not(.own) .words", ".carried"):
+                assert await all_of(page, kind) == ALL, kind
+            for kind in CARDS:
+                assert await all_of(page, f".card[data-type={kind}]") == ALL, kind
+            assert await all_of(page, "#side") == NAMES
+            await canary.silent(page)
+            await page.reload()
+        await say(here, "constructor", EMPTY, wait=False)
+        question = page.get_by_role("alertdialog")
+        await expect(question).to_contain_text("§00§")
+        await canary.silent(page)
+        await question.get_by_role("button", name="No").click()
+        await expect(question).to_have_count(0)
+        for address in (
+            "?persona=constructor",
+            "?persona=k0&talk=%ff",
+            "?persona=__proto__&talk=<b>&lang=__proto__",
+        ):
+            await page.goto(f"{here.url}/{address}")
+            await expect(page.get_by_role("textbox", name="Message")).to_be_editable()
+            await canary.silent(page)
 
+
+@pytest.mark.nightly
+async def test_nothing_acts_in_the_widget(tmp_path: Path) -> None:
+    async with (
+        shop(
+            tmp_path,
+            http="visitor_requests_per_minute = 1000\nvisitor_messages_per_day = 1000\n",
+            **hostile(tmp_path),
+        ) as (here, site),
+        browsing(here.url, site.origin) as (context, _),
+    ):
+        site.body = site.body.replace("data-key", 'data-persona="pixi" data-key')
+        canary = Canary(here.url, site.origin)
+        await canary.watch(context)
+        page = await context.new_page()
+        await page.goto(site.origin)
+        await page.get_by_role("button", name="Open the chat").click()
+        for at in sorted(ALL):
+            await page.get_by_role("textbox", name="Write a message").fill(
+                f"§{at:02}§ {PAYLOADS[at][:2_000]}"
+            )
+            await expect(page.get_by_role("button", name="Send")).to_be_enabled()
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".said.own")).to_have_count(at + 1)
+            await expect(page.locator(".said:not(.own):not([aria-busy=true]) .words")).to_have_count(at + 1)
+            await here.house.engine.settled()
+        for _ in range(2):
+            for kind in (".said.own", ".said:not(.own) .words", ".card"):
+                assert await all_of(page, kind) >= ALL, kind
+            await canary.silent(page)
+            await page.reload()
+            await expect(page.locator(".said.own")).to_have_count(len(ALL))
+
+
+@pytest.mark.nightly
+async def test_nothing_acts_in_the_studio(tmp_path: Path) -> None:
+    async with (
+        serving_pages(tmp_path, **hostile(tmp_path)) as here,
+        browsing(here.url) as (context, _),
+    ):
+        canary = Canary(here.url)
+        await canary.watch(context)
+        page = await context.new_page()
         await page.goto(here.link)
-        await expect(page.get_by_role("navigation")).to_be_visible()
-        turn = max(each.id for each in await here.house.store.turns(await address(here, http), 5))
-        places = ["live", "talks", "people", "memory", "queue", "databases", "usage", "health", "persona"]
-        places += ["persona/kit", f"why/{turn}", f"talks/{quote(await address(here, http), safe='')}"]
-        places += ["databases?q=script", "databases/evil"]
-        for place in places:
-            await page.goto(f"{here.url}/studio/{place}")
-            await page.wait_for_timeout(500)
-            await is_calm(page)
+        await expect(page.get_by_role("navigation").first).to_be_visible()
+        await say_all(here, "constructor")
+        await expect(page.locator("main")).to_contain_text(f"§{max(ALL)}§")
+        assert await all_of(page, "main") >= set(sorted(ALL)[-20:]), "what is told while one looks on"
+        await canary.silent(page)
+        await meet_all(here)
+        await say(here, "constructor", EMPTY, wait=False)
+        web = address_of("web:local", "pixi", "constructor")
+        first = min(each.id for each in await here.house.store.turns(web, 100))
+        screens = {
+            f"live/{quote(web, safe='')}": set(sorted(ALL)[-19:]),
+            f"live/{quote(ROOM, safe='')}": {max(ALL)},
+            "talks": set(),
+            f"talks/{quote(ROOM, safe='')}": ALL,
+            f"talks/{quote(web, safe='')}": ALL,
+            "people": ALL,
+            "people/__proto__": {PAYLOADS.index("__proto__")},
+            "people/constructor": {PAYLOADS.index("constructor")},
+            "memory": ALL,
+            "queue": ALL,
+            "databases": set(),
+            "databases/evil": ALL,
+            "usage?by=person": set(),
+            "health": ALL,
+            "persona": NAMES,
+            "persona/k4": {4},
+            **{f"why/{first + at}": {at} for at in (0, 24, 32, 35, 36, 37)},
+            "why/%00": set(),
+            "talks/__proto__": set(),
+            "constructor": set(),
+            "%ff": set(),
+        }
+        missing = {}
+        for address, expected in screens.items():
+            await page.goto(f"{here.url}/studio/{address}")
+            await expect(page.locator(".waiting")).to_have_count(0)
+            missing[address] = sorted(expected - await unfolded(page, expected))
+            await canary.silent(page)
+        assert {address: found for address, found in missing.items() if found} == {}
 
 
-async def address(here: Here, http: aiohttp.ClientSession) -> str:
-    """The address of the talk in which the payloads were said."""
-    from pixi.channels.http.access import address_of
-
-    return address_of("web:local", "kit", "evil")
+async def unfolded(page: Page, expected: set[int]) -> set[int]:
+    """What stands on a screen once everything was unfolded, and asked for page by page."""
+    for _ in range(30):
+        await page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        if await all_of(page, "main") >= expected:
+            break
+        more = page.get_by_role("button", name="more")
+        if await more.count():
+            await more.first.click()
+        await page.wait_for_timeout(100)
+    return await all_of(page, "main")

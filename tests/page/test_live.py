@@ -37,13 +37,22 @@ async def at_live(page: Page, here: Here) -> None:
     await page.goto(f"{here.url}/studio/live")
 
 
+async def followed(page: Page) -> None:
+    """Wait until the page follows a talk of its own, and has what was said in it."""
+    await expect(page.get_by_role("navigation", name="Talks").get_by_role("link")).to_have_count(1)
+    await expect(page.get_by_role("article")).to_have_attribute("aria-busy", "false")
+    await expect(page.get_by_role("status").filter(has_text="connected")).to_be_attached()
+
+
 async def test_a_reply_is_watched_while_it_is_written(tmp_path: Path) -> None:
     going = asyncio.Event()
     reply = stream("[NOTE: a 🐙!]\n[SEND: hey ", Until(going), "you]\n[REACT: 🥞]", finish(), usage(100, 9))
-    async with serving_pages(tmp_path, reply) as here, at_page(here.url, here.link) as page:
+    async with serving_pages(tmp_path, "[SEND: hm?]", reply) as here, at_page(here.url, here.link) as page:
         await expect(page.get_by_text("Nothing happens just now")).to_be_visible()
+        await say(here, "hi")
+        turn = page.get_by_role("article").first  # the latest
+        await followed(page)
         said = asyncio.create_task(say(here, "hi there"))
-        turn = page.get_by_role("article")
         await expect(turn).to_contain_text("hi there")
         await expect(turn.locator(".command.note")).to_have_text("[NOTE: a 🐙!]1")
         await expect(turn.locator(".command.opened")).to_have_text("[SEND: hey ")
@@ -52,7 +61,7 @@ async def test_a_reply_is_watched_while_it_is_written(tmp_path: Path) -> None:
         going.set()
         await said
         await expect(turn.locator(".command.send")).to_have_text("[SEND: hey you]2")
-        await expect(turn.locator(".command.lit")).to_have_count(2)  # these closed while it was watched
+        await expect(turn.locator(".command.lit")).to_have_count(3)  # all closed while it was watched
         await expect(turn.locator(".command.react")).to_have_text("[REACT: 🥞]3")
         effects = turn.locator(".effect")
         await expect(effects).to_have_count(3)
@@ -85,7 +94,6 @@ async def test_who_comes_late_sees_the_turn_from_its_beginning_with_its_tools(tm
             await tool.get_by_text("Result").click()
             await expect(tool.locator("pre").nth(1)).not_to_be_empty()
             await expect(turn.locator("footer")).to_contain_text("27% from cache")
-            await expect(turn.locator(".command.lit")).to_have_count(0)
             talk = page.get_by_role("navigation", name="Talks").get_by_role("link")
             await expect(talk).to_contain_text("1 turn")
             await talk.click()
@@ -155,15 +163,21 @@ async def test_a_phone_shows_numbered_pairs_and_who_wants_no_motion_gets_none(tm
     phone = {"viewport": {"width": 360, "height": 780}, "reduced_motion": "reduce"}
     going = asyncio.Event()
     reply = stream("[SEND: hey ", Until(going), "you]", finish())
-    async with serving_pages(tmp_path, reply) as here, at_page(here.url, here.link, **phone) as page:
+    async with (
+        serving_pages(tmp_path, "[SEND: hm?]", reply) as here,
+        at_page(here.url, here.link, **phone) as page,
+    ):
         await expect(page.get_by_role("heading", name="Live")).to_be_visible()
-        said = asyncio.create_task(say(here, "hi"))
+        await say(here, "hi")
+        await followed(page)
+        said = asyncio.create_task(say(here, "hi there"))
         await expect(page.locator(".command.opened")).to_be_visible()
         going.set()
         await said
-        await expect(page.locator(".command.lit sup")).to_have_text("1")
-        await expect(page.locator(".effect .pair")).to_have_text("1")
-        await expect(page.locator(".threads")).to_be_hidden()
+        turn = page.get_by_role("article").first
+        await expect(turn.locator(".command.lit sup")).to_have_text("1")
+        await expect(turn.locator(".effect .pair")).to_have_text("1")
+        await expect(turn.locator(".threads")).to_be_hidden()
         motion = "e => getComputedStyle(e).animationName"
-        assert await page.locator(".command.lit").evaluate(motion) == "none"
+        assert await turn.locator(".command.lit").evaluate(motion) == "none"
         assert await page.evaluate("document.documentElement.scrollWidth") == 360

@@ -1,5 +1,6 @@
 """The screens Persona and Databases in a browser: what is typed is checked, tried and saved."""
 
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,6 +38,13 @@ async def desk(
     ):
         await page.get_by_role("link", name="Personas").click()
         yield page, here, folder / "personas" / "wren.md"
+
+
+def committed(folder: Path, subject: str) -> None:
+    """Make a commit of the personas, in a work tree of git."""
+    for words in (("init",), ("add", "personas"), ("commit", "-m", subject)):
+        names = ("-c", "user.name=Mo", "-c", "user.email=mo@example.org")
+        subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True)
 
 
 async def test_a_text_is_checked_while_it_is_written_and_live_once_saved(tmp_path: Path) -> None:
@@ -129,6 +137,17 @@ async def test_one_that_came_with_pixi_is_copied_and_a_new_one_made(tmp_path: Pa
         await page.get_by_role("button", name="Make it").click()
         await expect(page.get_by_role("heading", name="Night Owl")).to_be_visible()
         assert file.with_name("night-owl.md").is_file()
+
+
+async def test_the_history_of_a_file_is_read(tmp_path: Path) -> None:
+    async with desk(tmp_path) as (page, _, file):
+        for number, text in enumerate((TEXT, TEXT.replace("trolley", "cart"))):
+            file.write_text(text)
+            committed(tmp_path, f"Number {number}")
+        await page.get_by_role("link", name="Wren").click()
+        await page.get_by_role("tab", name="History").click()
+        await page.get_by_role("button", name="Number 1").click()
+        await expect(page.locator(".diff .new").last).to_have_text("+about: pushes a cart\n")
 
 
 async def test_nothing_in_a_file_runs(tmp_path: Path) -> None:

@@ -300,7 +300,7 @@ async def test_cards_are_drawn_as_what_they_are_and_unknown_ones_by_what_they_sa
         await page.goto(f"{here.url}/?persona=kit")
         await say(page, "where?")
         for _ in range(2):
-            spot = page.locator(".card.spot_card")
+            spot = page.locator(".card[data-type=spot_card]")
             await expect(spot).to_contain_text("Venice, CA ★ 4.6")
             await expect(spot.get_by_role("link", name="Open in the app")).to_have_attribute(
                 "href", "trickbook://spot/7"
@@ -308,8 +308,8 @@ async def test_cards_are_drawn_as_what_they_are_and_unknown_ones_by_what_they_sa
             await expect(spot.get_by_role("link", name="Map")).to_have_attribute(
                 "href", re.compile("openstreetmap")
             )
-            await expect(page.locator(".card.spots_list li")).to_have_count(2)
-            await expect(page.locator(".card.unheard_of")).to_contain_text("It is big.")
+            await expect(page.locator(".card[data-type=spots_list] li")).to_have_count(2)
+            await expect(page.locator(".card[data-type=unheard_of]")).to_contain_text("It is big.")
             await page.reload()
 
 

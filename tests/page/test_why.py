@@ -42,7 +42,7 @@ async def test_a_reply_is_explained_from_what_was_said_to_what_became_of_it(tmp_
             await expect(page.get_by_role("link", name="Health")).to_be_visible()
             await page.goto(f"{here.url}/studio/why/{turn}")
             await expect(page.get_by_text("This is the request that was sent, to the byte.")).to_be_visible()
-            await expect(page.locator(".told-line .words")).to_have_text("which tea do I like?")
+            await expect(page.locator(".told-line .is-words")).to_have_text("which tea do I like?")
             await expect(page.locator(".minded mark")).to_contain_text(["tea"])
             await expect(page.locator(".minded")).to_contain_text(NASTY)
             acts = page.locator(".acts .effect")
@@ -50,14 +50,14 @@ async def test_a_reply_is_explained_from_what_was_said_to_what_became_of_it(tmp_
             for number, outcome in enumerate(("kept private", "delivered", "delivered")):
                 await expect(acts.nth(number)).to_contain_text(outcome)
             await expect(page.locator(".offered")).to_contain_text("recall")
-            prefix = page.locator(".sent-part.prefix")
+            prefix = page.locator(".sent-part.part-prefix")
             await prefix.locator("summary").press("Enter")
             await expect(prefix).to_contain_text("You are Pixi, by the sea.")
-            history = page.locator(".sent-part.history")
+            history = page.locator(".sent-part.part-history")
             await history.locator("summary").click()
             await expect(history).to_contain_text(NASTY)
             await history.get_by_role("link", name=f"Turn {turn - 1}").click()
-            await expect(page.locator(".told-line .words")).to_have_text(NASTY)
+            await expect(page.locator(".told-line .is-words")).to_have_text(NASTY)
 
 
 async def test_what_cannot_be_known_any_more_is_said_plainly(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _ONE = f"{_LIST}/{{name}}"
 _MOST_FAULTS = 500
 
 
-class SetAside(Struct):
+class SetAsideFile(Struct):
     """A file that could not be read, and why."""
 
     file: str
@@ -57,7 +57,7 @@ class DatabaseForm(Struct):
     state: str
     trouble: str | None
     passed_over: dict[str, int]
-    faults: list[SetAside]
+    faults: list[SetAsideFile]
     set_aside: int
     shipped: bool
     done: int
@@ -209,7 +209,7 @@ class _DatabasesScreen:
 
     def _told(self, found: Inspected, done: int, total: int, *, finished: bool) -> DatabaseForm:
         form = found.to_json()
-        faults = [SetAside(**each) for each in form.pop("faults")]
+        faults = [SetAsideFile(**each) for each in form.pop("faults")]
         name = found.shelved.name.casefold()
         personas = [
             its

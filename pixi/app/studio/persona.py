@@ -21,8 +21,8 @@ from pixi.app.studio.persona_files import (
 )
 from pixi.app.studio.persona_history import Commit, commits_of, diff_of
 from pixi.app.studio.persona_prompt import (
+    PersonaFault,
     PersonaForm,
-    Problem,
     Prompt,
     form_of,
     looked_at,
@@ -89,7 +89,7 @@ class PersonaFile(Struct):
     why: str
 
 
-class DraftRequest(Struct, forbid_unknown_fields=True):
+class TryRequest(Struct, forbid_unknown_fields=True):
     """A text that is not saved."""
 
     text: Text
@@ -102,7 +102,7 @@ class Examined(Struct):
         problems: by line; also in `persona`, as the command line tells of them.
     """
 
-    problems: list[Problem]
+    problems: list[PersonaFault]
     persona: PersonaForm
     prompt: Prompt | None
 
@@ -135,7 +135,7 @@ class DraftTalkQuery(Struct):
     talk: TalkName
 
 
-class History(Struct):
+class CommitList(Struct):
     """The commits that changed a file, the newest first; none where git does not know it."""
 
     commits: list[Commit]
@@ -157,7 +157,7 @@ def routes(house: Household) -> Sequence[AddonRoute]:
         AddonRoute("POST", _LIST, screen.create, "Make a persona", "operate", NewRequest, PersonaFile),
         AddonRoute("GET", _ONE, screen.read, "Read a persona's file", "operate", None, PersonaFile),
         AddonRoute("PUT", _ONE, screen.save, "Save a persona's file", "operate", SaveRequest, PersonaFile),
-        AddonRoute("POST", draft, screen.examine, "Look at a text", "operate", DraftRequest, Examined),
+        AddonRoute("POST", draft, screen.examine, "Look at a text", "operate", TryRequest, Examined),
         AddonRoute(
             "POST",
             f"{draft}/talk",
@@ -169,7 +169,7 @@ def routes(house: Household) -> Sequence[AddonRoute]:
             streams=True,
         ),
         AddonRoute("DELETE", f"{draft}/talk", screen.end, "End such a talk", "operate", DraftTalkQuery),
-        AddonRoute("GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, History),
+        AddonRoute("GET", f"{_ONE}/history", screen.history, "List its commits", "operate", None, CommitList),
         AddonRoute(
             "GET", f"{_ONE}/history/{{commit}}", screen.diff, "Read a commit", "operate", None, CommitDiff
         ),
@@ -212,7 +212,7 @@ class _PersonaScreen:
             why = await self._taken()
         return await asyncio.to_thread(self._read, name, why)
 
-    async def examine(self, caller: Caller, asked: DraftRequest) -> Examined:
+    async def examine(self, caller: Caller, asked: TryRequest) -> Examined:
         """Answer with what a text comes to."""
         found = await asyncio.to_thread(self._looked_at, caller.path["name"], asked.text)
         loaded = found if isinstance(found, Loaded) else found.loaded
@@ -233,9 +233,9 @@ class _PersonaScreen:
         """End a talk."""
         await self.talks.end(caller, asked.talk)
 
-    async def history(self, caller: Caller, asked: None) -> History:
+    async def history(self, caller: Caller, asked: None) -> CommitList:
         """Answer with the commits of a file."""
-        return History(await commits_of(await self._path(caller)))
+        return CommitList(await commits_of(await self._path(caller)))
 
     async def diff(self, caller: Caller, asked: None) -> CommitDiff:
         """Answer with what a commit changed."""

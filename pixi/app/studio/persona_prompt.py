@@ -23,7 +23,7 @@ from pixi.personas.shelf import Broken, Found
 _LONGEST = 100_000  # characters of a section that are shown
 
 
-class Problem(msgspec.Struct):
+class PersonaFault(msgspec.Struct):
     """Something that is wrong, or hardly meant. `line` counts from 1; None: it belongs to none.
 
     Attributes:
@@ -35,7 +35,7 @@ class Problem(msgspec.Struct):
     stops: bool
 
 
-class Section(msgspec.Struct):
+class PromptSection(msgspec.Struct):
     """A part of the prompt. `title`: its heading there, "" for the persona's own words."""
 
     title: str
@@ -62,7 +62,7 @@ class Prompt(msgspec.Struct):
         small: the short prompt for tiny models.
     """
 
-    sections: list[Section]
+    sections: list[PromptSection]
     tools: list[OfferedTool]
     tokens: int
     context_tokens: int
@@ -108,16 +108,16 @@ def with_names(house: Household, found: Found) -> Found:
     return with_missing(found, missing, house.settings)
 
 
-def problems_of(found: Found) -> list[Problem]:
+def problems_of(found: Found) -> list[PersonaFault]:
     """List what is wrong with a file, by line."""
     if isinstance(found, Loaded):
-        return [Problem(remark.line, remark.text, stops=False) for remark in found.remarks]
+        return [PersonaFault(remark.line, remark.text, stops=False) for remark in found.remarks]
     start = re.escape(shown(found.path))
     problems = []
     for fault in found.faults:
         placed = re.match(rf"{start}:(?:(\d+):)? ?(.*)", fault, re.DOTALL)
         line = int(placed[1]) if placed and placed[1] else None
-        problems.append(Problem(line, placed[2] if placed else fault, stops=True))
+        problems.append(PersonaFault(line, placed[2] if placed else fault, stops=True))
     return sorted(problems, key=lambda problem: problem.line or 0)
 
 
@@ -163,7 +163,7 @@ def _with_known_names(house: Household, persona: Persona) -> Persona:
     )
 
 
-def _sections(persona: Persona, able: Capabilities, person: str, *, small: bool) -> Iterator[Section]:
+def _sections(persona: Persona, able: Capabilities, person: str, *, small: bool) -> Iterator[PromptSection]:
     template = prompt_template(small=small)
     system, *turns = prefix(template, persona, able.help, person=person, small=small, unserved=able.unserved)
     if small:
@@ -185,6 +185,6 @@ def _sections(persona: Persona, able: Capabilities, person: str, *, small: bool)
     yield _section(title, text[begin:])
 
 
-def _section(title: str, text: str) -> Section:
+def _section(title: str, text: str) -> PromptSection:
     text = text.strip()
-    return Section(title, text[:_LONGEST], estimate_text(text) if text else 0)
+    return PromptSection(title, text[:_LONGEST], estimate_text(text) if text else 0)

@@ -243,6 +243,42 @@ async def test_a_page_gets_a_token_and_its_visitor_talks() -> None:
         assert (await here.post("/api/chat", body, **mine))[0] == 404, "a persona of others"
 
 
+@pytest.mark.parametrize(
+    "role", ["another visitor", "a visitor of another page", "an application", "this machine"]
+)
+async def test_no_route_tells_others_of_a_visitors_talk(role: str) -> None:
+    async with served("[SEND: the answer]") as here:
+        site = await here.site("site", PAGE)
+        mine = await here.visitor(site, PAGE)
+        body = {"message": "my secret", "conversation": "a"}
+        assert (await here.post("/api/chat", body, **mine))[0] == 200
+        assert "my secret" in str(await here.get("/api/chat/a/messages", **mine))
+        assert "my secret" in str(await here.get("/api/me/export", **mine))
+        elsewhere = PAGE.replace("://", "://other.")
+        other = await here.site("other", elsewhere)
+        theirs = {
+            "another visitor": lambda: here.visitor(site, PAGE),
+            "a visitor of another page": lambda: here.visitor(other, elsewhere),
+            "an application": lambda: here.key("app", "chat", "chat:on-behalf", "approve"),
+        }
+        headers = await theirs[role]() if role in theirs else {}
+        asked = 0
+        for path, methods in (await here.get("/openapi.json"))[1]["paths"].items():
+            if not path.startswith("/api/") or "studio" in path:
+                continue
+            for method in methods:
+                at = path.replace("{id}", "a").replace("{aid}", "1").replace("{name}", "a")
+                sent = {"json": {}} if method == "post" else {}
+                async with here.http.request(method, here.url + at, headers=headers, **sent) as answer:
+                    assert "secret" not in await answer.text(), (method, path)
+                    assert "the answer" not in await answer.text(), (method, path)
+                    if "/chat/{id}" in path:
+                        assert answer.status in (403, 404, 422), (method, path)
+                asked += 1
+        assert asked > 15
+        assert "my secret" in str(await here.get("/api/chat/a/messages", **mine)), "nobody took it away"
+
+
 async def test_a_visitor_does_no_more_than_talk() -> None:
     async with served("[SEND: hey]") as here:
         mine = await here.visitor(await here.site("site", PAGE), PAGE)

@@ -18,9 +18,18 @@ const SCREENS = [
 ];
 const IN_MENU = SCREENS.filter((name) => name !== "why"); // one comes to Why from a reply
 
+/** A part of a path as it was before it was encoded; one that never was stays as it is. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 /** @returns {{screen: string, path: string[], query: URLSearchParams}} what the address names */
 function place() {
-  const parts = location.pathname.split("/").slice(2).filter(Boolean).map(decodeURIComponent);
+  const parts = location.pathname.split("/").slice(2).filter(Boolean).map(decoded);
   const [screen = "live", ...path] = parts;
   return { screen, path, query: new URLSearchParams(location.search) };
 }

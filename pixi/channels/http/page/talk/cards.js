@@ -30,7 +30,7 @@ export function Outward({ to, children }) {
  */
 export function Image({ words = "", address, pictures, kind = "" }) {
   const [failed, setFailed] = useState(false);
-  const ours = pictures[address];
+  const ours = Object.hasOwn(pictures, address) ? pictures[address] : "";
   if (ours && !failed) {
     const source = server.origin + ours;
     return html`<img
@@ -46,9 +46,8 @@ export function Image({ words = "", address, pictures, kind = "" }) {
 
 /** @param {{card: CardForm, pictures: Record<string, string>}} props */
 export function Card({ card, pictures }) {
-  const draw = DRAWN[card.type];
-  const body = draw && isOf(card) ? draw : General;
-  return html`<section class=${`card ${card.type}`}><${body} card=${card} pictures=${pictures} /></section>`;
+  const body = Object.hasOwn(DRAWN, card.type) && isOf(card) ? DRAWN[card.type] : General;
+  return html`<section class="card" data-type=${card.type}><${body} card=${card} pictures=${pictures} /></section>`;
 }
 
 /** Whether the data of a card is what its type says: anybody may name a type.
@@ -97,6 +96,7 @@ function Spot({ card, pictures }) {
 
 /** @param {{card: CardForm, pictures: Record<string, string>}} props */
 function Spots({ card, pictures }) {
+  const hasPictures = card.data.some((/** @type {any} */ spot) => pictures[words(spot.imageUrl)]);
   return html`<div class="card-body">
     <h3 dir="auto">${card.fallback.title}</h3>
     <ol class="rows">
@@ -104,9 +104,9 @@ function Spots({ card, pictures }) {
         (/** @type {any} */ spot) =>
           html`<li>
             ${
-              pictures[words(spot.imageUrl)]
+              Object.hasOwn(pictures, words(spot.imageUrl))
                 ? html`<${Image} kind="thumb" address=${spot.imageUrl} pictures=${pictures} />`
-                : html`<span class="thumb" aria-hidden="true"></span>`
+                : hasPictures && html`<span class="thumb" aria-hidden="true"></span>`
             }
             <span class="row-words">
               <strong dir="auto"><${Outward} to=${words(spot.deepLink)}>${spot.name}<//></strong>

@@ -235,7 +235,7 @@ function Card({ card, pictures }) {
  */
 function Image({ words, address, pictures }) {
   const [failed, setFailed] = useState(false);
-  const ours = pictures[address];
+  const ours = Object.hasOwn(pictures, address) ? pictures[address] : "";
   if (ours && !failed) {
     return html`<img
       src=${server.origin + ours}

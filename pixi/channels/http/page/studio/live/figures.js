@@ -38,7 +38,9 @@ export function Prompt({ usage }) {
   return html`<${Figure} name=${t("live.prompt")}>
     <span>${number(all)}</span>
     <span class="soft"> · ${t("live.cached", { share: number(share, { style: "percent" }) })}</span>
-    <span class="share" aria-hidden="true"><span style=${{ inlineSize: `${share * 100}%` }}></span></span>
+    <span class="cache-share" aria-hidden="true"
+      ><span style=${{ inlineSize: `${share * 100}%` }}></span
+    ></span>
   <//>`;
 }
 

@@ -16,6 +16,9 @@
  *   reading: {done: number, total: number} | null, end: any}} Turn
  */
 
+/** Seconds for which a command that closed is lit, also on a page that was opened just then. */
+const LIT = 1.5;
+
 /** How many turns stay on the screen. */
 const MOST_TURNS = 20;
 
@@ -102,7 +105,8 @@ function apply(turn, event, fresh) {
     }
     case "close": {
       const command = stepOf(turn, event).commands.find((each) => each.number === event.number);
-      if (command) Object.assign(command, { to: event.offset, complete: event.complete, fresh });
+      const lit = fresh || Math.abs(Date.now() / 1000 - turn.began - event.at) < LIT;
+      if (command) Object.assign(command, { to: event.offset, complete: event.complete, fresh: lit });
       break;
     }
     case "answered": {

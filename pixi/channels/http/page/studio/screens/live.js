@@ -232,7 +232,7 @@ function Talks({ talks, current, query }) {
             aria-current=${talk.conversation === current ? "true" : null}
           >
             <span class="talk-name"
-              ><span class=${talk.active ? "dot on" : "dot"} aria-hidden="true"></span
+              ><span class=${talk.active ? "talk-dot on" : "talk-dot"} aria-hidden="true"></span
               ><bdi>${talk.persona || "…"}</bdi></span
             >
             <span class="small soft dotted">

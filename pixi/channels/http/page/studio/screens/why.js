@@ -134,7 +134,7 @@ const UserText = ({ line }) =>
   html`<div class="told-line">
     ${(line.parts.length ? line.parts : [{ kind: "words", text: line.text }]).map(
       (part, at) =>
-        html`<p key=${at} class=${`told ${part.kind}`} dir="auto">
+        html`<p key=${at} class=${`line-part is-${part.kind}`} dir="auto">
           ${part.kind === "words" ? part.text.replace(/^> ?/gm, "") : part.text}
         </p>`,
     )}
@@ -143,7 +143,7 @@ const UserText = ({ line }) =>
 
 /** Something that came to mind, with the words that brought it. @param {{of: Reminder}} props */
 const Minded = ({ of }) =>
-  html`<li class=${of.kind}>
+  html`<li class=${`is-${of.kind}`}>
     <p class="small soft dotted">
       <span>${t(`why.kinds.${of.kind}`)}</span>
       <bdi>${of.about}</bdi>
@@ -226,10 +226,10 @@ function Request({ of, said }) {
   return html`<section class="why-part">
     <h2>${t("why.request")}</h2>
     <div class="shares" aria-hidden="true">
-      ${there.map((part) => html`<span key=${part} class=${part} style=${{ flexGrow: (of.tokens[part] ?? 0) / total }}></span>`)}
+      ${there.map((part) => html`<span key=${part} class=${`part-${part}`} style=${{ flexGrow: (of.tokens[part] ?? 0) / total }}></span>`)}
     </div>
     <ul class="legend small">
-      ${there.map((part) => html`<li key=${part}><span class=${`swatch ${part}`} aria-hidden="true"></span>${t(`why.shares.${part}`)} <span class="soft">${t("why.tokens", { count: of.tokens[part] ?? 0 })}</span></li>`)}
+      ${there.map((part) => html`<li key=${part}><span class=${`swatch part-${part}`} aria-hidden="true"></span>${t(`why.shares.${part}`)} <span class="soft">${t("why.tokens", { count: of.tokens[part] ?? 0 })}</span></li>`)}
     </ul>
     <p class="small soft">${t("why.estimated")}</p>
     <${Lines} part="prefix" title=${t("why.shares.prefix")} lines=${of.prefix} />
@@ -246,7 +246,7 @@ function History({ turns }) {
   const [all, setAll] = useState(false);
   const shown = all ? turns : turns.slice(-20);
   const tokens = turns.flatMap((turn) => turn.lines).reduce((sum, line) => sum + line.tokens, 0);
-  return html`<details class="sent-part history">
+  return html`<details class="sent-part part-history">
     <summary>
       ${t("why.shares.history")}
       <span class="small soft"
@@ -270,7 +270,7 @@ function History({ turns }) {
 const Lines = ({ part, title, lines }) =>
   lines.length === 0
     ? null
-    : html`<details class=${`sent-part ${part}`}>
+    : html`<details class=${`sent-part part-${part}`}>
         <summary>
           ${title}
           <span class="small soft"
@@ -287,7 +287,8 @@ const LineView = ({ line }) =>
     ${
       line.role === "user" && line.parts.length
         ? line.parts.map(
-            (part, at) => html`<pre key=${at} class=${`told ${part.kind}`} dir="auto">${part.text}</pre>`,
+            (part, at) =>
+              html`<pre key=${at} class=${`line-part is-${part.kind}`} dir="auto">${part.text}</pre>`,
           )
         : html`<pre dir="auto">${line.text}</pre>`
     }
