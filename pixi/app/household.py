@@ -17,7 +17,6 @@ from pixi.channels.discord.address import Address, parse_address
 from pixi.channels.discord.house import Status
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
-from pixi.core.masking import Mask
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.routes import AddonRoute
@@ -63,7 +62,8 @@ class Household:
         look: reads settings and personas again, and gives why nothing changed, or ""; None: nobody watches
             the files.
         closing: what is put on it is closed before the house is.
-        mask: hides secrets of all settings and of the environment, in what operators are shown.
+        mask: hides secrets of all settings, of addons and of the environment, in what tools give and in what
+            operators are shown.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Household:
         self.pulse = Pulse()
         self.look: Callable[[], Awaitable[str]] | None = None
         self.closing = AsyncExitStack()
-        self.mask = Mask()
+        self.mask = engine.tools.mask
         self.mask.learn(ambient_secrets() | secrets_in(settings))
         self._models = models
         self._store = store
@@ -178,7 +178,6 @@ class Household:
         Raises:
             ConfigError: they cannot hold.
         """
-        self.engine.tools.mask.learn(secrets_in(settings))
         self.mask.learn(secrets_in(settings))
         await self.reach.go_by(settings)
 
@@ -196,7 +195,7 @@ class Household:
             await self._exchange_models(before)
             raise
         self._settings, self.cast = settings, cast
-        self.engine.tools.mask.learn(secrets_in(settings))
+        self.mask.learn(secrets_in(settings))
         engine_settings = self.engine.settings
         engine_settings.limits, engine_settings.budgets = settings.limits, settings.limits.budgets
         engine_settings.prose, engine_settings.pace = settings.reply.prose, settings.reply.pace

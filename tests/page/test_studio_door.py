@@ -36,6 +36,15 @@ async def test_the_link_lets_one_browser_in_and_a_key_another(tmp_path: Path) ->
             await expect(page.get_by_role("link", name="Health")).to_be_visible()
 
 
+async def test_the_cookie_of_a_page_that_came_by_tls_goes_no_other_way(tmp_path: Path) -> None:
+    async with serving_pages(tmp_path) as here, aiohttp.ClientSession() as http:
+        door, page = f"{here.url}/api/studio/session", here.url.replace("http:", "https:")
+        link = here.link.partition("link=")[2]
+        async with http.post(door, json={"link": link}, headers={"Origin": page}) as answer:
+            assert answer.status == 200
+            assert "Secure" in answer.headers["Set-Cookie"].split("; ")
+
+
 async def test_a_session_needs_its_word_and_a_key_that_holds(tmp_path: Path) -> None:
     jar = aiohttp.CookieJar(unsafe=True)  # keeps cookies of addresses without a name, too
     async with serving_pages(tmp_path) as here, aiohttp.ClientSession(cookie_jar=jar) as http:

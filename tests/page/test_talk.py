@@ -182,11 +182,17 @@ async def test_a_talk_that_was_left_is_not_shown_in_the_next(tmp_path: Path) -> 
         await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await expect(words(page)).to_have_count(0)
+        await page.evaluate(
+            "new MutationObserver(() => { window.strays ||= [...document.querySelectorAll('.own .words')]"
+            ".some((each) => each.textContent === 'hi') })"
+            ".observe(document.body, { childList: true, subtree: true })"
+        )
         async with page.expect_response("**/api/chat") as answer:
             go_on.set()
         await (await answer.value).finished()
         await say(page, "other")
         await expect(words(page)).to_have_text(["other", "two"])
+        assert await page.evaluate("window.strays") is False
 
 
 async def test_a_talk_that_could_not_be_loaded_is_loaded_by_a_button(tmp_path: Path) -> None:

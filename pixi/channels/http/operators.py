@@ -117,7 +117,8 @@ class Operators:
             path=COOKIE_PATH,
             httponly=True,
             samesite="Strict",
-            secure=request.secure,
+            # Before a proxy that speaks TLS, the browser alone tells how its page came.
+            secure=request.secure or request.headers.get("Origin", "").startswith("https://"),
             max_age=int(SESSION_SECONDS),
         )
         return answer

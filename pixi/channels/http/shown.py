@@ -136,6 +136,9 @@ class ShownPictures:
             return None
         if kept is not None and kept.until > self._clock():
             self._kept.move_to_end(name)
+            if isinstance(source, OfMessage) and kept.image and await self._file(source) is None:
+                self._keep(name, None)  # it was forgotten meanwhile
+                return None
             return kept.image
         coming = self._coming.get(name)
         if coming is None:

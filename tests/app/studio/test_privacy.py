@@ -84,6 +84,17 @@ async def test_where_the_settings_show_it_its_opening_is_on_record(tmp_path: Pat
     assert record.began > 1.7e9
 
 
+async def test_secrets_of_the_environment_and_of_addons_are_hidden_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "ambient-1234567890")
+    async with house_with_talks(tmp_path) as house:
+        house.engine.tools.mask.learn(["addon-1234567890"])
+        for mask in (house.mask, house.engine.tools.mask):
+            told = mask.redact("ambient-1234567890 addon-1234567890")
+            assert "1234567890" not in told
+
+
 def test_the_setting_is_off_unless_somebody_sets_it(tmp_path: Path) -> None:
     assert loaded(tmp_path).studio.private is False
     assert loaded(tmp_path, "[studio]\nprivate = true").studio.private is True

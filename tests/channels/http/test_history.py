@@ -278,6 +278,18 @@ async def test_files_go_along_where_an_answer_is_had_anew() -> None:
         assert (message["text"], file["name"]) == ("see?", "a.png")
 
 
+async def test_a_picture_is_gone_with_the_talk_that_was_forgotten() -> None:
+    async with served("[SEND: one]", vision=True) as here:
+        png = data_url(picture("PNG", 20), "image/png")
+        body = {"message": "look", "conversation": "a", "attachments": [{"url": png, "name": "a.png"}]}
+        assert (await here.post("/api/chat", body))[0] == 200
+        (file,) = (await told(here))["messages"][0]["attachments"]
+        for status in (200, 404):
+            async with here.http.get(here.url + file["url"]) as answer:
+                assert answer.status == status
+            await here.post("/api/chat/a/reset", {})
+
+
 async def test_talks_are_listed_and_nobody_elses() -> None:
     async with served("[SEND: one]", "[SEND: two]", "[SEND: three]") as here:
         for name, persona in (("a", "pixi"), ("b", "edda")):
