@@ -82,9 +82,9 @@ class SqlStore:
         """What it is called where people are told of it: its file, or its server and database."""
         return self._writer.name
 
-    async def receive(self, message: Message) -> Message | None:
+    def receive(self, message: Message) -> Awaitable[Message | None]:
         """See `Store.receive`."""
-        return await self._writer.ask(lambda db: inbox.receive(db, message))
+        return self._writer.ask(lambda db: inbox.receive(db, message))
 
     async def revise(self, conversation: str, message_id: str, text: str) -> bool:
         """See `Store.revise`."""

@@ -49,7 +49,7 @@ class Store(Protocol):
     that are no coroutines take their place in it at once, before they are awaited.
     """
 
-    async def receive(self, message: Message) -> Message | None:
+    def receive(self, message: Message) -> Awaitable[Message | None]:
         """Put a message into the inbox; None if its (conversation, id) was there already.
 
         Gives it as it was recorded: with its `number`, and with the numbers of those it quotes that the

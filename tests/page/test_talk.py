@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from playwright.async_api import BrowserContext, Locator, Page, expect
+from playwright.async_api import BrowserContext, Locator, Page, Route, expect
 
 from tests.page.browsing import Here, at_page, browsing, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, finish, stream
@@ -116,6 +116,70 @@ async def test_two_tabs_show_the_same_and_nothing_twice(tmp_path: Path) -> None:
         await say(other, "second")
         for tab in (page, other):
             await expect(words(tab)).to_have_text(["first", "one", "second", "two"])
+
+
+async def test_what_is_sent_again_as_its_answer_was_lost_is_said_once(tmp_path: Path) -> None:
+    async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (here, _, page):
+
+        async def lose(route: Route) -> None:
+            await route.fetch()
+            await route.abort()
+
+        await page.route("**/api/chat", lose, times=1)
+        await say(page, "hi")
+        await expect(page.locator("[data-fate=failed]")).to_have_count(1)
+        await expect(page.get_by_role("textbox", name="Message")).to_have_value("hi")
+        await page.keyboard.press("Enter")
+        await expect(words(page)).to_have_text(["hi", "one"])
+        await expect(page.locator("[data-fate]")).to_have_count(0)
+        assert len(here.model.requests) == 1
+
+
+async def test_an_edit_that_failed_stays_one(tmp_path: Path) -> None:
+    async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (_, _, page):
+        await say(page, "hi")
+        await expect(words(page)).to_have_text(["hi", "one"])
+        await page.get_by_role("button", name="Edit").click()
+        await page.route("**/api/chat", lambda route: route.abort(), times=1)
+        await say(page, "hello")
+        await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+        await page.get_by_role("textbox", name="Message").focus()
+        await page.keyboard.press("Enter")
+        await expect(words(page)).to_have_text(["hello", "two"])
+
+
+async def test_a_talk_that_was_left_is_not_shown_in_the_next(tmp_path: Path) -> None:
+    async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (_, _, page):
+        held, go_on = asyncio.Event(), asyncio.Event()
+
+        async def late(route: Route) -> None:
+            answer = await route.fetch()
+            held.set()
+            await go_on.wait()
+            await route.fulfill(response=answer)
+
+        await page.route("**/api/chat", late, times=1)
+        await say(page, "hi")
+        await held.wait()
+        await page.get_by_role("textbox", name="Message").fill("/new")
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")
+        await expect(words(page)).to_have_count(0)
+        async with page.expect_response("**/api/chat") as answer:
+            go_on.set()
+        await (await answer.value).finished()
+        await say(page, "other")
+        await expect(words(page)).to_have_text(["other", "two"])
+
+
+async def test_a_talk_that_could_not_be_loaded_is_loaded_by_a_button(tmp_path: Path) -> None:
+    async with talking(tmp_path, "[SEND: one]") as (_, _, page):
+        await say(page, "hi")
+        await expect(words(page)).to_have_text(["hi", "one"])
+        await page.route("**/messages?*", lambda route: route.abort(), times=1)
+        await page.reload()
+        await page.get_by_role("button", name="Try again").click()
+        await expect(words(page)).to_have_text(["hi", "one"])
 
 
 @pytest.mark.nightly

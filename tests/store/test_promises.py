@@ -219,7 +219,7 @@ async def test_a_thousand_messages_at_once(store: Store) -> None:
 
 async def test_a_cancelled_caller_neither_loses_nor_doubles_the_write(store: Store) -> None:
     for number in range(20):
-        call = asyncio.create_task(store.receive(message(str(number))))
+        call = asyncio.ensure_future(store.receive(message(str(number))))
         await asyncio.sleep(0)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

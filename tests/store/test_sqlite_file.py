@@ -39,7 +39,7 @@ async def test_nothing_that_was_forgotten_is_left_in_the_file(tmp_path: Path) ->
 
 async def test_close_carries_out_what_was_asked(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "pixi.db")
-    calls = [asyncio.create_task(store.receive(message(str(number)))) for number in range(700)]
+    calls = [asyncio.ensure_future(store.receive(message(str(number)))) for number in range(700)]
     await asyncio.sleep(0)
     await asyncio.gather(store.close(), store.close())
     assert [received and received.number for received in await asyncio.gather(*calls)] == [*range(1, 701)]
@@ -63,7 +63,7 @@ async def test_the_loop_goes_on_while_the_disk_is_slow(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "pixi.db")
     other = sqlite3.connect(tmp_path / "pixi.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    call = asyncio.create_task(store.receive(message("1")))
+    call = asyncio.ensure_future(store.receive(message("1")))
     for _ in range(100):  # a loop that waited for the lock would get it never: nobody else gives it back
         await asyncio.sleep(0)
     assert not call.done()

@@ -189,12 +189,17 @@ export function refused(talk, own, trouble) {
 }
 
 /**
- * Show no more what the server did not get.
+ * What failed is sent once more.
  * @param {Talk} talk
  * @param {string} own the page's id
  * @returns {Talk}
  */
-export const dropped = (talk, own) => ({ ...talk, messages: without(talk.messages, own) });
+export function resent(talk, own) {
+  const messages = talk.messages.map((each) =>
+    each.id === own ? { ...each, fate: /** @type {const} */ ("sending") } : each,
+  );
+  return { ...talk, messages, waiting: true, trouble: "" };
+}
 
 /**
  * Take an event of the talk.

@@ -26,6 +26,8 @@ export class Session {
     this._following = new AbortController();
     this._follows = false;
     this._asks = false; // for an earlier page
+    /** What the server may not have, by the page's id. @type {Map<string, {key: string, body: any}>} */
+    this._unsent = new Map();
   }
 
   /** Load what was said, and follow the talk; one of which nothing is known yet begins with the first words. */
@@ -51,7 +53,22 @@ export class Session {
    * @param {{attachments?: {id: string, name: string, mediaType: string, url: string}[], replaces?: string}} [more]
    */
   async say(text, { attachments = [], replaces = "" } = {}) {
+    const body = {
+      message: text,
+      conversation: this.name,
+      persona: this.persona,
+      attachments: attachments.map((each) =>
+        each.id ? { id: each.id } : { url: each.url, name: each.name },
+      ),
+      ...(replaces ? { replaces } : {}),
+    };
+    const failed = this.talk.messages.find(
+      (each) =>
+        each.fate === "failed" && JSON.stringify(this._unsent.get(each.id)?.body) === JSON.stringify(body),
+    );
+    if (failed) return this.retry(failed.id);
     const own = newId();
+    this._unsent.set(own, { key: own, body });
     if (!replaces) {
       const carried = attachments.map((each) => ({
         name: each.name,
@@ -62,35 +79,39 @@ export class Session {
         conversation.entered(this.talk, { id: own, text, attachments: carried, at: Date.now() / 1000 }),
       );
     }
-    const body = {
-      message: text,
-      conversation: this.name,
-      persona: this.persona,
-      attachments: attachments.map((each) =>
-        each.id ? { id: each.id } : { url: each.url, name: each.name },
-      ),
-      ...(replaces ? { replaces } : {}),
-    };
+    const told = await this._send(own);
+    if (this._follows) return;
+    this._place = told.place;
+    this._follow();
+  }
+
+  /** Say once more what failed; what the server has after all is not said twice. @param {string} own the page's id */
+  async retry(own) {
+    const failed = this.talk.messages.find((each) => each.id === own && each.fate === "failed");
+    if (!failed) return;
+    this._set(conversation.resent(this.talk, own));
+    await this._send(own);
+    if (!this._follows) await this.open(); // the answer may be there as well
+  }
+
+  /** @param {string} own the page's id @returns {Promise<any>} what the server told */
+  async _send(own) {
+    const unsent = this._unsent.get(own);
     try {
-      const told = await post("/api/chat", body, { Prefer: "respond-async", "Idempotency-Key": own });
+      const told = await post("/api/chat", unsent?.body, {
+        Prefer: "respond-async",
+        "Idempotency-Key": unsent?.key ?? own,
+      });
+      this._unsent.delete(own);
       this._set(conversation.accepted(this.talk, own, told.message));
-      if (!this._follows) {
-        this._place = told.place;
-        this._follow();
-      }
+      return told;
     } catch (error) {
+      // It came before and is not answered: the server wants it anew.
+      if (unsent && error instanceof Problem && error.status === 409) unsent.key = newId();
       const words = error instanceof Problem ? error.detail : "";
       this._set(conversation.refused(this.talk, own, words));
       throw error;
     }
-  }
-
-  /** Say once more what the server did not get, as far as it is words. @param {string} own the page's id */
-  async retry(own) {
-    const failed = this.talk.messages.find((each) => each.id === own && each.fate === "failed");
-    if (!failed) return;
-    this._set(conversation.dropped(this.talk, own));
-    await this.say(failed.text);
   }
 
   /** Have the answer to a message of the person anew. @param {string} id */
@@ -213,7 +234,7 @@ export class Session {
   /** @param {Talk} talk */
   _set(talk) {
     this.talk = talk;
-    this._changed(talk);
+    if (!this._following.signal.aborted) this._changed(talk); // another may be shown by now
   }
 }
 

@@ -146,12 +146,7 @@ function Room({ house, persona, talk: name }) {
       if (refused) setProblem(refused);
     });
     session.current = opened;
-    const load = () =>
-      opened.open().then(
-        () => setProblem(null),
-        (error) => setProblem(asProblem(error)),
-      );
-    load();
+    opened.open().catch((error) => session.current === opened && setProblem(asProblem(error)));
     return () => opened.close();
   }, [name, persona.id]);
   useEffect(() => {
@@ -161,13 +156,14 @@ function Room({ house, persona, talk: name }) {
 
   /** Do something with the talk, and tell what goes wrong. @param {(session: Session) => unknown} act */
   const attempt = async (act) => {
-    if (!session.current) return false;
+    const now = session.current;
+    if (!now) return false;
     try {
       setProblem(null);
-      await act(session.current);
+      await act(now);
       return true;
     } catch (error) {
-      setProblem(asProblem(error));
+      if (now === session.current) setProblem(asProblem(error));
       return false;
     }
   };
@@ -190,7 +186,7 @@ function Room({ house, persona, talk: name }) {
     if (last) edit(last);
   };
   /** @param {string} text @param {import("./files.js").Upload[]} files */
-  const send = (text, files) => {
+  const send = async (text, files) => {
     setTold("");
     if (text.startsWith("/") && !files.length) {
       return attempt(async (now) =>
@@ -215,7 +211,10 @@ function Room({ house, persona, talk: name }) {
       mediaType,
       url: "",
     }));
-    return attempt((now) => now.say(text, { attachments, replaces }));
+    const here = session.current;
+    const done = await attempt((now) => now.say(text, { attachments, replaces }));
+    if (!done && here === session.current) setEditing(replaces);
+    return done;
   };
 
   const offered = useMemo(commands, []);
@@ -265,7 +264,10 @@ function Room({ house, persona, talk: name }) {
       >
         ${told && html`<div class="told" role="status" dir="auto">${markdown(told)}</div>`}
         ${talk.trouble && html`<p class="told bad" role="alert" dir="auto">${talk.trouble}</p>`}
-        <${Trouble} problem=${problem} />
+        <${Trouble}
+          problem=${problem}
+          retry=${talk.loaded ? undefined : () => attempt((now) => now.open())}
+        />
       <//>
       <${Composer}
         can=${house.can}
