@@ -47,7 +47,9 @@ export function Image({ words = "", address, pictures, kind = "" }) {
 /** @param {{card: CardForm, pictures: Record<string, string>}} props */
 export function Card({ card, pictures }) {
   const body = Object.hasOwn(DRAWN, card.type) && isOf(card) ? DRAWN[card.type] : General;
-  return html`<section class="card" data-type=${card.type}><${body} card=${card} pictures=${pictures} /></section>`;
+  return html`<section class="card" data-type=${card.type}>
+    <${body} card=${card} pictures=${pictures} />
+  </section>`;
 }
 
 /** Whether the data of a card is what its type says: anybody may name a type.
