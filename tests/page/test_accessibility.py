@@ -74,25 +74,3 @@ async def test_the_studio(tmp_path: Path, scheme: Any, direction: str) -> None:
             if wrong := await faults(page):
                 found[screen] = wrong
         assert found == {}
-
-
-@pytest.mark.nightly
-async def test_the_studio_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
-    async with serving_pages(tmp_path) as here, browsing(here.url) as (context, _):
-        page = await context.new_page()
-        await page.goto(here.link)
-        await expect(page.get_by_role("navigation").first).to_be_visible()
-        await page.keyboard.press("Tab")
-        await expect(page.locator(".skip")).to_be_focused()
-        key = "Tab"
-        for screen in SCREENS:
-            link = page.locator(f"nav#nav a[href='/studio/{screen}']")
-            for _ in range(60):
-                await page.keyboard.press(key)
-                if await link.evaluate("each => each === document.activeElement"):
-                    break
-            await expect(link).to_be_focused()
-            await page.keyboard.press("Enter")
-            await expect(link).to_have_attribute("aria-current", "page")
-            await expect(page.locator("main#main")).to_be_focused()
-            key = "Shift+Tab"  # back to where the screens are chosen

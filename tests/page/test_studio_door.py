@@ -11,6 +11,7 @@ from pixi.store.kept import ApiKey
 from tests.page.browsing import at_page, needs_chromium, serving_pages
 
 KEY = "pixi_sk_" + "k" * 40
+SCREENS = ("live", "persona", "queue", "talks", "people", "memory", "databases", "usage", "health")
 
 
 @pytest.fixture(autouse=True)
@@ -102,3 +103,24 @@ async def test_files_of_a_page_are_kept_for_ever_and_open_to_all_and_documents_a
         ):
             async with http.get(here.url + wrong) as answer:
                 assert answer.status == 404
+
+
+@pytest.mark.nightly
+@needs_chromium
+async def test_the_studio_is_walked_by_keyboard_alone(tmp_path: Path) -> None:
+    async with serving_pages(tmp_path) as here, at_page(here.url, here.link) as page:
+        await expect(page.get_by_role("navigation").first).to_be_visible()
+        await page.keyboard.press("Tab")
+        await expect(page.locator(".skip")).to_be_focused()
+        key = "Tab"
+        for screen in SCREENS:
+            link = page.locator(f"nav#nav a[href='/studio/{screen}']")
+            for _ in range(60):
+                await page.keyboard.press(key)
+                if await link.evaluate("each => each === document.activeElement"):
+                    break
+            await expect(link).to_be_focused()
+            await page.keyboard.press("Enter")
+            await expect(link).to_have_attribute("aria-current", "page")
+            await expect(page.locator("main#main")).to_be_focused()
+            key = "Shift+Tab"  # back to where the screens are chosen

@@ -268,8 +268,8 @@ async def test_no_route_tells_others_of_a_visitors_talk(role: str) -> None:
                 continue
             for method in methods:
                 at = path.replace("{id}", "a").replace("{aid}", "1").replace("{name}", "a")
-                sent = {"json": {}} if method == "post" else {}
-                async with here.http.request(method, here.url + at, headers=headers, **sent) as answer:
+                sent: dict[str, str] | None = {} if method == "post" else None
+                async with here.http.request(method, here.url + at, headers=headers, json=sent) as answer:
                     assert "secret" not in await answer.text(), (method, path)
                     assert "the answer" not in await answer.text(), (method, path)
                     if "/chat/{id}" in path:
