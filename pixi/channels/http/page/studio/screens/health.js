@@ -1,9 +1,10 @@
 // Health: how the process does, what doctor says, MCP servers, and the end of the log.
-import { follow, get, post, Problem } from "../../lib/api.js";
+import { get, post, Problem } from "../../lib/api.js";
 import { html, useEffect, useMemo, useState } from "../../lib/html.js";
 import { asProblem, Badge, Loaded, Time, Trouble, useLoaded, useNotice, Waiting } from "../../lib/parts.js";
 import { ago, number, t } from "../../lib/words.js";
 import { Diff } from "../persona/side.js";
+import { follow } from "../follow.js";
 
 const LOOK_PAUSE = 4_000;
 const MOST_LINES = 1_000;

@@ -1,5 +1,5 @@
 // Live: the raw stream of one talk as it is written, and what comes of it.
-import { follow, get } from "../../lib/api.js";
+import { get } from "../../lib/api.js";
 import { html, useEffect, useRef, useState } from "../../lib/html.js";
 import { Empty, Time, Trouble, Waiting } from "../../lib/parts.js";
 import { ago, t } from "../../lib/words.js";
@@ -7,6 +7,7 @@ import { placeOf } from "../live/figures.js";
 import { told } from "../live/story.js";
 import { TurnView } from "../live/turn.js";
 import { go } from "../studio.js";
+import { follow } from "../follow.js";
 
 /**
  * @typedef {{conversation: string, persona: string, model: string, active: boolean, private: boolean,

@@ -1,5 +1,5 @@
 // What waits for somebody's yes: drafts that people submitted, and questions that personas ask people.
-import { html, useEffect, useRef, useState } from "../../lib/html.js";
+import { html, useLayoutEffect, useRef, useState } from "../../lib/html.js";
 import { get, put } from "../../lib/api.js";
 import { safeLink } from "../../lib/markdown.js";
 import { asProblem, Empty, Loaded, Time, Trouble, useLoaded, useNotice } from "../../lib/parts.js";
@@ -21,7 +21,7 @@ export default function QueueScreen({ query }) {
   const loaded = useLoaded(QUEUE);
   const [asked, ask] = useFilters(query, ["status"]);
   const [questions, setQuestions] = useState(/** @type {any[] | null} */ (null));
-  useEffect(() => {
+  useLayoutEffect(() => {
     const look = () =>
       get(QUEUE).then(
         (answer) => setQuestions(answer.questions),
@@ -138,7 +138,7 @@ function DraftList({ first }) {
       (error) => setProblem(asProblem(error)),
     );
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (/** @type {KeyboardEvent} */ event) => {
       const inField =
         event.target instanceof Element && event.target.closest("input, textarea, select, dialog");
@@ -199,7 +199,7 @@ const isOpen = (draft) => draft.status === FIRST;
 function Reject({ onReject, onCancel }) {
   const [reason, setReason] = useState("");
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   /** @param {Event} event */
   const reject = (event) => {
     event.preventDefault();
