@@ -94,8 +94,10 @@ def pytest_collection_finish() -> None:
     patch.setattr(gc, "set_threshold", lambda *_: None)  # a program that lives long collects seldom
 
 
-def pytest_runtest_logfinish() -> None:
-    """Collect bots that tests have left: they are large, and full of circles."""
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    """Collect bots and houses that tests have left: they are large, and full of circles."""
+    if nodeid.startswith(_TOGETHER["houses"]):
+        _bots.append(None)
     if len(_bots) >= _MANY_BOTS:
         _bots.clear()
         gc.collect()
@@ -110,11 +112,8 @@ _TOGETHER = {
         *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
         "tests/store/",
     ),
-    "MCP": (
-        *("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
-        # Whole houses, which look at all that there is.
-        *("tests/app/studio/", "tests/page/"),
-    ),
+    "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
+    "houses": ("tests/app/studio/", "tests/page/"),
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 

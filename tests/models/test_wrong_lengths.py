@@ -8,7 +8,6 @@ import pytest
 from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
-from pixi.models.asking import _Connection
 from pixi.models.chat.door import OpenAIChat
 from pixi.models.faults import Retries
 from pixi.models.model import Model
@@ -81,20 +80,3 @@ async def test_it_is_so_behind_a_providers_package(share: float) -> None:
         assert (
             await said_by(Gemini("scripted", base_url=server.base_url, retries=Retries(attempts=1))) == SAID
         )
-
-
-async def test_the_parser_is_asked_for_nothing_after_each_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """aiohttp has a connection read on after each chunk of a body, and parses no bytes for it."""
-    received: list[bytes] = []
-    take = _Connection.data_received
-
-    def counted(connection: _Connection, data: bytes) -> None:
-        received.append(data)
-        take(connection, data)
-
-    monkeypatch.setattr(_Connection, "data_received", counted)
-    pieces = [event(content(f"{number} ")) for number in range(40)]
-    async with ScriptedOpenAI(Reply((head(), *pieces, event(finish()), event("[DONE]")))) as server:
-        model = OpenAIChat("scripted", base_url=server.base_url, retries=Retries(attempts=1))
-        assert len((await said_by(model)).split()) == 40
-    assert b"" not in received

@@ -94,7 +94,7 @@ export class Session {
     const unsent = this._unsent.get(own);
     if (!unsent || this.talk.messages.find((each) => each.id === own)?.fate !== "failed") return;
     this._set(conversation.retried(this.talk, own));
-    await this._send(own, unsent);
+    await this._send(own, unsent, true);
   }
 
   /** Give up what the server does not have. @param {string} own its id @returns {string} its words */
@@ -105,8 +105,13 @@ export class Session {
     return text;
   }
 
-  /** @param {string} own @param {{key: string, body: any}} unsent @throws {Problem} */
-  async _send(own, unsent) {
+  /**
+   * @param {string} own
+   * @param {{key: string, body: any}} unsent
+   * @param {boolean} [again] it may be there, and be answered
+   * @throws {Problem}
+   */
+  async _send(own, unsent, again = false) {
     try {
       const told = await post("/api/chat", unsent.body, {
         Prefer: "respond-async",
@@ -115,7 +120,8 @@ export class Session {
       this._unsent.delete(own);
       this._set(conversation.accepted(this.talk, own, told.message));
       if (!this._follows) {
-        this._place = told.place;
+        if (again) await this._load();
+        else this._place = told.place;
         this._follow();
       }
     } catch (error) {
