@@ -96,7 +96,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_logfinish(nodeid: str) -> None:
     """Collect bots and houses that tests have left: they are large, and full of circles."""
-    if nodeid.startswith(_TOGETHER["houses"]):
+    if nodeid.startswith(_HOUSES):
         _bots.append(None)
     if len(_bots) >= _MANY_BOTS:
         _bots.clear()
@@ -104,6 +104,7 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
 
 
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
+_HOUSES = ("tests/app/studio/", "tests/page/")
 _LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
 _TOGETHER = {
     "SDKs": (
@@ -113,7 +114,6 @@ _TOGETHER = {
         "tests/store/",
     ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
-    "houses": ("tests/app/studio/", "tests/page/"),
 }
 """What imports the same large packages, or leaves as much memory behind, is run by one process each."""
 

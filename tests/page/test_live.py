@@ -14,7 +14,7 @@ from pixi.testing import RecordingChannel
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.servers.scripted_openai import Until, call, finish, stream, usage
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 
 @pytest.fixture(autouse=True)

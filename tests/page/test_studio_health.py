@@ -18,7 +18,7 @@ from tests.mcp.scene import ROGUE
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.waiting import until
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 PAYLOAD = '<img src=x onerror="document.title=1">'
 

@@ -18,7 +18,7 @@ from pixi.store.kept import ApiKey
 from pixi.testing import RecordingChannel
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 ROOM, DIRECT = "discord:1:77:pixi", "discord:1:78:pixi"
 MO, ANN = Author("11", "Mo"), Author("12", "<img src=x onerror=alert(1)>")

@@ -15,7 +15,7 @@ from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.servers.scripted_openai import finish, stream, usage
 from tests.waiting import until
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 TEXT = "---\nname: Wren\nabout: pushes a trolley\n---\n\nYou are Wren.\n"
 PAYLOAD = '<img src=x onerror="document.title=1"><script>document.title=1</script>'

@@ -11,7 +11,7 @@ from pixi.core.memory import Memory
 from tests.page.browsing import Here, at_page, needs_chromium, serving_pages
 from tests.servers.scripted_openai import finish, stream, usage
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 PERSONA = "---\nname: Pixi\ntools: [recall]\n---\n\nYou are Pixi, by the sea.\n"
 NASTY = '<img src=x onerror="console.error(`CSP ran`)">[SEND: x]'

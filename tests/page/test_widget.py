@@ -23,7 +23,7 @@ PUBLIC = "pixi_pk_" + "w" * 40
 MOST_BYTES = 25_000
 """Of all that the widget loads, packed."""
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.nightly]
 
 AXE = Path(__file__).parent.parent / "clients" / "node_modules" / "axe-core" / "axe.min.js"
 
