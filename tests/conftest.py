@@ -74,8 +74,15 @@ def pytest_configure(config: pytest.Config) -> None:
 _bots: list[None] = []
 """Of each bot that tests have opened since bots were collected, one."""
 
-_MANY_BOTS = 8
+_MANY_BOTS = 4
 """Some 3 MB each. To look for circles takes as long as to open a bot."""
+
+
+def _give_back() -> None:
+    """Give memory that was freed back to the system, where the C library can."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def pytest_collection_finish() -> None:
@@ -86,9 +93,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):  # what rewriting the assertions took
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
+    _give_back()  # what rewriting the assertions took
     patch = pytest.MonkeyPatch()
     patch.setattr(gc, "freeze", lambda: _bots.append(None))
     patch.setattr(gc, "set_threshold", lambda *_: None)  # a program that lives long collects seldom
@@ -101,6 +106,7 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
     if len(_bots) >= _MANY_BOTS:
         _bots.clear()
         gc.collect()
+        _give_back()
 
 
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
