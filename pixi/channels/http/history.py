@@ -86,7 +86,7 @@ class TalkHistory:
         asked_for = queried(request, MessagesQuery)
         address, feed = place.address, self._talks.channels.at(place.address).feed
         # First the place: what happens meanwhile is told twice rather than not at all.
-        mark, under_way, waits = feed.mark_of(feed.begin_of_turn()), feed.turn, not feed.idle
+        mark, under_way, is_idle = feed.mark_of(feed.begin_of_turn()), feed.turn, feed.idle
         records = await self._store.turns(address, asked_for.limit + 1, asked_for.before or None)
         chosen = list(records[-asked_for.limit :])
         behind = records[: len(records) - len(chosen)]
@@ -112,7 +112,9 @@ class TalkHistory:
                 turns=told.turns,
                 reactions=told.elsewhere,
                 underWay=under_way,
-                waiting=waits,
+                # The feed is idle a moment after the last event of a turn. Only a message that is still to be
+                # answered, or a turn that is still to end, is followed by another event.
+                waiting=under_way > 0 or (bool(waiting) and not is_idle),
                 place=mark,
             )
         )

@@ -164,6 +164,26 @@ async def test_what_is_under_way_is_told_as_far_as_it_has_come() -> None:
         assert (await texts(here))[-1] == "three"
 
 
+async def test_what_has_ended_is_waited_for_no_more() -> None:
+    """The last event of a turn comes a moment before its conversation rests; nothing comes after it."""
+    rests = asyncio.Event()
+    async with served("[SEND: one]") as here:
+        settled = here.backend.settled
+
+        async def settled_late(conversation: str) -> None:
+            await settled(conversation)
+            await rests.wait()
+
+        here.backend.settled = settled_late  # type: ignore[method-assign]
+        body = {"message": "hi", "conversation": "a"}
+        async with here.stream("/api/chat", body) as events:
+            seen = [event async for event in events]
+        assert seen[-1]["event"] == "turn_end"
+        page = await told(here)
+        assert (page["underWay"], page["waiting"]) == (0, False)
+        rests.set()
+
+
 async def test_ids_are_those_of_the_events() -> None:
     async with served("[REACT: 🥞][SEND: one]\n[SEND: two]") as here:
         async with here.stream("/api/chat", {"message": "hi", "conversation": "a"}) as events:
