@@ -116,8 +116,7 @@ _TOGETHER = {
     "SDKs": (
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
         # And what leaves little behind, so that this process has enough to do.
-        *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
-        "tests/store/",
+        *("tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
     ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
 }

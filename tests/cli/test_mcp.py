@@ -88,6 +88,7 @@ async def test_it_ends_with_its_input_and_says_nothing_but_the_protocol(trolley:
     assert (ended.code, ended.out, ended.err) == (0, "", "")
 
 
+@pytest.mark.nightly
 async def test_ctrl_c_ends_it_though_its_input_stays_open(trolley: Path) -> None:
     async with piped(trolley.parent.parent, "mcp", environ=TROLLEY) as program:
         ask = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -98,6 +99,7 @@ async def test_ctrl_c_ends_it_though_its_input_stays_open(trolley: Path) -> None
             assert await program.process.wait() == 0
 
 
+@pytest.mark.nightly
 async def test_a_client_that_takes_no_answer_is_read_no_further_and_holds_nobody_up(trolley: Path) -> None:
     async with piped(trolley.parent.parent, "mcp", environ=TROLLEY) as program:
         stdin, stdout = program.process.stdin, program.process.stdout
@@ -115,6 +117,7 @@ async def test_a_client_that_takes_no_answer_is_read_no_further_and_holds_nobody
         assert program.process.returncode == 0
 
 
+@pytest.mark.nightly
 async def test_a_client_that_stops_listening_ends_it_without_a_traceback(trolley: Path) -> None:
     reading, writing = os.pipe()
     async with piped(trolley.parent.parent, "mcp", stdout=writing, environ=TROLLEY) as program:

@@ -163,7 +163,7 @@ class Scene:
         """Wait until the model was asked so often, and nothing is left to be answered."""
         await until(lambda: len(self.asked) >= count)
         await house.engine.settled()
-        assert len(self.asked) == count
+        assert len(self.asked) == count, [self.heard(number) for number in range(len(self.asked))]
 
     # What the model was told.
 

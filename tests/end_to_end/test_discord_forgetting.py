@@ -219,6 +219,7 @@ async def test_nor_if_another_process_has_them_forgotten(tmp_path: Path) -> None
         await here.assert_nothing_is_left()
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("cache")
 async def test_nor_if_another_process_does_so_while_they_are_being_answered(tmp_path: Path) -> None:
     async with talk(tmp_path) as here:

@@ -154,6 +154,7 @@ async def test_it_talks_tells_of_each_turn_and_ends_well_when_asked(scene: Scene
     assert "Traceback" not in everything
 
 
+@pytest.mark.nightly
 async def test_a_second_signal_ends_it_at_once(scene: Scene) -> None:
     async def hang(_: object) -> None:
         await asyncio.Event().wait()
@@ -176,6 +177,7 @@ async def test_a_second_signal_ends_it_at_once(scene: Scene) -> None:
         assert await bot.ends() == 128 + signal.SIGINT, "no good end, but at once"
 
 
+@pytest.mark.nightly
 async def test_on_a_terminal_the_log_is_for_people(scene: Scene) -> None:
     async with on_terminal(scene.home, "discord", **scene.environ) as terminal:
         await terminal.shows("info     bot  Connected as")

@@ -64,6 +64,7 @@ async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
         assert await terminal.ended() == 0
 
 
+@pytest.mark.nightly
 async def test_what_was_said_last_is_answered_anew_and_taken_out(tmp_path: Path) -> None:
     other = stream("[REACT: 🐈]", "[SEND: gamma]", finish())  # once more is said, a line can change no longer
     async with ScriptedOpenAI(HELLO, other) as server:
@@ -120,6 +121,7 @@ async def test_one_may_type_while_a_reply_is_written(tmp_path: Path) -> None:
         assert "late" not in terminal.text
 
 
+@pytest.mark.nightly
 async def test_lines_can_be_broken_pasted_and_brought_back(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HELLO) as server, talk(tmp_path, server) as terminal:
         terminal.type("one" + ALT_ENTER + "two" + PASTE.format(" three\nfour") + ENTER)
@@ -158,6 +160,7 @@ async def test_what_a_model_writes_does_not_drive_the_terminal_and_without_colou
         )
 
 
+@pytest.mark.nightly
 async def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -> None:
     words = ("chat", "--model", "scripted")
     async with (
@@ -173,6 +176,7 @@ async def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -
         assert await terminal.ended() == 0
 
 
+@pytest.mark.nightly
 async def test_a_closed_window_gives_the_terminal_back(tmp_path: Path) -> None:
     async with ScriptedOpenAI(UNENDING) as server, talk(tmp_path, server) as terminal:
         terminal.type("hi" + ENTER)

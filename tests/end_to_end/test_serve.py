@@ -135,6 +135,7 @@ async def test_others_are_let_in_by_a_key_alone(tmp_path: Path) -> None:
     assert "pixi-persona keys add" in ended.err
 
 
+@pytest.mark.nightly
 async def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     async with ScriptedOpenAI(HEY) as model:
         words = ("--model", "scripted", "--base-url", model.base_url)

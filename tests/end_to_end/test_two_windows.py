@@ -111,6 +111,7 @@ async def test_a_window_that_asks_goes_on_by_itself_when_the_other_one_is_closed
             await second.shows("Pixi › beta")
 
 
+@pytest.mark.nightly
 async def test_a_reply_is_cut_where_its_talk_is_taken_over_and_goes_on_there(tmp_path: Path) -> None:
     begun = stream("[SEND: alpha]", "[SEND: be", Hang())
     async with (
@@ -150,6 +151,7 @@ async def test_a_pipe_goes_on_at_once_beside_a_window_that_waits_for_its_person(
         assert all(each in heard(server, 2) for each in ("one", "alpha", "two", "beta", "three"))
 
 
+@pytest.mark.nightly
 async def test_a_pipe_waits_for_the_reply_of_a_window_and_says_so(tmp_path: Path) -> None:
     gate = asyncio.Event()
     slow = stream("[SEND: alpha]", Until(gate), "[SEND: beta]", finish())
@@ -194,6 +196,7 @@ async def test_a_pipe_gives_up_with_the_reason_and_what_it_would_have_said_is_no
         assert "two" not in heard(server, 1)
 
 
+@pytest.mark.nightly
 async def test_a_pipe_whose_talk_is_taken_over_amid_a_reply_says_so_and_fails(tmp_path: Path) -> None:
     begun = stream("[SEND: alpha]", Hang())
     async with (
@@ -213,7 +216,8 @@ async def test_a_pipe_whose_talk_is_taken_over_amid_a_reply_says_so_and_fails(tm
 
 
 @pytest.mark.parametrize(
-    "signalled", ["SIGKILL", "SIGTERM", pytest.param("SIGHUP", marks=pytest.mark.nightly)]
+    "signalled",
+    ["SIGKILL", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("SIGTERM", "SIGHUP"))],
 )
 async def test_a_reply_goes_on_at_the_next_start_however_the_program_ended(
     tmp_path: Path, signalled: str
@@ -237,6 +241,7 @@ async def test_a_reply_goes_on_at_the_next_start_however_the_program_ended(
             assert len(server.requests) == 3
 
 
+@pytest.mark.nightly
 async def test_what_was_asked_before_a_kill_is_shown_and_answered_at_the_next_start(tmp_path: Path) -> None:
     async with ScriptedOpenAI(stream(Hang()), says("alpha")) as server:
         async with talk(tmp_path, server) as killed:
@@ -251,6 +256,7 @@ async def test_what_was_asked_before_a_kill_is_shown_and_answered_at_the_next_st
             assert again.text.count("mo › one") == 1
 
 
+@pytest.mark.nightly
 async def test_different_talks_in_one_folder_know_nothing_of_each_other(tmp_path: Path) -> None:
     begun = stream("[SEND: alpha]", Hang())
     async with (

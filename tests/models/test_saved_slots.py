@@ -82,6 +82,7 @@ async def test_what_was_read_is_not_read_again_by_the_next_process(folder: Path)
         await model.close()
 
 
+@pytest.mark.nightly
 @with_model
 async def test_what_is_forgotten_while_the_process_starts_again_is_not_saved(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +113,7 @@ def _changed(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
+@pytest.mark.nightly
 @with_model
 async def test_a_broken_file_is_thrown_away_and_never_given_to_llama_cpp(folder: Path) -> None:
     slots = SavedSlots("a store")

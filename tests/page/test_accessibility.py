@@ -29,7 +29,9 @@ async def faults(page: Page) -> list[tuple[str, list[Any]]]:
     return [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]]
 
 
-@pytest.mark.parametrize(("scheme", "direction"), [("light", "ltr"), ("dark", "rtl")])
+@pytest.mark.parametrize(
+    ("scheme", "direction"), [("light", "ltr"), pytest.param("dark", "rtl", marks=pytest.mark.nightly)]
+)
 async def test_the_talk(tmp_path: Path, scheme: Any, direction: str) -> None:
     reply = "[REACT: 🥞]\n[SEND: hello **you**, see https://example.com and `code`]\n[SEND: > two]"
     async with (

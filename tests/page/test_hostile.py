@@ -62,6 +62,7 @@ async def all_of(page: Page, kind: str) -> set[int]:
     return flags_in("\n".join(await page.locator(kind).all_text_contents()))
 
 
+@pytest.mark.nightly
 async def test_the_canary_sings(tmp_path: Path) -> None:
     acts = (
         "hit()",

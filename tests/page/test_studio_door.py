@@ -19,6 +19,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.nightly
 @needs_chromium
 async def test_the_link_lets_one_browser_in_and_a_key_another(tmp_path: Path) -> None:
     async with serving_pages(tmp_path) as here:

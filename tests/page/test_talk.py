@@ -135,6 +135,7 @@ async def test_two_tabs_show_the_same_and_nothing_twice(tmp_path: Path) -> None:
             await expect(words(tab)).to_have_text(["first", "one", "second", "two"])
 
 
+@pytest.mark.nightly
 async def test_what_is_sent_again_as_its_answer_was_lost_is_said_once(tmp_path: Path) -> None:
     async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (here, _, page):
 
@@ -151,6 +152,7 @@ async def test_what_is_sent_again_as_its_answer_was_lost_is_said_once(tmp_path: 
         assert len(here.model.requests) == 1
 
 
+@pytest.mark.nightly
 async def test_an_edit_that_failed_stays_one(tmp_path: Path) -> None:
     async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (_, _, page):
         await say(page, "hi")
@@ -164,6 +166,7 @@ async def test_an_edit_that_failed_stays_one(tmp_path: Path) -> None:
         await expect(words(page)).to_have_text(["hello", "two"])
 
 
+@pytest.mark.nightly
 async def test_a_talk_that_was_left_is_not_shown_in_the_next(tmp_path: Path) -> None:
     async with talking(tmp_path, "[SEND: one]", "[SEND: two]") as (_, _, page):
         held, go_on = asyncio.Event(), asyncio.Event()
@@ -194,6 +197,7 @@ async def test_a_talk_that_was_left_is_not_shown_in_the_next(tmp_path: Path) -> 
         assert await page.evaluate("window.strays") is False
 
 
+@pytest.mark.nightly
 async def test_a_talk_that_could_not_be_loaded_is_asked_for_again(tmp_path: Path) -> None:
     async with talking(tmp_path, "[SEND: one]") as (_, _, page):
         await say(page, "hi")
@@ -298,6 +302,7 @@ async def test_files_are_dropped_one_that_is_too_big_is_named_and_one_can_be_lef
         assert "the moon" not in asked
 
 
+@pytest.mark.nightly
 async def test_little_is_loaded_and_it_is_all_asked_for_at_once(tmp_path: Path) -> None:
     async with talking(tmp_path) as (_, _, page), aiohttp.ClientSession(auto_decompress=False) as http:
         await expect(page.get_by_role("textbox", name="Message")).to_be_editable()

@@ -471,7 +471,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
 """
 
 
-@pytest.mark.parametrize(("messages", "kills"), [(40, 6), pytest.param(600, 80, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(("messages", "kills"), [(20, 3), pytest.param(600, 80, marks=pytest.mark.nightly)])
 async def test_three_processes_killed_at_random_never_own_the_same(
     url: str, messages: int, kills: int
 ) -> None:

@@ -206,7 +206,7 @@ def without_rights(home: Path, *words: str) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions of POSIX")
-@pytest.mark.parametrize("words", [("chat",), ("doctor",)])
+@pytest.mark.parametrize("words", [("chat",), pytest.param(("doctor",), marks=pytest.mark.nightly)])
 def test_a_folder_that_may_not_be_written(tmp_path: Path, words: tuple[str, ...]) -> None:
     home = tmp_path / "home"
     home.mkdir()

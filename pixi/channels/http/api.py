@@ -3,7 +3,7 @@
 import asyncio
 import re
 import uuid
-from collections.abc import AsyncGenerator, Collection, Iterable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -103,7 +103,8 @@ class Api:
         self._shown_pictures = shown
         self.operators = Operators(access, limits)
         self.closing = asyncio.Event()  # set when the server stops: what streams ends then
-        self.openapi = b""  # the description of the API, set once all routes are known
+        # Makes the description of the API; set once all routes are known.
+        self.describe: Callable[[], bytes] = bytes
 
     async def who(
         self, request: web.Request, user_id: str = "", user_name: str = "", scope: str = "chat"
@@ -410,7 +411,7 @@ class Api:
 
     async def description(self, request: web.Request) -> web.StreamResponse:
         """Describe the API as OpenAPI 3.1."""
-        return web.Response(body=self.openapi, content_type="application/json")
+        return web.Response(body=self.describe(), content_type="application/json")
 
     def _shown(self, principal: Principal) -> list[PersonaShown]:
         """The personas that somebody may talk to."""

@@ -15,6 +15,7 @@ import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -32,11 +33,10 @@ from pixi.channels.http.files import Files
 from pixi.channels.http.history import TalkHistory
 from pixi.channels.http.jwt import ForwardedUsers, HostTokens
 from pixi.channels.http.limits import Limits
-from pixi.channels.http.openapi import document
 from pixi.channels.http.origins import is_own, origin_of
 from pixi.channels.http.pages import PUBLIC_PATHS, Pages
 from pixi.channels.http.problems import PLAIN, Problem
-from pixi.channels.http.routes import routes_of, routes_of_addons
+from pixi.channels.http.routes import Route, routes_of, routes_of_addons
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.shown import ShownPictures
 from pixi.channels.http.talks import Talks
@@ -139,7 +139,7 @@ class HttpServer:
         history = TalkHistory(api, backend, self._talks, self._shown, shows_tools=rules.show_tools)
         table = routes_of(api, history, self._shown)
         table += routes_of_addons(api, routes, table)
-        api.openapi = msgspec.json.encode(document(table, version("pixi-persona")))
+        api.describe = cache(partial(_described, table))
         v1 = Completions(
             self._talks,
             backend,
@@ -351,6 +351,13 @@ def _told(request: web.Request, problem: Problem) -> web.Response:
     else:
         body, kind = problem.openai_body(), "application/json"
     return web.Response(status=problem.status, body=body, content_type=kind, headers=problem.headers)
+
+
+def _described(table: Sequence[Route]) -> bytes:
+    """Return the description of these routes as JSON. Only who asks for it waits for its parts."""
+    from pixi.channels.http.openapi import document
+
+    return msgspec.json.encode(document(table, version("pixi-persona")))
 
 
 def _unusable(host: str, port: int, error: OSError | UnicodeError) -> str:

@@ -88,12 +88,12 @@ async def test_what_a_query_lacks_is_told(studio: Studio) -> None:
     assert "has no entry 999999" in events[0]["text"]
 
 
-@pytest.mark.parametrize("name", ["..", "..%2F..%2Fetc", "%2Fetc", "nothing", ".hidden"])
-async def test_no_name_leads_out_of_the_folders(studio: Studio, name: str) -> None:
+async def test_no_name_leads_out_of_the_folders(studio: Studio) -> None:
     (studio.folder / "databases" / ".hidden").mkdir()
     (studio.folder / "databases" / ".hidden" / "a.md").write_text("# Secret\n\nginger\n")
-    status, _ = await studio.ask("POST", f"databases/{name}/search", {"query": "ginger"})
-    assert status in (404, 405)
+    for name in ("..", "..%2F..%2Fetc", "%2Fetc", "nothing", ".hidden"):
+        status, _ = await studio.ask("POST", f"databases/{name}/search", {"query": "ginger"})
+        assert status in (404, 405), name
 
 
 async def test_a_broken_folder_is_told_among_the_others(studio: Studio) -> None:

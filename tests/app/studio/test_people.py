@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 
 from pixi.app.studio import memory, people
 from pixi.app.studio.privacy import OPENED
@@ -157,21 +156,18 @@ async def test_facts_are_listed_and_those_told_in_private_hidden(tmp_path: Path)
         assert await facts(desk, "search=secret") == [], "nobody learns by looking for it"
 
 
-@pytest.mark.parametrize(
-    ("asked", "texts"),
-    [
-        ("search=CATS", ["They have cats."]),
-        ("search=they+have", ["They have a secret.", "They have cats."]),
-        ("person=12", ["They have a secret."]),
-        ("persona=Pixi", ["They have a secret.", "They have cats."]),
-        ("persona=Edda", []),
-        ("after=2", ["They have cats."]),
-    ],
-)
-async def test_facts_are_searched_and_filtered(tmp_path: Path, asked: str, texts: list[str]) -> None:
+async def test_facts_are_searched_and_filtered(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [memory.routes], SHOWN) as desk:
         await told(desk)
-        assert [each["text"] for each in await facts(desk, asked)] == texts
+        for asked, texts in (
+            ("search=CATS", ["They have cats."]),
+            ("search=they+have", ["They have a secret.", "They have cats."]),
+            ("person=12", ["They have a secret."]),
+            ("persona=Pixi", ["They have a secret.", "They have cats."]),
+            ("persona=Edda", []),
+            ("after=2", ["They have cats."]),
+        ):
+            assert [each["text"] for each in await facts(desk, asked)] == texts, asked
 
 
 async def facts(desk: Desk, asked: str) -> list[Any]:

@@ -132,7 +132,10 @@ async def test_pictures_beyond_the_fourth_are_only_named() -> None:
             zipped(**{"word/document.xml": bytes(5_000_000)}), "not read: it", id="a document that unpacks"
         ),
         pytest.param(
-            pdf(zlib.compress(line("a") * 200_000), packed=True), "", id="a page that unpacks to much"
+            pdf(zlib.compress(line("a") * 200_000), packed=True),
+            "",
+            id="a page that unpacks to much",
+            marks=pytest.mark.nightly,
         ),
     ],
 )

@@ -232,7 +232,7 @@ async def test_openai_raises_what_is_wrong() -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llm") is None, reason="the package llm is not installed")
-@pytest.mark.parametrize("flags", [[], ["--no-stream"]])
+@pytest.mark.parametrize("flags", [[], pytest.param(["--no-stream"], marks=pytest.mark.nightly)])
 async def test_llm_talks_to_a_persona(tmp_path: Path, flags: list[str]) -> None:
     async with v1(["[SEND: Good morning.][SEND: Tea?]", USED]) as (here, key):
         (tmp_path / "extra-openai-models.yaml").write_text(

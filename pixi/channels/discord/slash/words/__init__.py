@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -29,7 +30,7 @@ class Language:
 
 
 class Words:
-    """All languages there are. Reading them takes some milliseconds."""
+    """All languages there are."""
 
     def __init__(self) -> None:
         self._languages = {each.name: each for each in _read_all()}
@@ -64,13 +65,16 @@ class Words:
         )
 
 
-def _read_all() -> Iterator[Language]:
+@cache  # some 30 ms
+def _read_all() -> tuple[Language, ...]:
+    languages = []
     for file in sorted(resources.files(__name__).iterdir(), key=lambda each: each.name):
         name, _, ending = file.name.rpartition(".")
         if ending == "toml":
             content = tomllib.loads(file.read_text("utf-8"))
             locales = tuple(content.pop("locales"))
-            yield Language(name, locales, dict(_flat(content)))
+            languages.append(Language(name, locales, dict(_flat(content))))
+    return tuple(languages)
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
