@@ -105,18 +105,21 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
         _bots.append(None)
     if len(_bots) >= _MANY_BOTS:
         _bots.clear()
+        # aiohttp keeps the last thousand handlers of a process, and with them all that their servers hold.
+        if (web := sys.modules.get("aiohttp.web_app")) is not None:
+            web._cached_build_middleware.cache_clear()
         gc.collect()
         _give_back()
 
 
 _LONGEST = ("tests/soak/", "tests/kill/", "tests/end_to_end/")
-_HOUSES = ("tests/app/studio/", "tests/page/")
+_HOUSES = ("tests/app/studio/", "tests/page/", "tests/channels/http/", "tests/companion/")
 _LARGEST = ("tests/test_architecture", "tests/channels/http/test_slow_readers")
 _TOGETHER = {
     "SDKs": (
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
         # And what leaves little behind, so that this process has enough to do.
-        *("tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
+        *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
     ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
 }
