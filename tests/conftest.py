@@ -120,6 +120,7 @@ _TOGETHER = {
         *("tests/models/", "tests/servers/test_scripted_formats", "tests/app/test_doors"),
         # And what leaves little behind, so that this process has enough to do.
         *("tests/engine/", "tests/core/", "tests/conformance/", "tests/toolbox/", "tests/personas/"),
+        "tests/store/",
     ),
     "MCP": ("tests/mcp/", "tests/cli/test_mcp", "tests/addons/test_mcp", "tests/app/test_mcp"),
 }
