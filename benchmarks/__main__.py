@@ -32,6 +32,7 @@ NAMES = (
     "web_search",
     "serve",
     "beside",
+    "paint",
 )
 LONG = ("flow", "repeats")
 """What takes so long that it is only measured where it is named."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from pixi.channels.http import pages
 from pixi.channels.http.pages import Pages
@@ -103,6 +104,28 @@ def test_a_document_asks_at_once_for_all_that_its_script_loads(page: str) -> Non
     assert sorted(ahead) == sorted(loaded_by(script) - {script})
 
 
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [
+        ("", "en"),
+        ("de-AT,de;q=0.9,en;q=0.8", "de"),
+        ("en;q=0.5, zh-CN", "zh-CN"),
+        ("pt", "pt-BR"),
+        ("tlh, ja;q=0.1", "ja"),
+        ("fa, *;q=0.1", "en"),
+        ('de"><script>', "en"),
+        ("fr;q=nan, es;q=0.2", "fr"),
+        (",;q=1,,", "en"),
+    ],
+)
+def test_a_document_asks_at_once_for_the_words_of_the_readers_language(accepted: str, language: str) -> None:
+    request = make_mocked_request("GET", "/", {"Accept-Language": accepted})
+    answer = Pages().document(request, "talk/index.html")
+    assert isinstance(answer.body, bytes)
+    preloads = re.findall(r'rel="preload" as="fetch" crossorigin href="([^"]+)"', answer.body.decode())
+    assert preloads == [f"{Pages().root}/words/talk/{language}.json"]
+
+
 def packed(*names: str) -> int:
     """Bytes of files as they are sent."""
     server = Pages()
@@ -111,7 +134,7 @@ def packed(*names: str) -> int:
 
 def parts_of(page: str) -> set[str]:
     text = (FOLDER / page).read_text(encoding="utf-8")
-    named = set(re.findall(r'(?:href|src)="\{\{root\}\}/([^"]+)"', text))
+    named = set(re.findall(r'(?:href|src)="\{\{root\}\}/([^"{]+)"', text))  # the words come beside
     scripts = {name for name in named if name.endswith(".js")}
     return {page, *named}.union(*(loaded_by(name) for name in scripts))
 

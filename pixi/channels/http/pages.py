@@ -12,7 +12,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from aiohttp import web
@@ -34,6 +34,8 @@ _CSP = (
     "font-src 'self'; media-src 'self' blob:; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors {ancestors}; require-trusted-types-for 'script'; trusted-types 'none'"
 )
+_QUALITY = re.compile(r"0(\.\d{0,3})?|1(\.0{0,3})?")
+_LONGEST_HEADER = 300
 _OTHERS = "vendor/"  # what others wrote is served with the names of who they are
 _COMMENT = re.compile(
     rb"^[ \t]*(?:/\*(?:(?!\*/).)*\*/[ \t]*|//[^\n]*)$|/\*\* @type \{(?:(?!\*/).)*\*/ ?",
@@ -101,7 +103,41 @@ class Pages:
         }
         if framed == "'none'":
             headers["X-Frame-Options"] = "DENY"
-        return self._answer(request, name, headers)
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+        language = self._language(request.headers.get("Accept-Language", ""))
+        packed = self._document(name, language, "Content-Encoding" in headers)
+        headers["Vary"] = "Accept-Encoding, Accept-Language"
+        return web.Response(body=packed, content_type="text/html", charset="utf-8", headers=headers)
+
+    @cache  # noqa: B019 -- there are as many as languages and documents, for as long as the server runs
+    def _document(self, name: str, language: str, packs: bool) -> bytes:
+        text = self._files[name].replace(b"{{root}}", self.root.encode())
+        text = text.replace(b"{{language}}", language.encode())
+        return gzip.compress(text, mtime=0) if packs else text
+
+    @cached_property
+    def _languages(self) -> dict[str, str]:
+        """The languages of the pages, by their tags and by the first part of these, in small letters."""
+        tags = [Path(name).stem for name in self._files if name.startswith("words/talk/")]
+        return {tag.lower().split("-")[0]: tag for tag in tags} | {tag.lower(): tag for tag in tags}
+
+    def _language(self, accepted: str) -> str:
+        """Return the language that a reader wants most of those there are; English where there is none.
+
+        Args:
+            accepted: the header Accept-Language.
+        """
+        wanted = []
+        for number, part in enumerate(accepted[:_LONGEST_HEADER].lower().split(",")):
+            tag, _, quality = part.strip().partition(";q=")
+            weight = float(quality) if _QUALITY.fullmatch(quality) else 1.0
+            wanted.append((-weight, number, tag))
+        for _, _, tag in sorted(wanted):
+            known = self._languages.get(tag) or self._languages.get(tag.split("-")[0])
+            if known:
+                return known
+        return "en"
 
     def _answer(self, request: web.Request, name: str, headers: dict[str, str]) -> web.Response:
         kind = _KINDS[name[name.rindex(".") :]]
@@ -120,8 +156,6 @@ class Pages:
 
     def _body(self, name: str) -> bytes:
         data = self._files[name]
-        if name.endswith(".html"):
-            return data.replace(b"{{root}}", self.root.encode())
         if name.endswith((".js", ".css")) and not name.startswith(_OTHERS):
             return _COMMENT.sub(lambda comment: b"\n" * comment[0].count(b"\n"), data)
         return data

@@ -75,7 +75,15 @@ function App() {
     if (problem?.status === 401) return html`<${Door} problem=${problem} onEnter=${knock} />`;
     if (problem)
       return html`<main class="door"><${Trouble} problem=${problem} retry=${() => knock("")} /></main>`;
-    return html`<main class="door"><${Waiting} /></main>`;
+    return html`<div class="room">
+      <header class="head">
+        <svg class="face" viewBox="0 0 24 24" aria-hidden="true">
+          <circle cx="12" cy="12" r="12" fill="currentColor" opacity="0.12" />
+        </svg>
+      </header>
+      <div id="side"></div>
+      <main class="door"><${Waiting} /></main>
+    </div>`;
   }
   const known = house.personas.find((each) => each.id === at.persona);
   const persona = known ?? house.personas.find((each) => each.id === house.default) ?? house.personas[0];
