@@ -417,7 +417,7 @@ class UsageAnswer(Struct):
 class ForgetMeRequest(Struct, forbid_unknown_fields=True):
     """Forget all that was ever kept of the caller. `really` must be true."""
 
-    really: bool
+    really: Annotated[bool, Meta(extra_json_schema={"const": True})]
 
 
 class FileAnswer(Struct):
