@@ -13,11 +13,11 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.anthropic.body import fields_of
-from pixi.models.chat.body import body
-from pixi.models.render import Style
-from pixi.models.responses.body import response_body
-from pixi.models.responses.events import ResponseAssembler, Sealed
+from pixi.models.dialects.anthropic import message_fields
+from pixi.models.dialects.chat import chat_fields
+from pixi.models.dialects.prompt import Style, encoded
+from pixi.models.dialects.responses import ResponseReader, Sealed, response_fields
+from tests.models.doors import SERVER
 from tests.servers import scripted_anthropic, scripted_gemini, scripted_responses
 from tests.servers.scripted_openai import Json, Reply
 
@@ -136,22 +136,22 @@ def taken(asked: bytes, params: Any) -> None:
 
 def thoughts_before(call: ToolCall) -> list[Json]:
     """What led to a call, as it was handed out."""
-    assembler = ResponseAssembler(sealed := Sealed())
+    reader = ResponseReader(SERVER, sealed := Sealed())
     reply = (*scripted_responses.thought("hm", sealed="sealed"), *scripted_responses.call(call.name, "{}"))
-    assembler.feed([json.dumps(event).encode() for event in reply])
-    assembler.close()
+    reader.feed([json.dumps(event).encode() for event in reply])
+    reader.close()
     return list(sealed.of(CALLS[0].id) or ())
 
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_what_openai_is_asked(asked: Request) -> None:
-    taken(body(asked, STYLE), CompletionCreateParamsStreaming)
+    taken(encoded(chat_fields(asked, STYLE)), CompletionCreateParamsStreaming)
     assert thoughts_before(CALLS[0])
-    taken(response_body(asked, STYLE, thoughts=thoughts_before), ResponseCreateParamsStreaming)
+    taken(encoded(response_fields(asked, STYLE, thoughts=thoughts_before)), ResponseCreateParamsStreaming)
 
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_what_anthropic_is_asked(asked: Request) -> None:
     params = pytest.importorskip("anthropic.types.message_create_params")
-    fields = fields_of(asked, STYLE, (), lambda _: None, search=True) | {"stream": True}
+    fields = message_fields(asked, STYLE, (), lambda _: None)
     taken(json.dumps(fields).encode(), params.MessageCreateParamsStreaming)
