@@ -27,7 +27,7 @@ from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Spent
 from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.server_model import ServerModel
 from pixi.store.framing import Framing
 from pixi.store.kept import Begun, CommandOutcome, Mark, Outcome, SavedConversation
 from pixi.store.sqlite import SqliteStore
@@ -308,7 +308,7 @@ class Pixi:
     async def open(self, base_url: str) -> None:
         store = await self._open_store()
         self._open.push_async_callback(store.close)
-        model = OpenAIChat("benchmark", base_url=base_url)
+        model = ServerModel("benchmark", base_url=base_url)
         self._open.push_async_callback(model.close)
         many = 10**9
         limits = Limits(commands=many, messages=many, reactions=many, reply_characters=many)

@@ -19,10 +19,10 @@ from pixi.core.deltas import Request
 from pixi.core.errors import ConfigError
 from pixi.core.lines import Line
 from pixi.core.tokens import estimate_all
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
+from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
 
 COMMAND = "python -m benchmarks long_talk"
@@ -107,7 +107,7 @@ async def replayed(requests: Sequence[Request], weights: str, context: int) -> T
         connector = aiohttp.TCPConnector(force_close=True)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         model = Watched(
-            OpenAIChat(
+            ServerModel(
                 "bundled",
                 base_url=f"{process.address}/v1",
                 api_key=process.api_key,

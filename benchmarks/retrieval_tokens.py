@@ -25,8 +25,8 @@ from pixi.knowledge.database import DirectoryDatabase
 from pixi.knowledge.entry import Entry
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.sentences import sentences
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
 
 ENTRIES = 3
@@ -127,7 +127,7 @@ async def measure(folder: Path, questions: Sequence[tuple[str, str]]) -> list[As
             ScriptedOpenAI(choose=copying) as server,
             await DirectoryDatabase.open(folder, cache=Path(cache)) as database,
         ):
-            model = OpenAIChat("stand-in", base_url=server.base_url, traits=Traits(context_tokens=16_000))
+            model = ServerModel("stand-in", base_url=server.base_url, traits=Traits(context_tokens=16_000))
             agent = RetrievalAgent(model)
             await database.ready()
             for question, words in questions:

@@ -17,10 +17,10 @@ from pixi.core.errors import ConfigError
 from pixi.core.lines import SystemLine
 from pixi.core.message import Author, Message
 from pixi.engine import Engine
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
 from pixi.models.model import Model, Traits
+from pixi.models.server_model import ServerModel
 from pixi.models.weights import bundled_weights
 from pixi.personas.shelf import find_persona, shipped_folder
 
@@ -114,7 +114,7 @@ class Second:
     def __init__(self, process: LlamaProcess, session: aiohttp.ClientSession, traits: Traits) -> None:
         self._process = process
         self._session = session
-        self._model = OpenAIChat(
+        self._model = ServerModel(
             "bundled",
             base_url=f"{process.address}/v1",
             api_key=process.api_key,

@@ -19,8 +19,9 @@ from pixi.core.masking import Mask
 from pixi.core.persona import Persona
 from pixi.core.report import TurnReport
 from pixi.engine import Engine
+from pixi.models.dialects.responses import Responses
 from pixi.models.model import Traits
-from pixi.models.responses.door import Responses
+from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
 from pixi.web.fetching import Web
 from pixi.web.search.searxng import SearXNG
@@ -132,7 +133,8 @@ async def measure(questions: Sequence[str], *, native: bool) -> Way:
         found = answer(200, {"query": "", "results": results_for("news")})
         searxng = await stack.enter_async_context(ScriptedOpenAI(Reply((Wait(SEARCHING), *found.steps))))
         web = await stack.enter_async_context(Web())
-        model = Responses("scripted", base_url=server.base_url, traits=Traits(searches=native), search=native)
+        traits = Traits(searches=native)
+        model = ServerModel("scripted", Responses(), base_url=server.base_url, traits=traits, search=native)
         stack.push_async_callback(model.close)
         way = OwnSearch(SearXNG(web, searxng.base_url.removesuffix("/v1")))
         tool = web_search_tool(way, Mask(), results=5, price=0.0, personas=None, reads_pages=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixi.app.addons import load_all, open_brought, tell_of_unnamed, with_addon
-from pixi.app.doors import modules_of, wants_native
+from pixi.app.doors import wants_native
 from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
 from pixi.app.upkeep import upkeep
@@ -75,7 +75,7 @@ async def open_engine(
         PixiError: a part cannot be opened.
     """
     progress("starting")
-    await import_parts(settings.model, native=wants_native(settings))
+    await import_parts(settings.model)
     from pixi.app.library import Library
     from pixi.app.reach import Reach
     from pixi.app.reach.part import Grounds
@@ -138,7 +138,7 @@ async def open_household(
         PixiError: a part cannot be opened.
     """
     progress("starting")
-    await import_parts(settings.model, native=wants_native(settings))
+    await import_parts(settings.model)
     from pixi.app.cast import read_cast
     from pixi.app.library import Library
     from pixi.app.model_pool import ModelPool, chosen_models
@@ -301,8 +301,8 @@ async def _beside(work: Coroutine[None, None, None], *, first: bool) -> AsyncGen
         await asyncio.wait([task])
 
 
-async def import_parts(model: ModelSettings, *, native: bool = False) -> None:
+async def import_parts(model: ModelSettings) -> None:
     """Import what is heavy in a thread: somebody may be typing already."""
-    door = ("pixi.models.llama",) if runs_here(model) else modules_of(model, native=native)
-    for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", *door):
+    door = "pixi.models.llama" if runs_here(model) else "pixi.models.server_model"
+    for part in ("pixi.engine.engine", "pixi.store.sqlite", "pixi.addons.loading", door):
         await asyncio.to_thread(importlib.import_module, part)

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pixi.app.doors import door_to, learn_of, tell_of_missing, traits_of
+from pixi.app.doors import door_to, traits_of
 from pixi.core.errors import ConfigError, ModelError
 from pixi.models.breaker import Breakers
 from pixi.settings import ModelSettings
 from pixi.settings.pricing import runs_here
 
 if TYPE_CHECKING:
-    from pixi.app.doors import Door
     from pixi.models.model import Model, Traits
+    from pixi.models.server_model import ServerModel
 
 _log = logging.getLogger("pixi.models")
 
@@ -109,7 +109,7 @@ class _Opening:
             )
         name = chosen.name or await _only_model(self._door(chosen, ""))
         door = self._door(chosen, name, wait)
-        await learn_of(door)
+        await door.learn()
         return door
 
     def _stand_in(self, chosen: ModelSettings, *, is_last: bool) -> "Model":
@@ -129,12 +129,10 @@ class _Opening:
 
         return LazyModel(_called(chosen), self._expected(chosen), opened)
 
-    def _door(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "Door":
+    def _door(self, chosen: ModelSettings, name: str, wait: float | None = None) -> "ServerModel":
         from pixi.models.deadlines import Deadlines
         from pixi.models.faults import Retries
 
-        if self._native:
-            tell_of_missing(chosen)
         return door_to(
             chosen,
             name,
@@ -175,7 +173,7 @@ def _check_runtime(chosen: tuple[ModelSettings, ...]) -> None:
         check_runtime(_file_of(each))
 
 
-async def _only_model(server: "Door") -> str:
+async def _only_model(server: "ServerModel") -> str:
     """The one model that a server lists, where the settings name none. `server` is closed.
 
     Raises:

@@ -163,12 +163,10 @@ def _values_at(provider: "KnownProvider", *, named: bool) -> Mapping[str, str]:
 
     Without an address of its own a model is asked at that one, and would be so with the provider's key.
     """
-    from pixi.app.doors import is_installed
-
-    # What these two speak themselves caches prompts, and takes a package; they speak OpenAI's API too.
+    # What these two speak themselves caches prompts; they speak OpenAI's API too.
     own: dict[str, Literal["anthropic", "gemini"]] = {"Anthropic": "anthropic", "Gemini": "gemini"}
     api = own.get(provider.title)
-    if api and not named and is_installed(api):
+    if api and not named:
         return {"name": provider.model, "api": api}
     return {"name": provider.model, "base_url": provider.base_url}
 

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 LIBRARIES = (
     "discord",
     "aiohttp",
-    "openai",
-    "anthropic",
-    "google_genai",
     "httpx",
     "httpx2",
     "httpcore",

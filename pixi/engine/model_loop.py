@@ -6,10 +6,10 @@ runner where the life ends early. Nothing is asked again of which something was 
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from pixi.core.deltas import Delta, PromptProgress, Request, Text
+from pixi.core.deltas import Delta, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.core.events import Failed, Sourced
 from pixi.core.life import Event, Life, State
@@ -22,10 +22,9 @@ from pixi.engine.tool_guards import ToolRunConfig
 from pixi.engine.tool_rounds import ToolRounds
 from pixi.engine.turn_actions import TurnActions
 from pixi.models.deadlines import LONGEST_READING
-from pixi.models.model import Model
+from pixi.models.model import Model, push
 
 _CHARACTERS_PER_TOKEN = 3
-_MOST_AT_ONCE = 1_024  # characters of a reply that are read before others come in between
 # After this long without a word people see that there is something to come, though it may turn out to be
 # nothing: whoever waits for a slow model would think that it is dead.
 _SLOW_SECONDS = 5.0
@@ -58,11 +57,13 @@ class ModelLoop:
         "_deadline",
         "_deltas",
         "_executor",
+        "_first_word",
         "_life",
         "_limits",
         "_model",
         "_not_again",
         "_observed",
+        "_progress",
         "_reading_ends",
         "_refusal",
         "_repeats",
@@ -117,6 +118,8 @@ class ModelLoop:
         # The loop's time after which no reading of prompts counts as a reason to wait.
         self._reading_ends = 0.0
         self._deltas = 0  # of the request in hand
+        self._progress: PromptProgress | None = None  # told last of the prompt of that request
+        self._first_word: _FirstWord
         self.running_tools = False
         self.failure = ""
 
@@ -279,54 +282,58 @@ class ModelLoop:
         return True
 
     async def _listen(self, request: Request) -> None:
-        feed, put, observed = self._turn.feed, self._put, self._observed
+        observed = self._observed
         if observed is not None:
             observed.asked(request, self._executor.read)
         failed = False
         self._deltas = 0
-        told: PromptProgress | None = None
-        first_word = _FirstWord(self._actions, self._deadline, self._reading_ends)
+        self._progress = None
+        self._first_word = _FirstWord(self._actions, self._deadline, self._reading_ends)
         if self._model.traits.reads_long:
-            first_word.read_on()
+            self._first_word.read_on()
         try:
-            async with aclosing(self._model.stream(request)) as stream:
-                async for delta in stream:
-                    if type(delta) is PromptProgress:
-                        told = delta
-                        first_word.read_on()
-                        self._executor.show(delta)
-                        continue
-                    first_word.came()
-                    self._deltas += 1
-                    if told is not None:
-                        if told.done < told.total:  # the word shows that it is over: people are told so
-                            self._executor.show(PromptProgress(told.total, told.total, 0.0))
-                        told = None
-                    parts: Iterable[Delta] = _parts(delta)
-                    if observed is not None:
-                        observed.came(delta)
-                        parts = observed.parts(parts)
-                    for part in parts:
-                        if observed is not None:
-                            observed.fed(part)
-                        events = feed(part)
-                        if events:
-                            put(events)
-                        if self._turn.closed or self._repeats.found:
-                            return
-                        if self._life.ending and not self._executor.wants_end:
-                            return
-                        if part is not delta:
-                            await asyncio.sleep(0)
+            await push(self._model, request, self._take)
         except ModelError:
             failed = True
             raise
         finally:
-            first_word.came()
+            self._first_word.came()
             end = self._turn.used(request, failed=failed)
             self._actions.usage.asked(end)
             if observed is not None:
                 observed.answered(self._model.name, end, failed=failed)
+
+    def _take(self, delta: Delta) -> bool:
+        """Read the next of the reply, in the call in which it arrived; True: the rest is not wanted."""
+        if type(delta) is PromptProgress:
+            self._progress = delta
+            self._first_word.read_on()
+            self._executor.show(delta)
+            return False
+        if not self._deltas:
+            self._first_word.came()
+            told = self._progress
+            if told is not None and told.done < told.total:
+                # The word shows that it is over: people are told so.
+                self._executor.show(PromptProgress(told.total, told.total, 0.0))
+        self._deltas += 1
+        observed = self._observed
+        if observed is None:
+            return self._read(delta)
+        observed.came(delta)
+        for part in observed.parts((delta,)):
+            observed.fed(part)
+            if self._read(part):
+                return True
+        return False
+
+    def _read(self, delta: Delta) -> bool:
+        events = self._turn.feed(delta)
+        if events:
+            self._put(events)
+        if self._turn.closed or self._repeats.found:
+            return True
+        return self._life.ending and not self._executor.wants_end
 
     async def _read_to_the_end(self) -> None:
         """Read what the reply left open. It may be all of a long one: others come in between."""
@@ -459,11 +466,3 @@ class _FirstWord:
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(when)
             self._moved_to = when
-
-
-def _parts(delta: Delta) -> Sequence[Delta]:
-    """The delta, or a long text in pieces: reading one takes milliseconds, whatever is written in it."""
-    if type(delta) is not Text or len(delta.text) <= _MOST_AT_ONCE:
-        return (delta,)
-    text = delta.text
-    return [Text(text[at : at + _MOST_AT_ONCE]) for at in range(0, len(text), _MOST_AT_ONCE)]

@@ -21,8 +21,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 def cleaned(request: Request, broken: Break) -> Request:
     """Break the control words in a request, whoever wrote them: people, tools, the model itself.
 
-    What a server handed out sealed (see `pixi.models.keepsakes`) is no part of a request, and goes back as it
-    came.
+    What a server handed out sealed (see `ProviderState`) is no part of a request, and goes back as it came.
     """
     lines = tuple(_line(line, broken) for line in request.lines)
     return replace(request, lines=lines, tools=tuple(_tool(tool, broken) for tool in request.tools))

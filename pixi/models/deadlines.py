@@ -152,12 +152,8 @@ class FirstWait:
         """Make another attempt."""
         self._begun = None
 
-    def hold(self) -> None:
-        """What came is handed on: until `resume` the time is not the server's."""
-        self._since = math.inf
-
-    def resume(self) -> None:
-        """Wait for the server from now on."""
+    def restart(self) -> None:
+        """Wait anew: nothing went on here, so what the server sent was not read."""
         self._since = self._loop.time()
 
     def read_on(self, done: int, total: int) -> PromptProgress | None:
@@ -213,24 +209,27 @@ class Overdue(Exception):
 class Watchdog:
     """Watches one stream. Content only notes the time; the timer looks at it when it goes off.
 
-    The time that the reader's consumer takes is not counted as the server's: `pause` when content is
-    handed on, `resume` when the next is asked for.
-
     Args:
         deadlines: what to watch for.
         wait: for the first content.
+        turn_ends: the loop's time at which the reply ends at the latest, whenever its first content comes.
         bark: called once, with the deadline that passed.
     """
 
-    def __init__(self, deadlines: Deadlines, wait: FirstWait, bark: Callable[[Overdue], None]) -> None:
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        wait: FirstWait,
+        bark: Callable[[Overdue], None],
+        turn_ends: float = math.inf,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadlines = deadlines
         self._wait: FirstWait | None = wait  # None: the first content came
-        self._turn_ends = math.inf
+        self._turn_ends = turn_ends
         self._bark = bark
         self._patience = deadlines.gap
-        self._since = math.inf  # the last content; inf: it is still with the consumer
-        self._is_held = False  # a sign of progress is still with the consumer
+        self._since = math.inf  # the last content
         self._timer = self._loop.call_at(self._due(), self._look)
 
     def content(self) -> None:
@@ -238,34 +237,13 @@ class Watchdog:
         self._since = self._loop.time()
         if self._wait is not None:
             self._wait = None
-            self._turn_ends = self._since + self._deadlines.turn
+            self._turn_ends = min(self._turn_ends, self._since + self._deadlines.turn)
             self._expect_within(self._deadlines.gap)
-
-    def pause(self) -> None:
-        """Content came and is handed on."""
-        if self._wait is not None:
-            self.content()
-        self._since = math.inf
-
-    def progress(self) -> None:
-        """A sign of progress came and is handed on."""
-        self._is_held = True
-        if self._wait is not None:
-            self._wait.hold()
-
-    def resume(self) -> None:
-        """The next content is asked for."""
-        if self._since == math.inf:
-            self._since = self._loop.time()
-        if self._is_held:
-            self._is_held = False
-            if self._wait is not None:
-                self._wait.resume()
 
     def last_words(self) -> None:
         """The server said why its reply ended."""
-        self.content()
         if self._patience > _LAST_WORDS_SECONDS:
+            self.content()
             self._expect_within(_LAST_WORDS_SECONDS)
 
     def close(self) -> None:
@@ -279,9 +257,8 @@ class Watchdog:
         self._timer = self._loop.call_at(self._due(), self._look)
 
     def _due(self) -> float:
-        if self._wait is not None:
-            return self._wait.ends_at
-        return min(self._since + self._patience, self._turn_ends)
+        due = self._wait.ends_at if self._wait is not None else self._since + self._patience
+        return min(due, self._turn_ends)
 
     def _look(self) -> None:
         now = self._loop.time()
@@ -293,7 +270,7 @@ class Watchdog:
         elif now - due > _STOOD_STILL_SECONDS and not (self._wait and self._wait.is_too_long):
             self._since = now
             if self._wait is not None:
-                self._wait.resume()
+                self._wait.restart()
             self._timer = self._loop.call_at(self._due(), self._look)
         elif self._wait is not None:
             self._bark(self._wait.overdue())

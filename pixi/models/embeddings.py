@@ -17,9 +17,9 @@ from pixi.core.deltas import Prices, Usage
 from pixi.core.errors import ModelError
 from pixi.core.spending import Count
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, open_session, proxy_for, refusal_in
 from pixi.models.breaker import Asking, Breakers
-from pixi.models.faults import Refusal, Retries, Server
+from pixi.models.connections import beginning_of, checked_address, checked_key, open_session, proxy_for
+from pixi.models.faults import Refusal, Retries, Server, refusal_in
 
 _MOST_TEXTS = 256  # in one request; what servers of one's own often take at most
 _MOST_BYTES = 128 * 1024  # of text in one request, unless it is a single one
@@ -181,7 +181,10 @@ class OpenAIEmbeddings:
                 ) as response:
                     if response.status != 200 or response.content_type == "text/html":
                         raise await refusal_in(response, self._server)
-                    return await self._read(response)
+                    content = await beginning_of(response, _MOST_REPLY)
+                    if len(content) > _MOST_REPLY:
+                        raise self._broken(f"more than {_MOST_REPLY} bytes")
+                    return content
         except aiohttp.ConnectionTimeoutError as error:
             raise faults.unreachable(self._server, error) from error
         except TimeoutError:
@@ -189,14 +192,6 @@ class OpenAIEmbeddings:
             raise ModelError(f"{place} sent no vectors within {seconds:g} s.") from None
         except (aiohttp.ClientError, OSError) as error:
             raise faults.unreachable(self._server, error) from error
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        content = bytearray()
-        async for data in response.content.iter_any():
-            content += data
-            if len(content) > _MOST_REPLY:
-                raise self._broken(f"more than {_MOST_REPLY} bytes")
-        return bytes(content)
 
     def _vectors_in(self, content: bytes, count: int) -> tuple[list["array[float]"], int]:
         """The vectors of a response, in the order of their texts, each of length 1; and how many tokens

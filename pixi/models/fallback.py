@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pixi.core.deltas import Delta, Finished, PromptProgress, Request
@@ -12,7 +11,7 @@ from pixi.core.errors import ModelError
 from pixi.models.breaker import Clock
 from pixi.models.faults import Refusal
 from pixi.models.fitting import fitted
-from pixi.models.model import Model, Traits
+from pixi.models.model import Model, PushedModel, Take, Traits, push
 
 _log = logging.getLogger("pixi.models")
 
@@ -45,7 +44,7 @@ class _Member:
         self.rests_until = 0.0
 
 
-class FallbackModel:
+class FallbackModel(PushedModel):
     """A list of models behind the protocol of one.
 
     It is called and described as its first model: a prompt is written for that one. Each of the others
@@ -92,8 +91,8 @@ class FallbackModel:
         """What the prompt must know: the traits of the first by now, and a context that the others share."""
         return replace(self.first.traits, context_tokens=self._context_tokens)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Ask one after the other until one answers, and yield its reply; the last delta is `Finished`.
+    async def push(self, request: Request, take: Take) -> None:
+        """Ask one after the other until one answers, and hand on its reply; see `PushedModel.push`.
 
         Raises:
             ModelError: none of them could answer, or one broke off after its first words.
@@ -106,23 +105,25 @@ class FallbackModel:
             member = _next_of(waiting, self._clock())
             waiting.remove(member)
             member.ask(self._clock())
-            yielded = False
-            asked_at, reads = loop.time(), member.model.traits.reads_long
+            asked = _Asked(member.model, ends, loop.time())
+
+            def heard(delta: Delta, member: _Member = member, asked: _Asked = asked) -> bool:
+                if type(delta) is PromptProgress:
+                    asked.reads_on()
+                elif not asked.answered:
+                    asked.answer(loop.time())
+                    self._hear(member, faults)
+                if isinstance(delta, Finished) and member.model is not self.first:
+                    delta = _signed(delta, member.model)
+                return take(delta)
+
             try:
-                async with aclosing(self._ask(member.model, request, ends)) as deltas:
-                    async for delta in deltas:
-                        if type(delta) is PromptProgress:
-                            reads = True
-                        elif not yielded:
-                            yielded = True
-                            self._hear(member, faults)
-                        yield delta
+                await self._ask(member.model, request, asked, heard)
                 return
             except ModelError as fault:
-                if yielded:
+                if asked.answered:
                     raise
-                if reads:
-                    ends += loop.time() - asked_at
+                ends = asked.ends_at(loop.time())
                 if not (isinstance(fault, Refusal) and fault.is_about_request):
                     member.fail(self._clock())
                 faults.append(fault)
@@ -133,33 +134,15 @@ class FallbackModel:
         for member in self._members:
             await member.model.close()
 
-    async def _ask(self, model: Model, request: Request, ends: float) -> AsyncGenerator[Delta, None]:
-        """What one of them answers, within the time that is left."""
+    async def _ask(self, model: Model, request: Request, asked: "_Asked", take: Take) -> None:
+        """Have one of them answer, within the time that is left."""
         if model.traits.context_tokens < self._context_tokens:
             request = fitted(request, model.traits.context_tokens)
-        loop = asyncio.get_running_loop()
-        asked_at, reads = loop.time(), model.traits.reads_long
-        async with aclosing(model.stream(request)) as deltas:
-            while True:
-                try:
-                    async with asyncio.timeout_at(None if reads else ends):
-                        delta = await anext(deltas, None)
-                except TimeoutError:
-                    raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
-                if delta is None:
-                    return
-                if type(delta) is PromptProgress:
-                    reads = True
-                elif reads:
-                    reads = False
-                    ends += loop.time() - asked_at
-                if isinstance(delta, Finished) and model is not self.first:
-                    delta = replace(
-                        delta,
-                        model=delta.model or model.name,
-                        prices=delta.prices or model.traits.prices,
-                    )
-                yield delta
+        try:
+            async with asyncio.timeout_at(None if asked.reads else asked.ends) as asked.limit:
+                await push(model, request, take)
+        except TimeoutError:
+            raise ModelError(f"{model.name} was not done within {self._seconds:g} s.") from None
 
     def _hear(self, member: _Member, faults: Sequence[ModelError]) -> None:
         """One of them answers; told where it is another than before."""
@@ -175,6 +158,56 @@ class FallbackModel:
             line = f"{member.model.name} answers instead of {self.name}: {why}"
             _log.warning("%s", line)
         self._told(line)
+
+
+class _Asked:
+    """One request to one of the models. While it reads a long prompt the time does not run.
+
+    Attributes:
+        ends: the loop's time at which it is to be done, reading apart.
+        reads: it reads.
+        answered: something of its reply came.
+        limit: what watches over it.
+    """
+
+    def __init__(self, model: Model, ends: float, asked_at: float) -> None:
+        self.ends = ends
+        self.reads = model.traits.reads_long
+        self.answered = False
+        self.limit: asyncio.Timeout | None = None
+        self._asked_at = asked_at
+
+    def reads_on(self) -> None:
+        """It told how far it has read."""
+        if not self.reads:
+            self.reads = True
+            self._move(None)
+
+    def answer(self, now: float) -> None:
+        """The first of its reply came."""
+        self.answered = True
+        if self.reads:
+            self.ends = self.ends_at(now)
+            self.reads = False
+            self._move(self.ends)
+
+    def ends_at(self, now: float) -> float:
+        """Return when the others are to be done, if it is given up."""
+        return self.ends + (now - self._asked_at if self.reads else 0.0)
+
+    def _move(self, when: float | None) -> None:
+        if self.limit is not None and not self.limit.expired():
+            self.limit.reschedule(when)
+
+
+def _signed(finished: Finished, model: Model) -> Finished:
+    """Return the end of a reply with who wrote it, and the prices."""
+    return Finished(
+        finished.reason,
+        finished.usage,
+        finished.model or model.name,
+        finished.prices or model.traits.prices,
+    )
 
 
 def _next_of(members: Sequence[_Member], now: float) -> _Member:

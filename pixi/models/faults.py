@@ -14,11 +14,13 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 
 from pixi.core.errors import ModelError
-from pixi.models.complaint import Complaint
+from pixi.models.connections import beginning_of
 from pixi.models.deadlines import Overdue
+from pixi.models.error_body import Complaint, complaint_in
 
 _SHORTEST_SECRET = 6  # what is shorter is no secret, and would be found inside other words
 _LONGEST_QUOTE = 300
+_LONGEST_ERROR = 64 * 1024  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,18 @@ def refusal(server: Server, complaint: Complaint, retry_after: float | None = No
     return Refusal(text, complaint, permanent=False, retry_after=retry_after)
 
 
+async def refusal_in(response: aiohttp.ClientResponse, server: Server) -> Refusal:
+    """Return the error that a response other than what was asked for amounts to."""
+    content = await beginning_of(response, _LONGEST_ERROR)
+    if response.content_type == "text/html":
+        complaint = Complaint(response.status, is_page=True)
+    else:
+        complaint = complaint_in(content, response.status)
+    if 300 <= response.status < 400:
+        complaint = Complaint(response.status, response.headers.get("location", ""))
+    return refusal(server, complaint, retry_after(response.headers))
+
+
 _UNKNOWN_MODEL = re.compile(
     r"model.{0,99}(not[ _]found|not exist)|(unknown|no such|not a valid|invalid) model|_error model:",
     re.IGNORECASE,
@@ -269,7 +283,7 @@ def is_the_servers(fault: ModelError) -> bool:
     return not (isinstance(fault, Refusal) and fault.complaint.status in _PASSING - {408})
 
 
-def unreachable(server: Server, error: aiohttp.ClientError | OSError) -> ModelError:
+def unreachable(server: Server, error: BaseException) -> ModelError:
     """The error that a failed connection or a broken stream amounts to."""
     place = server.place
     match error:

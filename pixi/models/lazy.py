@@ -1,15 +1,14 @@
 """A model that is opened when it is first wanted: one that may never be."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import aclosing
+from collections.abc import Callable, Coroutine
 
-from pixi.core.deltas import Delta, Request
+from pixi.core.deltas import Request
 from pixi.core.errors import ConfigError, ModelError
-from pixi.models.model import Model, Traits
+from pixi.models.model import Model, PushedModel, Take, Traits, push
 
 
-class LazyModel:
+class LazyModel(PushedModel):
     """Stands for a model until that is opened, and hands everything on to it from then on.
 
     Args:
@@ -38,16 +37,13 @@ class LazyModel:
         """What the prompt must know of it."""
         return self._model.traits if self._model else self._traits
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Ask, and yield the reply as it is written; the last delta is `Finished`.
+    async def push(self, request: Request, take: Take) -> None:
+        """Ask, and hand on each delta as it arrives; see `PushedModel.push`.
 
         Raises:
             ModelError: as the model's own, or it cannot be opened.
         """
-        model = self._model or await self._opened()
-        async with aclosing(model.stream(request)) as deltas:
-            async for delta in deltas:
-                yield delta
+        await push(self._model or await self._opened(), request, take)
 
     async def close(self) -> None:
         """Close the model, if it was opened. Calling it twice does no harm."""

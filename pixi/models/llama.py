@@ -5,8 +5,7 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,14 +15,15 @@ import aiohttp
 from pixi.core.deltas import FREE, Delta, Finished, Request
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import Line, UserLine
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines, ReadingSpeed
+from pixi.models.dialects.prompt import GrammarField, ToolMode
 from pixi.models.faults import Retries
 from pixi.models.gguf import read_head
 from pixi.models.llama_process import LlamaProcess, ServerSettings
-from pixi.models.model import Traits
-from pixi.models.render import GrammarField, ToolMode
+from pixi.models.model import PushedModel, Take, Traits
 from pixi.models.saved_slots import SavedSlots, discard, slots_folder
+from pixi.models.server_model import ServerModel
 from pixi.models.size import size_in, sized, tools_for
 from pixi.models.weights import Progress, bundled_weights, checked, ticking
 
@@ -65,7 +65,7 @@ _DEADLINES = Deadlines(gap=60.0, turn=600.0)
 _SLOT_SECONDS = 15.0  # to write or read the state of a slot, at most 1 GB
 
 
-class LocalModel:
+class LocalModel(PushedModel):
     """A model in a process of its own. Made by `open`, which waits until it can be asked.
 
     The process ends with the model, and with this program however that ends. If it dies, the reply in hand
@@ -171,20 +171,15 @@ class LocalModel:
         # Chat templates want somebody to have spoken; what stands before that is what will be met again.
         request = Request((*lines, UserLine("hi")))
         async with ticking(self._progress, "reading the persona"):
-            async for delta in self._ask(request, dict(self._style) | {"max_tokens": 1}):
-                if isinstance(delta, Finished):
-                    used = delta.usage
-                    _log.info("read %d tokens, %d of them before", used.prompt_tokens, used.cached_tokens)
+            await self._ask(request, dict(self._style) | {"max_tokens": 1}, _log_what_was_read)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Ask, and yield the reply as it is written; the last delta is `Finished`.
+    async def push(self, request: Request, take: Take) -> None:
+        """Ask, and hand on each delta as it arrives; see `PushedModel.push`.
 
         Raises:
             ModelError: the process died or could not be started again, or llama.cpp refused.
         """
-        async with aclosing(self._ask(request, self._style_of(request))) as deltas:
-            async for delta in deltas:
-                yield delta
+        await self._ask(request, self._style_of(request), take)
 
     async def restore_slot(self, slots: SavedSlots, talk: str) -> None:
         """Take up what was read of a talk when it was saved, so that it is not read again.
@@ -234,13 +229,11 @@ class LocalModel:
                 await self._process.close()
                 self._process = None
 
-    async def _ask(self, request: Request, style: Mapping[str, object]) -> AsyncGenerator[Delta, None]:
-        as_of, self._slot_as_of = (
-            self._forgotten,
-            None,
-        )  # before anything is waited for: the request is written
+    async def _ask(self, request: Request, style: Mapping[str, object], take: Take) -> None:
+        # Before anything is waited for: the request is written.
+        as_of, self._slot_as_of = self._forgotten, None
         process = await self._again()
-        chat = OpenAIChat(
+        chat = ServerModel(
             self.name,
             base_url=f"{process.address}/v1",
             api_key=process.api_key,
@@ -254,13 +247,15 @@ class LocalModel:
             session=self._session,
             speed=self._speed,
         )
+
+        def heard(delta: Delta) -> bool:
+            self._slot_as_of = as_of
+            if isinstance(delta, Finished):
+                self._may_restart = True
+            return take(delta)
+
         try:
-            async with aclosing(chat.stream(request)) as deltas:
-                async for delta in deltas:
-                    self._slot_as_of = as_of
-                    if isinstance(delta, Finished):
-                        self._may_restart = True
-                    yield delta
+            await chat.push(request, heard)
         except ModelError as error:
             # The connection breaks a moment before the system says that the process is gone.
             if self._closed or not await process.died(within=1.0):
@@ -306,7 +301,8 @@ class LocalModel:
                 await before.close()
             async with ticking(self._progress, f"loading {self.name}"):
                 self._process = await LlamaProcess.start(self._settings)
-            self._session = self._session or _open_session()
+            # llama.cpp closes each connection after a reply, without a word.
+            self._session = self._session or open_session(force_close=True)
             return self._process
 
     async def _learn_context(self, process: LlamaProcess) -> None:
@@ -314,6 +310,13 @@ class LocalModel:
         trained = await process.trained_context(self._session)
         if trained is not None and trained < self._traits.context_tokens:
             self._traits = replace(self._traits, context_tokens=trained)
+
+
+def _log_what_was_read(delta: Delta) -> bool:
+    if isinstance(delta, Finished):
+        used = delta.usage
+        _log.info("read %d tokens, %d of them before", used.prompt_tokens, used.cached_tokens)
+    return False
 
 
 def check_runtime(path: Path | str | None = None) -> None:
@@ -353,15 +356,6 @@ def _tool_form(parameters: float | None, wanted: ToolMode) -> ToolMode:
     """Return how tools are offered: in the text form, which asks nothing of a model's template."""
     form = tools_for(parameters, wanted)
     return "text" if form == "auto" else form
-
-
-def _open_session() -> aiohttp.ClientSession:
-    """A session that uses each connection once: llama.cpp closes them after a reply, without a word."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(force_close=True),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=None),
-    )
 
 
 def _threads() -> int:

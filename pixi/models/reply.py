@@ -1,212 +1,271 @@
-"""One reply, read from an open response: bytes to deltas, under the deadlines."""
+"""One reply, pushed: bytes to deltas in the call in which they arrive, under the deadlines.
+
+What one packet brings is usually small, and is read at once. Of a larger piece a slice is read (`SLICE`), and
+the rest waits, the connection unread, until the loop has given others their turn: however much a server sends
+at one go, no reply holds the loop. The order of things is kept: what arrives meanwhile is appended.
+"""
 
 import asyncio
+import contextvars
+import math
 import re
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Delta, PromptProgress
+from pixi.core.deltas import Delta, PromptProgress, Text
 from pixi.core.errors import ModelError
 from pixi.models import faults
-from pixi.models.complaint import Complaint
+from pixi.models.connections import PushedBody
 from pixi.models.deadlines import Deadlines, FirstWait, Overdue, Watchdog
+from pixi.models.dialects.dialect import ReplyReader
+from pixi.models.dialects.prompt import JsonObject
 from pixi.models.faults import Server
+from pixi.models.model import SLICE, Take, slices
 from pixi.models.sse import EventTooLong, SSEDecoder
 
-# A connection is worth this much waiting for the end of its last answer, so that the next needs none anew.
-_DRAIN_SECONDS = 0.05
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 # `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
 _PROGRESS = re.compile(rb"\s*keepalive (\d{1,9})/(\d{1,9})\s*")
 
 
-class Assembler(Protocol):
-    """Makes deltas of the payloads of one stream: `feed` them, then `close`."""
-
-    @property
-    def finish_reason(self) -> str:
-        """The server's word for why the reply ended; "" while it has not said it."""
-        ...
-
-    @property
-    def done(self) -> bool:
-        """The end mark came; nothing that follows is read."""
-        ...
-
-    @property
-    def complaint(self) -> Complaint | None:
-        """What the server said instead of going on."""
-        ...
-
-    @property
-    def understood(self) -> int:
-        """Events of such a stream that were read."""
-        ...
-
-    @property
-    def unseen(self) -> int:
-        """Signs of work that came, though no delta shows them yet: pieces of calls, searches."""
-        ...
-
-    @property
-    def held(self) -> int:
-        """How much is held until the end, in characters, about."""
-        ...
-
-    def feed(self, payloads: list[bytes]) -> list[Delta]:
-        """Take the payloads of one read; gives what they amount to, in order."""
-        ...
-
-    def close(self) -> list[Delta]:
-        """The stream is over; gives the tool calls, whole, and `Finished`."""
-        ...
-
-
 class Reply:
-    """The reply in a response whose headers said yes.
+    """A reply, in as many responses as it takes: `read` each, then `finish`.
 
     Args:
-        response: its body is read here, and nowhere else.
-        assembler: makes deltas of it.
+        reader: makes deltas of the events.
+        take: is handed the deltas.
         server: whom errors are about.
         deadlines: for the content.
         wait: for the first of it; it is told of the server's progress.
+        answered: called when the server has shown that it answers.
+
+    Attributes:
+        seen: something of the reply was handed on: it cannot be asked for again.
+        is_enough: `take` wants no more.
     """
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
-        assembler: Assembler,
+        reader: ReplyReader[Any],
+        take: Take,
+        *,
         server: Server,
         deadlines: Deadlines,
         wait: FirstWait,
+        answered: Callable[[], None],
     ) -> None:
-        self._response = response
-        self._content = response.content
+        self.seen = False
+        self.is_enough = False
+        self._reader = reader
+        self._take = take
         self._server = server
-        self._decoder = SSEDecoder()
-        self._assembler = assembler
-        self._at_start = True  # of the body
-        self._at_end = False
-        self._is_whole = False
-        self._finished = False
-        # The reader's own wait is broken off, and no task is cancelled: whoever asks next gets the error.
-        self._watchdog = Watchdog(deadlines, wait, self._content.set_exception)
-        self._wait: FirstWait | None = wait  # None: the first content came
+        self._deadlines = deadlines
+        self._wait = wait
+        self._answered = answered
+        self._loop = asyncio.get_running_loop()
+        # The network calls from a context of its own; what is read belongs to who asked.
+        self._context = contextvars.copy_context()
+        self._response: aiohttp.ClientResponse | None = None
 
-    async def read(self) -> list[Delta]:
-        """Wait for the next deltas, at least one; none: the reply is over, and `Finished` was given.
+    async def read(self, response: aiohttp.ClientResponse, wait: FirstWait) -> None:
+        """Read a response whose headers said yes, to its end.
+
+        Args:
+            wait: for its first content.
 
         Raises:
             ModelError: the server said that it failed, broke off, or let a deadline pass.
         """
-        if self._finished:
-            return []
-        self._watchdog.resume()
-        assembler = self._assembler
-        while not (self._at_end or assembler.done or assembler.complaint):
-            data = await self._read_some()
-            self._at_end = not data
-            unseen = assembler.unseen
-            deltas = assembler.feed(self._payloads(data) if data else self._decoder.close())
-            if assembler.finish_reason:
-                self._watchdog.last_words()
-            sign = self._sign(deltas)
-            if sign is not None:
-                self._watchdog.progress()
-                return [sign]
-            if deltas:
-                self._wait = None
-                self._watchdog.pause()
-                return deltas
-            if assembler.unseen != unseen:
-                self._wait = None
-                self._watchdog.content()
-                if assembler.held > _MOST_AT_ONCE:
-                    raise faults.endless(self._server, _MOST_AT_ONCE)
-        return self._finish()
-
-    async def drain(self) -> None:
-        """Read the end of a response whose reply is over, so that its connection can serve again."""
+        self._body = PushedBody(response)
+        self._response = response
+        self._decoder = SSEDecoder()
+        self._is_whole: bool | None = None  # the body is no stream; None: nothing of it came yet
+        self._whole = bytearray()
+        self._rest = b""  # arrived, and not decoded yet
+        self._unsaid: deque[Delta] = deque()  # read, and not handed on yet
+        self._was_read = False  # all that matters
+        self._is_scheduled = False
+        self._has_content = False
+        self._unseen = self._reader.unseen
+        self._over = self._loop.create_future()
+        turn_ends = math.inf if wait is self._wait else self._wait.asked_at + self._deadlines.turn
+        self._watchdog = Watchdog(self._deadlines, wait, self._bark, turn_ends)
         try:
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                while await self._content.readany():
-                    pass
-        except (TimeoutError, Overdue, aiohttp.ClientError, OSError):
-            # `close` then closes the connection instead.
+            self._body.start(self._arrived)
+            self._arrived()
+            await self._over
+        finally:
+            self._watchdog.close()
+        if self.is_enough:
             return
+        if self._reader.complaint is not None:
+            raise faults.refusal(self._server, self._reader.complaint)
+        if not self._reader.understood and not self._reader.done:
+            raise faults.no_reply(self._server, response.content_type)
+
+    async def finish(self) -> None:
+        """Hand on the end of the reply, and let its connection serve again.
+
+        Raises:
+            ModelError: it is no reply that it amounts to.
+        """
+        for delta in self._reader.close():
+            if self._hand_on(delta):
+                return
+        await self._body.drain()
+
+    def more(self) -> JsonObject | None:
+        """Return the fields of another request that the server wants before it goes on; None: it is done."""
+        return self._reader.more()
 
     def close(self) -> None:
-        """Stop watching and, unless the response was read to its end, close the connection at once."""
-        self._watchdog.close()
-        self._response.close()
+        """Close the connection at once, unless the response was read to its end."""
+        if self._response is not None:
+            self._body.stop()
+            self._response.close()
 
-    def _sign(self, deltas: list[Delta]) -> PromptProgress | None:
-        """Take out of the deltas what tells how far the prompt was read; None: nothing new was told."""
-        comment, self._decoder.comment = self._decoder.comment, b""
-        told = deltas.pop() if deltas and type(deltas[-1]) is PromptProgress else None
-        if self._wait is None or deltas:
-            return None
-        if isinstance(told, PromptProgress):
-            return self._wait.read_on(told.done, told.total)
-        counts = _PROGRESS.fullmatch(comment)
-        return self._wait.read_on(int(counts[1]), int(counts[2])) if counts else None
+    def _arrived(self) -> None:
+        """Read what came, unless a slice of what came before waits for its turn."""
+        self._rest += self._body.take()
+        if not self._is_scheduled:
+            self._context.run(self._run, self._read_slice)
 
-    async def _read_some(self) -> bytes:
-        """The next bytes of the body, b"" at its end; the whole of it where it is no stream."""
+    def _run(self, step: Callable[..., None], *args: object) -> None:
+        """Take a step. What goes wrong in it, were it with the deltas, is raised where the reply is read."""
         try:
-            data = await self._content.readany()
-            if self._at_start:
-                self._at_start = False
-                # Told by its first byte: servers are careless of the content type, in both directions.
-                self._is_whole = data.lstrip().startswith(b"{")
-                if self._is_whole:
-                    return await self._read_whole(data)
-            return data
-        except Overdue as error:
-            if self._assembler.finish_reason:
-                return b""
-            raise faults.overdue(self._server, error) from None
-        except (aiohttp.ClientError, OSError) as error:
-            if self._assembler.finish_reason:
-                return b""
-            raise faults.unreachable(self._server, error) from error
-
-    async def _read_whole(self, begun: bytes) -> bytes:
-        """A server that does not stream answers with one object: it is read as the only event."""
-        whole = bytearray(begun)
-        try:
-            while data := await self._content.readany():
-                whole += data
-                if len(whole) > _MOST_AT_ONCE:
-                    raise faults.endless(self._server, _MOST_AT_ONCE)
-        except (aiohttp.ClientError, OSError, Overdue):
-            if not is_json(whole):  # where it is all there, another length was declared than it has
-                raise
-        return bytes(whole)
-
-    def _payloads(self, data: bytes) -> list[bytes]:
-        if self._is_whole:
-            return [data]
-        try:
-            return self._decoder.feed(data)
+            step(*args)
         except EventTooLong as error:
-            raise faults.endless(self._server, error.limit) from error
+            self._fail(faults.endless(self._server, error.limit))
+        except BaseException as error:
+            self._fail(error)
 
-    def _finish(self) -> list[Delta]:
-        assembler = self._assembler
-        complaint = assembler.complaint
-        if complaint is not None:
-            raise faults.refusal(self._server, complaint)
-        if assembler.finish_reason == "error":
-            raise ModelError(f"{self._server.place} failed in the middle of its reply.")
-        if not assembler.understood and not assembler.done:
-            raise faults.no_reply(self._server, self._response.content_type)
-        self._finished = True
-        self._watchdog.close()
-        return assembler.close()
+    def _read_slice(self) -> None:
+        self._is_scheduled = False
+        if self._over.done():
+            return
+        if self._unsaid:
+            self._hand_on(self._unsaid.popleft())
+        elif self._rest and not self._was_read:
+            data, self._rest = self._rest[:SLICE], self._rest[SLICE:]
+            self._decode(data)
+        if self._over.done():
+            return
+        if self._unsaid or (self._rest and not self._was_read):
+            self._body.pause()
+            self._schedule()
+        elif self._was_read:
+            self._over.set_result(None)
+        elif self._body.is_paused:
+            self._schedule()  # first: what arrives at once is read in the next turn
+            self._body.resume()
+        elif self._body.at_end:
+            self._end(self._body.fault)
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        self._loop.call_soon(self._run, self._read_slice, context=self._context)
+
+    def _decode(self, data: bytes) -> None:
+        if self._is_whole is None:
+            # Told by its first byte: servers are careless of the content type, in both directions.
+            self._is_whole = data.lstrip()[:1] in (b"{", b"[")
+        if not self._is_whole:
+            self._hear(self._reader.feed(self._decoder.feed(data)))
+            return
+        self._whole += data
+        if len(self._whole) > _MOST_AT_ONCE:
+            self._fail(faults.endless(self._server, _MOST_AT_ONCE))
+
+    def _hear(self, deltas: list[Delta]) -> None:
+        """Hand on what was read."""
+        reader = self._reader
+        if reader.ended:
+            self._watchdog.last_words()
+        told = deltas.pop() if deltas and type(deltas[-1]) is PromptProgress else None
+        if not self._has_content and not deltas:
+            self._tell_progress(told)
+        if deltas:
+            self._has_content = True
+            self._watchdog.content()
+            for delta in deltas:
+                if type(delta) is Text and len(delta.text) > SLICE:
+                    self._unsaid.extend(slices(delta.text))
+                elif self._unsaid:
+                    self._unsaid.append(delta)
+                elif self._hand_on(delta):
+                    return
+        elif reader.unseen != self._unseen:
+            self._has_content = True
+            self._unseen = reader.unseen
+            self._watchdog.content()
+            if reader.held > _MOST_AT_ONCE:
+                self._fail(faults.endless(self._server, _MOST_AT_ONCE))
+        if reader.done or reader.complaint is not None:
+            self._was_read = True
+
+    def _tell_progress(self, told: Delta | None) -> None:
+        """Hand on how far the prompt was read, where that is more than was known."""
+        comment, self._decoder.comment = self._decoder.comment, b""
+        if isinstance(told, PromptProgress):
+            sign = self._wait.read_on(told.done, told.total)
+        elif counts := _PROGRESS.fullmatch(comment):
+            sign = self._wait.read_on(int(counts[1]), int(counts[2]))
+        else:
+            return
+        if sign is not None:
+            self._answered()
+            if self._take(sign):
+                self._stop()
+
+    def _hand_on(self, delta: Delta) -> bool:
+        if not self.seen:
+            self.seen = True
+            self._answered()
+            self._wait.answered()
+        if self._take(delta):
+            self._stop()
+            return True
+        return False
+
+    def _stop(self) -> None:
+        self.is_enough = True
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _end(self, fault: BaseException | None) -> None:
+        """No more comes: read what has no end of its own."""
+        if fault is not None and not self._reader.ended and not (self._whole and is_json(self._whole)):
+            self._fail(fault if isinstance(fault, ModelError) else faults.unreachable(self._server, fault))
+            return
+        self._was_read = True
+        self._hear(self._reader.feed(whole_events(self._whole) if self._is_whole else self._decoder.close()))
+        if self._over.done():
+            return
+        if self._unsaid:
+            self._schedule()
+        else:
+            self._over.set_result(None)
+
+    def _bark(self, overdue: Overdue) -> None:
+        """A deadline passed."""
+        if not self._over.done():
+            self._context.run(self._run, self._end, faults.overdue(self._server, overdue))
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+
+def whole_events(body: bytes | bytearray) -> list[bytes]:
+    """Return the events of an answer that is no stream: an object is the only one, a list has several."""
+    try:
+        return [bytes(each) for each in msgspec.json.decode(body, type=list[msgspec.Raw])]
+    except (ValueError, RecursionError):
+        return [bytes(body)]
 
 
 def is_json(body: bytes | bytearray) -> bool:

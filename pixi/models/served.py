@@ -9,6 +9,7 @@ import aiohttp
 import msgspec
 
 from pixi.core.control_words import words_in
+from pixi.models.connections import beginning_of
 from pixi.models.faults import Server
 from pixi.models.size import size_in
 
@@ -116,9 +117,7 @@ async def _read(response: aiohttp.ClientResponse, answer: type[_Answer]) -> _Ans
     """Return what a server answered; None where that is something else."""
     if response.status in (429, 503):  # llama.cpp loads its model, or is busy
         response.raise_for_status()
-    content = bytearray()
-    while len(content) < _LONGEST_ANSWER and (data := await response.content.readany()):
-        content += data
+    content = await beginning_of(response, _LONGEST_ANSWER)
     try:
         return msgspec.json.decode(content, type=answer) if response.status == 200 else None
     except (ValueError, RecursionError):

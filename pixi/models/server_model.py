@@ -1,49 +1,59 @@
 """A model behind some API of a server that is asked by HTTP and answers with a stream of events.
 
-aiohttp sends the request and carries the stream; `sse` and the API's own assembler read it. The openai
-package would build pydantic objects for each chunk, some forty times the processor time of this door, and
-takes half a second and some 50 MB to import; it serves what is not hot (see `listing`) and is imported there.
+One door for all of them: it sends, watches deadlines, asks again, spares servers that do not answer, and
+learns what a server does not take. How an API is written and read is its `Dialect`'s. aiohttp carries the
+stream, and what arrives is decoded and handed on in the call in which it arrives (see `pixi.models.reply`).
 """
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import aiohttp
 
 from pixi.core.control_words import breaking
-from pixi.core.deltas import Delta, Request
+from pixi.core.deltas import Request
 from pixi.core.errors import ModelError
 from pixi.core.tokens import estimate_all
 from pixi.models import faults
-from pixi.models.asking import checked_address, checked_key, is_near, open_session, proxy_for, refusal_in
-from pixi.models.attempts import Attempts
-from pixi.models.breaker import Breakers
+from pixi.models.breaker import Asking, Breakers
 from pixi.models.cleaning import cleaned
-from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, ReadingSpeed
-from pixi.models.faults import Retries, Server
-from pixi.models.listing import listed_models
-from pixi.models.model import Traits
+from pixi.models.connections import (
+    beginning_of,
+    checked_address,
+    checked_key,
+    is_near,
+    open_session,
+    proxy_for,
+)
+from pixi.models.deadlines import FAR_SECONDS, Deadlines, FirstWait, Overdue, ReadingSpeed
+from pixi.models.dialects.chat import Chat
+from pixi.models.dialects.dialect import Dialect
+from pixi.models.dialects.prompt import GrammarField, JsonObject, Quirk, Style, ToolMode, encoded
+from pixi.models.error_body import looks_like_page
+from pixi.models.faults import Retries, Server, refusal_in
+from pixi.models.model import PushedModel, Take, Traits
 from pixi.models.providers import key_name_of
 from pixi.models.quirks import quirk_in
-from pixi.models.render import GrammarField, Quirk, Style, ToolMode
-from pixi.models.reply import Assembler, Reply
+from pixi.models.reply import Reply
 from pixi.models.served import ask_about_model
 from pixi.models.size import size_in, sized, tools_for
 
 _log = logging.getLogger("pixi.models")
 
+_LONGEST_LISTING = 4 * 1024 * 1024  # bytes
 
-class ServerModel(ABC):
-    """A model behind an API of some server. A door says how that API is written and read.
+
+class ServerModel(PushedModel):
+    """A model behind an API of some server.
 
     Args:
         name: the model's id at the server.
-        base_url: the address that the API's path follows, e.g. `https://api.openai.com/v1`.
+        dialect: of this model alone; how its API is spoken. None: as chat completions.
+        base_url: the address that the API's path follows, e.g. `https://api.openai.com/v1`; None: that of the
+            dialect's service.
         api_key: None where the server is one's own and wants none; then any key is sent.
         traits: what the prompt must know of it. Where `parameters` are not told, its name may; where they are
             known, `small` follows from them.
@@ -60,8 +70,9 @@ class ServerModel(ABC):
         learns: a server on this machine or a private network is asked before the first request for both the
             control words and, unless `traits` tell, the size.
         deadlines: how long to wait for content.
-        retries: how often to ask, while nothing was yielded.
-        session: shared with others and closed by its owner; None: one is opened at the first request.
+        retries: how often to ask, while nothing of a reply was handed on.
+        session: made by `open_session`, shared with others and closed by its owner; None: one is opened at
+            the first request.
         breakers: shared with all others that may ask the same servers; None: this door stands alone.
         speed: at which the server reads prompts, as far as other doors to it have seen.
 
@@ -69,16 +80,12 @@ class ServerModel(ABC):
         ConfigError: `base_url`, the key or the environment's proxy is nothing to ask with.
     """
 
-    path: ClassVar[str]
-    """What follows the server's address."""
-    serves: ClassVar[str]
-    """What is asked of it, for people."""
-
     def __init__(
         self,
         name: str,
+        dialect: Dialect | None = None,
         *,
-        base_url: str,
+        base_url: str | None = None,
         api_key: str | None = None,
         traits: Traits | None = None,
         temperature: float | None = None,
@@ -96,8 +103,18 @@ class ServerModel(ABC):
         breakers: Breakers | None = None,
         speed: ReadingSpeed | None = None,
     ) -> None:
-        base = checked_address(base_url)
-        near = is_near(base.host or "")
+        self._dialect = dialect = dialect or Chat()
+        base = checked_address(
+            dialect.base_url if base_url is None else base_url,
+            key_name=dialect.key_name or "OPENAI_API_KEY",
+            example=dialect.base_url,
+        )
+        host = base.host or ""
+        near = is_near(host)
+        key_name = dialect.key_name or key_name_of(host)
+        key = checked_key(api_key, key_name=key_name)
+        if temperature is not None and not dialect.takes_temperature:
+            _log.warning("%s takes no temperature any more: that of %s is left out.", base.host, name)
         traits = traits or Traits()
         self._style = Style(
             model=name,
@@ -107,7 +124,7 @@ class ServerModel(ABC):
             temperature=temperature,
             max_tokens=max_tokens,
             extra_body=extra_body or {},
-            search=self._search_tool(base.host or "") if search else "",
+            search=dialect.search_tool(host) if search else "",
             progress=near or grammar == "llama.cpp",
         )
         self._deadlines = deadlines or Deadlines()
@@ -115,14 +132,12 @@ class ServerModel(ABC):
         self._traits = replace(traits, searches=bool(self._style.search), reads_long=reads_long)
         self._speed = speed or ReadingSpeed()
         place = f"{base.host}:{base.port}"
-        key_name = key_name_of(base.host or "")
-        key = checked_key(api_key, key_name=key_name)
         self._server = Server(
-            place, str(base), name, key, serves=self.serves, key_name=key_name, is_near=near
+            place, str(base), name, key, dialect.serves, key_name, ends_in=dialect.ends_in, is_near=near
         )
-        breaker = (breakers or Breakers()).of(place)
-        self._attempts = Attempts(self._server, breaker, retries or Retries())
-        self._url = base.joinpath(*self.path.split("/"))
+        self._breaker = (breakers or Breakers()).of(place)
+        self._retries = retries or Retries()
+        self._base = base
         self._proxy = proxy_for(base)
         self._quirks: frozenset[Quirk] = frozenset()
         self._wanted = self._style
@@ -136,7 +151,7 @@ class ServerModel(ABC):
         self._owns_session = session is None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, base_url={self._server.base_url!r})"
+        return f"ServerModel({self.name!r}, {self._dialect.name!r}, base_url={self._server.base_url!r})"
 
     @property
     def name(self) -> str:
@@ -148,32 +163,54 @@ class ServerModel(ABC):
         """What the prompt must know of it, by what is known now: a server may refuse to search."""
         return self._traits
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """Ask, and yield the reply as it is written; the last delta is `Finished`.
+    async def push(self, request: Request, take: Take) -> None:
+        """Ask, and hand on each delta as it arrives; see `PushedModel.push`.
 
-        Raises:
-            ModelError: the server could not be asked, refused, failed, or let a deadline pass.
+        The server is asked again while nothing of the reply was handed on, as often as is worth it. Signs
+        that the prompt is read are none of the reply.
         """
-        if not self._traits.searches:
+        if not self._style.search:
             request = replace(request, search=False)
         quirks = self._quirks
-
-        async def ask(wait: FirstWait) -> Reply:
-            await self.learn()
-            return await self._ask(self._body(cleaned(request, self._broken), quirks), wait)
-
-        def learn(fault: ModelError) -> bool:
-            nonlocal quirks
-            lesson = self._lesson(fault, request, quirks)
-            quirks |= {lesson} if lesson else set()
-            return lesson is not None
-
         near = self._server.is_near
         tokens = estimate_all(request.lines) if near else 0
         wait = FirstWait(self._deadlines, self._speed, near=near, tokens=tokens)
-        async with aclosing(self._attempts.stream(ask, learn, wait)) as deltas:
-            async for delta in deltas:
-                yield delta
+        attempt = 1
+        with self._breaker.asking() as asking:
+            while True:
+                await self._wait_as_asked(wait)
+                wait.begin()
+                await self.learn()
+                fields = self._dialect.fields(cleaned(request, self._broken), self._style, quirks)
+                reader = self._dialect.reader(self._server, fields)
+                reply = Reply(
+                    reader,
+                    take,
+                    server=self._server,
+                    deadlines=self._deadlines,
+                    wait=wait,
+                    answered=asking.answered,
+                )
+                try:
+                    await self._ask(fields, reply, wait)
+                    if not reply.is_enough:
+                        await reply.finish()
+                    return
+                except ModelError as fault:
+                    if reply.seen:
+                        raise
+                    if lesson := self._lesson(fault, request, quirks):
+                        quirks |= {lesson}  # the next request is another one: no attempt is lost
+                        continue
+                    if faults.is_overdue(fault) and asking.may_be_tried_again and wait.goes_on():
+                        continue
+                    pause = self._pause_after(fault, attempt, wait, asking)
+                    if pause is None:
+                        raise
+                finally:
+                    reply.close()
+                await self._retries.sleep(pause)
+                attempt += 1
 
     async def learn(self) -> None:
         """Ask the server what model it serves, if it is to be asked and was not yet. Raises nothing.
@@ -199,12 +236,33 @@ class ServerModel(ABC):
         self._go_by(served.parameters or self._traits.parameters, by_llama=served.by_llama)
 
     async def models(self) -> list[str]:
-        """The ids of the models that the server lists.
+        """List the ids of the server's models, in its order. One attempt.
 
         Raises:
-            ModelError: as for `stream`; there is one attempt.
+            ModelError: the server could not be asked, refused, or answered something else.
         """
-        return await listed_models(self._server, self._deadlines.first or FAR_SECONDS)
+        seconds = self._deadlines.first or FAR_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._opened().get(
+                    self._dialect.listing(self._base),
+                    headers={**self._dialect.headers(self._server.sent_key), "Accept-Encoding": "identity"},
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                )
+                async with response:
+                    if response.status != 200:
+                        raise await refusal_in(response, self._server)
+                    content = await beginning_of(response, _LONGEST_LISTING)
+        except TimeoutError as error:
+            raise faults.overdue(self._server, Overdue("listing", seconds)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise faults.unreachable(self._server, error) from error
+        try:
+            return self._dialect.names_in(content)
+        except (ValueError, RecursionError):
+            content_type = "a web page" if looks_like_page(content) else "something else"
+            raise faults.no_reply(self._server, content_type) from None
 
     async def close(self) -> None:
         """Close the session, if it is the door's own. Calling it twice does no harm."""
@@ -212,17 +270,88 @@ class ServerModel(ABC):
             await self._session.close()
             self._session = None
 
-    @abstractmethod
-    def _body(self, request: Request, quirks: Collection[Quirk]) -> bytes:
-        """The body of a request."""
+    async def _ask(self, fields: JsonObject, reply: Reply, wait: FirstWait) -> None:
+        """Have a reply read, in as many requests as the server wants for it."""
+        more: JsonObject | None = fields
+        while more is not None:
+            response = await self._post(encoded(more), wait)
+            await reply.read(response, wait)
+            more = None if reply.is_enough else reply.more()
+            wait = FirstWait(self._deadlines, ReadingSpeed(), near=self._server.is_near, tokens=0)
 
-    @abstractmethod
-    def _assembler(self) -> Assembler:
-        """What reads one reply."""
+    async def _post(self, content: bytes, wait: FirstWait) -> aiohttp.ClientResponse:
+        """Make one request; gives the response once its headers said yes."""
+        headers = {
+            **self._dialect.headers(self._server.sent_key),
+            "Content-Type": "application/json",
+            "Accept": "text/event-stream, application/json",
+            # A compressed stream would come in gulps.
+            "Accept-Encoding": "identity",
+        }
+        try:
+            async with asyncio.timeout_at(wait.ends_at):
+                response = await self._opened().post(
+                    self._dialect.address(self._base, self.name),
+                    data=content,
+                    headers=headers,
+                    proxy=self._proxy,
+                    allow_redirects=False,
+                )
+                if response.status == 200 and response.content_type != "text/html":
+                    return response
+                async with response:
+                    raise await refusal_in(response, self._server)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise faults.unreachable(self._server, error) from error
+        except TimeoutError:
+            raise faults.overdue(self._server, wait.overdue()) from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise faults.unreachable(self._server, error) from error
 
-    def _search_tool(self, host: str) -> str:
-        """The name under which a host searches the web by itself; "" where it does not."""
-        return ""
+    async def _wait_as_asked(self, wait: FirstWait) -> None:
+        """Leave the server alone for as long as it asked for, in answer to any request for this model.
+
+        Raises:
+            ModelError: that is longer than anybody waits.
+        """
+        pause = self._breaker.seconds_to_wait(self.name)
+        if not pause:
+            return
+        if pause >= wait.left or pause > self._retries.wait:
+            raise faults.asked_to_wait(self._server, pause)
+        await self._retries.sleep(pause)
+
+    def _pause_after(self, fault: ModelError, attempt: int, wait: FirstWait, asking: Asking) -> float | None:
+        """Seconds to wait before the next attempt; None where there is to be none."""
+        if fault.retry_after is not None:
+            self._breaker.leave_alone(self.name, fault.retry_after)
+        if asking.may_be_tried_again:
+            pause = self._retries.pause_after(fault, attempt, wait.left)
+            if pause is not None:
+                return pause
+        if faults.is_the_servers(fault):
+            asking.failed(fault)
+        else:
+            asking.answered()
+        return None
+
+    def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
+        """Return what a refusal teaches beyond what was minded already."""
+        quirk = quirk_in(fault, request, self._dialect.heeds, quirks)
+        if quirk is None:
+            return None
+        if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
+            raise faults.tools_refused(self._server, fault)
+        if quirk is not Quirk.NO_PICTURES:
+            # One picture that was refused says nothing of the next.
+            self._quirks |= {quirk}
+        if quirk in (Quirk.NO_SEARCH, Quirk.NO_SEARCH_BESIDE_TOOLS) and self._traits.searches:
+            self._traits = replace(self._traits, searches=False)
+            where = " where it is offered tools" if quirk is Quirk.NO_SEARCH_BESIDE_TOOLS else ""
+            _log.warning(
+                "%s cannot search the web by itself%s: from now on Pixi does. %s", self.name, where, fault
+            )
+        return quirk
 
     def _go_by(self, parameters: float | None, *, by_llama: bool) -> None:
         """Write requests for a model of so many billion parameters; None: for a large one."""
@@ -240,43 +369,3 @@ class ServerModel(ABC):
         if self._session is None:
             self._session = open_session()
         return self._session
-
-    async def _ask(self, content: bytes, wait: FirstWait) -> Reply:
-        """Make one request; gives the reply once its headers said yes."""
-        headers = {
-            "Authorization": f"Bearer {self._server.sent_key}",
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream, application/json",
-            # A compressed stream would come in gulps.
-            "Accept-Encoding": "identity",
-        }
-        try:
-            async with asyncio.timeout_at(wait.ends_at):
-                response = await self._opened().post(
-                    self._url, data=content, headers=headers, proxy=self._proxy, allow_redirects=False
-                )
-                if response.status == 200 and response.content_type != "text/html":
-                    return Reply(response, self._assembler(), self._server, self._deadlines, wait)
-                async with response:
-                    raise await refusal_in(response, self._server)
-        except aiohttp.ConnectionTimeoutError as error:
-            raise faults.unreachable(self._server, error) from error
-        except TimeoutError:
-            raise faults.overdue(self._server, wait.overdue()) from None
-        except (aiohttp.ClientError, OSError) as error:
-            raise faults.unreachable(self._server, error) from error
-
-    def _lesson(self, fault: ModelError, request: Request, quirks: frozenset[Quirk]) -> Quirk | None:
-        """What a refusal teaches beyond what was minded already: it makes the next request another one."""
-        quirk = quirk_in(fault, request, quirks)
-        if quirk is None or quirk in quirks:
-            return None
-        if quirk is Quirk.NO_TOOLS and self._style.tools != "auto":
-            raise faults.tools_refused(self._server, fault)
-        if quirk is not Quirk.NO_PICTURES:
-            # One picture that was refused says nothing of the next.
-            self._quirks |= {quirk}
-        if quirk is Quirk.NO_SEARCH and self._traits.searches:
-            self._traits = replace(self._traits, searches=False)
-            _log.warning("%s cannot search the web by itself: from now on Pixi does. %s", self.name, fault)
-        return quirk

@@ -7,8 +7,8 @@ model gets the whole prompt; from `CALLS_TOOLS` on it is offered tools. One whos
 import re
 from dataclasses import replace
 
+from pixi.models.dialects.prompt import ToolMode
 from pixi.models.model import Traits
-from pixi.models.render import ToolMode
 
 WHOLE_PROMPT = 0.7
 """Billions of parameters from which on a model is given the whole prompt, and follows it."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 import os
 import sys
 from dataclasses import replace
@@ -10,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.app import doors
-from pixi.app.doors import Api, api_of, door_to, searches, tell_of_missing
+from pixi.app.doors import api_of, door_to, searches
 from pixi.app.models import open_model
 from pixi.app.reload import Reloading
 from pixi.core.errors import ConfigError
@@ -38,12 +36,7 @@ HOSTS = {
     "http://127.0.0.1:8080/v1": "chat",
     "https://api.openai.com.evil.example/v1": "chat",
 }
-NAMES = {
-    "chat": "OpenAIChat",
-    "responses": "Responses",
-    "anthropic": "AnthropicMessages",
-    "gemini": "Gemini",
-}
+APIS: tuple[ApiForm, ...] = ("chat", "responses", "anthropic", "gemini")
 
 
 def model_at(base_url: str, api: ApiForm = "auto") -> ModelSettings:
@@ -58,17 +51,17 @@ async def test_a_host_that_searches_is_spoken_with_so_where_that_is_wanted(base_
     assert api_of(chosen, native=True) == api
     assert searches(chosen) == (api != "chat")
     door = door_to(chosen, "m", native=True, deadlines=Deadlines())
-    assert type(door).__name__ == NAMES[api]
+    assert f"'{api}'" in repr(door)
     assert door.traits.searches == (api != "chat")
     await door.close()
 
 
-@pytest.mark.parametrize("api", NAMES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("native", [False, True])
 async def test_what_the_settings_say_holds_at_any_host(api: ApiForm, native: bool) -> None:
     chosen = model_at("https://models.example/v1", api)
     door = door_to(chosen, "m", native=native, deadlines=Deadlines())
-    assert type(door).__name__ == NAMES[api]
+    assert f"'{api}'" in repr(door)
     assert door.traits.searches == (native and api != "chat")
     await door.close()
 
@@ -84,40 +77,10 @@ def test_a_model_that_runs_here_searches_nothing() -> None:
     assert not searches(ModelSettings())
 
 
-@pytest.mark.parametrize(
-    ("base_url", "api"),
-    [(base_url, api) for base_url, api in HOSTS.items() if api in ("anthropic", "gemini")],
-)
-async def test_a_package_that_is_missing(
-    base_url: str, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    chosen = model_at(base_url)
-    door = door_to(chosen, "m", native=True, deadlines=Deadlines())
-    assert type(door).__name__ == "OpenAIChat"
-    assert not door.traits.searches
-    await door.close()
-    with caplog.at_level(logging.WARNING):
-        tell_of_missing(chosen)
-    assert caplog.messages == [f'm would search the web by itself with: pip install "pixi-persona[{api}]"']
-    with pytest.raises(ConfigError, match=rf'pip install "pixi-persona\[{api}\]"'):
-        door_to(model_at(base_url, api), "m", native=False, deadlines=Deadlines())
-
-
-def test_nothing_is_told_where_nothing_is_missing(caplog: pytest.LogCaptureFixture) -> None:
-    for base_url in HOSTS:
-        tell_of_missing(model_at(base_url))
-    assert caplog.messages == []
-
-
 def test_openai_wants_a_key() -> None:
     chosen = replace(model_at("https://api.openai.com/v1", "responses"), api_key=None)
     with pytest.raises(ConfigError, match=r"no key for the model 'm' at api\.openai\.com"):
         door_to(chosen, "m", native=False, deadlines=Deadlines())
-
-
-def test_every_door_has_its_module() -> None:
-    assert set(doors._MODULES) == set(NAMES)
 
 
 def either(seen: Seen) -> Reply:

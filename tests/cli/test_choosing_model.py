@@ -12,7 +12,6 @@ from prompt_toolkit.formatted_text import fragment_list_to_text, to_formatted_te
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from pixi.app import doors
 from pixi.cli import chat, choosing_model, discord, frame
 from pixi.cli.choosing_model import Option, _label, chosen_model, options_of, said_of
 from pixi.core.errors import ConfigError, ModelError
@@ -100,10 +99,7 @@ def test_the_key_of_another_address_is_not_offered_for_openai() -> None:
 
 @pytest.mark.parametrize("base_url", ["", "https://models.example/v1"])
 @pytest.mark.parametrize("key_name", ["ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY"])
-def test_the_key_of_a_provider_goes_to_no_other_address(
-    home: Path, monkeypatch: pytest.MonkeyPatch, base_url: str, key_name: str
-) -> None:
-    monkeypatch.setattr(doors, "is_installed", lambda api: True)
+def test_the_key_of_a_provider_goes_to_no_other_address(home: Path, base_url: str, key_name: str) -> None:
     environ = {"OPENAI_BASE_URL": base_url, key_name: "sk"}
     (provider,) = providers_with_key(environ)
     option = next(options_of([], [provider], base_url))

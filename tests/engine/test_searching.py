@@ -7,10 +7,10 @@ from pixi.core.deltas import Cited
 from pixi.core.events import Sent, Sourced, TurnEnded
 from pixi.core.persona import Persona
 from pixi.engine import Engine
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.dialects.responses import Responses
 from pixi.models.fallback import FallbackModel
 from pixi.models.model import Model
-from pixi.models.responses.door import Responses
+from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -62,7 +62,7 @@ OURS = {"type": "function", "name": "web_search"}
 
 async def test_what_was_found_is_told_shown_and_kept() -> None:
     async with ScriptedOpenAI(FOUND, responses("[SEND: yes]")) as server:
-        model = Responses("scripted", base_url=server.base_url, search=True)
+        model = ServerModel("scripted", Responses(), base_url=server.base_url, search=True)
         async with talking_to(model) as (say, channel):
             await say("what are pancakes?")
             await say("sure?")
@@ -88,7 +88,7 @@ async def test_where_the_provider_refuses_the_tool_of_ours_is_offered_from_the_n
         return responses("[SEND: hi]")
 
     async with ScriptedOpenAI(choose=choose) as server:
-        model = Responses("scripted", base_url=server.base_url, search=True)
+        model = ServerModel("scripted", Responses(), base_url=server.base_url, search=True)
         async with talking_to(model) as (say, channel):
             await say("hi")
             await say("what are pancakes?")
@@ -102,8 +102,8 @@ async def test_behind_one_that_searches_one_that_does_not_may_stand() -> None:
         ScriptedOpenAI(error(402, "Insufficient Balance")) as one,
         ScriptedOpenAI(stream("[SEND: hi]", finish())) as two,
     ):
-        first = Responses("first", base_url=one.base_url, search=True)
-        second = OpenAIChat("second", base_url=two.base_url)
+        first = ServerModel("first", Responses(), base_url=one.base_url, search=True)
+        second = ServerModel("second", base_url=two.base_url)
         model = FallbackModel([first, second], context_tokens=8_192, seconds=10)
         assert model.traits.searches
         async with talking_to(model) as (say, channel):

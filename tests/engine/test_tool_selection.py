@@ -12,9 +12,9 @@ from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, UserLine
 from pixi.core.persona import Persona
 from pixi.engine.capabilities import Capabilities, Room, ToolSelector
-from pixi.models.chat.body import body
+from pixi.models.dialects.chat import chat_fields
+from pixi.models.dialects.prompt import Style, encoded
 from pixi.models.model import Traits
-from pixi.models.render import Style
 from pixi.testing import ScriptedModel
 from pixi.toolbox.tools import EVERYBODY, Bound, Tool
 from tests.engine.scene import scene
@@ -297,5 +297,5 @@ async def test_a_model_without_tools_of_its_own_is_told_of_no_more() -> None:
             stage.engine.tools.add(each)
         await stage.talk("hi")
     assert isinstance(model.requests[0].lines[0], SystemLine)
-    sent = body(model.requests[0], Style("small", tools="text")).decode()
+    sent = encoded(chat_fields(model.requests[0], Style("small", tools="text"))).decode()
     assert sum(f"{each.name}" in sent for each in EVERYTHING) == 5

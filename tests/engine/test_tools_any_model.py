@@ -17,8 +17,8 @@ from pixi.core.events import ToolAnswered, ToolCalled
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.engine import Engine
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
@@ -149,7 +149,7 @@ class Talk:
 async def talk(form: Form, *rounds: Round, vision: bool = False) -> AsyncGenerator[Talk, None]:
     server, channel = Server(form, rounds), RecordingChannel()
     async with ScriptedOpenAI(choose=server.choose) as socket:
-        model = OpenAIChat(
+        model = ServerModel(
             "scripted",
             base_url=socket.base_url,
             tools="text" if form == "text" else "auto",

@@ -25,9 +25,9 @@ from pixi.core.lines import AssistantLine
 from pixi.core.persona import Persona
 from pixi.engine import Engine
 from pixi.engine.context import Role
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
+from pixi.models.server_model import ServerModel
 from pixi.store.opening import open_store
 from pixi.store.store import Store
 from pixi.testing import RecordingChannel
@@ -57,9 +57,9 @@ class Scene:
     engine: Engine
     server: ScriptedOpenAI
     channel: RecordingChannel
-    model: OpenAIChat
+    model: ServerModel
     mended: bool = False
-    models: list[OpenAIChat] = field(default_factory=list)
+    models: list[ServerModel] = field(default_factory=list)
 
     async def ask(self, text: str) -> None:
         """Somebody writes, and waits until nothing is left to be answered."""
@@ -232,9 +232,9 @@ def _is_servers(task: asyncio.Task[object]) -> bool:
     return str(getattr(task.get_coro(), "__qualname__", "")).startswith(ScriptedOpenAI.__name__)
 
 
-def _model(base_url: str, deadlines: Deadlines) -> OpenAIChat:
+def _model(base_url: str, deadlines: Deadlines) -> ServerModel:
     retries = Retries(attempts=MOST_ATTEMPTS, base=0.001)
-    return OpenAIChat("scripted", base_url=base_url, deadlines=deadlines, retries=retries)
+    return ServerModel("scripted", base_url=base_url, deadlines=deadlines, retries=retries)
 
 
 def _nobody_locks(path: Path) -> None:

@@ -20,7 +20,7 @@ _IMPORTED = (
     "pixi.channels.discord.bot",
     "pixi.cli.discord",
     "pixi.engine.engine",
-    "pixi.models.chat.door",
+    "pixi.models.server_model",
     "pixi.store.sqlite",
     "uvloop",
 )

@@ -11,15 +11,15 @@ import pytest
 from pixi.core.deltas import Delta, Request, Text, ToolSchema
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
-from pixi.models.anthropic.door import AnthropicMessages
-from pixi.models.chat.door import OpenAIChat
-from pixi.models.faults import Retries
-from pixi.models.gemini.door import Gemini
+from pixi.models.dialects.anthropic import Anthropic
+from pixi.models.dialects.chat import Chat
+from pixi.models.dialects.dialect import Dialect
+from pixi.models.dialects.gemini import Gemini
+from pixi.models.dialects.responses import Responses
+from pixi.models.faults import Retries, Server
 from pixi.models.model import Model
-from pixi.models.packaged.model import PackagedModel, _is_installed
-from pixi.models.responses.door import Responses
 from pixi.models.server_model import ServerModel
-from tests.servers.dialects import ANTHROPIC, CHAT, GEMINI, RESPONSES, Dialect
+from tests.servers.dialects import ANTHROPIC, CHAT, GEMINI, RESPONSES, Speech
 from tests.servers.scripted_openai import Seen
 
 HI = Request((SystemLine("You are Pixi."), UserLine("mo: hi")))
@@ -33,7 +33,7 @@ ROUND: tuple[Line, ...] = (
 KEY = "sk-canary-7f3a"
 QUICK = Retries(base=0.001)
 
-AnyModel = ServerModel | PackagedModel[Any, Any]
+SERVER = Server("models.example:443", "https://models.example/v1", "scripted-8b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,36 +41,34 @@ class Door:
     """A door, and what is particular to it in what is alike for all.
 
     Attributes:
-        opens: the model's class.
+        dialect: of the model.
         speaks: how its server speaks.
         path: what is asked for.
         key_name: where its key comes from.
         example: an address as it is told to who wrote a wrong one.
-        package: that must be installed; "": none.
         no_schema: a refusal of the form of a reply.
         no_search: a refusal to search; "": it knows no search of its own.
     """
 
-    opens: type[AnyModel]
-    speaks: Dialect
+    dialect: type[Dialect]
+    speaks: Speech
     path: str
     key_name: str
     example: str
-    package: str = ""
     no_schema: str = ""
     no_search: str = ""
 
     def __str__(self) -> str:
         return self.speaks.name
 
-    def make(self, base_url: str | None, **settings: Any) -> AnyModel:
+    def make(self, base_url: str | None, **settings: Any) -> ServerModel:
         """A model at an address. It is for the test to close."""
-        opens: Any = self.opens  # only the packaged ones know an address of their own
-        made: AnyModel = opens("scripted-8b", base_url=base_url, **({"retries": QUICK} | settings))
-        return made
+        return ServerModel(
+            "scripted-8b", self.dialect(), base_url=base_url, **({"retries": QUICK} | settings)
+        )
 
     @asynccontextmanager
-    async def open(self, base_url: str, **settings: Any) -> AsyncGenerator[AnyModel, None]:
+    async def open(self, base_url: str, **settings: Any) -> AsyncGenerator[ServerModel, None]:
         """A model at an address, closed at the end."""
         model = self.make(base_url, **settings)
         try:
@@ -81,7 +79,7 @@ class Door:
 
 DOORS = (
     Door(
-        OpenAIChat,
+        Chat,
         CHAT,
         "/v1/chat/completions",
         "OPENAI_API_KEY",
@@ -98,12 +96,11 @@ DOORS = (
         no_search="Hosted tool 'web_search' is not supported with scripted-8b.",
     ),
     Door(
-        AnthropicMessages,
+        Anthropic,
         ANTHROPIC,
         "/v1/messages",
         "ANTHROPIC_API_KEY",
         r"https://api\.anthropic\.com",
-        package="anthropic",
         no_schema="output_config.format: For 'array' type, 'items' is required",
         no_search="Web search is not enabled for this organization.",
     ),
@@ -113,32 +110,21 @@ DOORS = (
         "/v1/models/scripted-8b:streamGenerateContent?alt=sse",
         "GEMINI_API_KEY",
         r"https://generativelanguage\.googleapis\.com",
-        package="google.genai",
         no_schema='Unknown name "responseJsonSchema"',
         no_search="Search Grounding is not supported.",
     ),
 )
 
 
-def marks_of(door: Door) -> tuple[pytest.MarkDecorator, ...]:
-    """That a door is left out where its package is not installed."""
-    if not door.package or _is_installed(door.package):
-        return ()
-    return (pytest.mark.skip(reason=f"{door.package} is not installed"),)
-
-
 def _every(*doors: Door) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        "door", [pytest.param(door, id=str(door), marks=marks_of(door)) for door in doors]
-    )
+    return pytest.mark.parametrize("door", [pytest.param(door, id=str(door)) for door in doors])
 
 
 EVERY_DOOR = _every(*DOORS)
-EVERY_PACKAGED_DOOR = _every(*(door for door in DOORS if door.package))
 EVERY_SEARCHING_DOOR = _every(*(door for door in DOORS if door.no_search))
 
 
-async def ask(model: AnyModel, request: Request = HI) -> list[Delta]:
+async def ask(model: ServerModel, request: Request = HI) -> list[Delta]:
     """All deltas of a reply."""
     return [delta async for delta in model.stream(request)]
 

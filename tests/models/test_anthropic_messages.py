@@ -10,8 +10,9 @@ from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.anthropic.door import AnthropicMessages
+from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
 from tests.servers.scripted_anthropic import call, error, message, search, text, thought
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
@@ -20,18 +21,17 @@ SEARCHING = Request(HI.lines, tools=(LOOK,), search=True)
 FOUND = ("https://pancakes.example/", "Pancakes")
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
-MakeModel = Callable[..., AnthropicMessages]
+MakeModel = Callable[..., ServerModel]
 
 
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
-    pytest.importorskip("anthropic")  # here: not every process with tests needs it
-    made: list[AnthropicMessages] = []
+    made: list[ServerModel] = []
 
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> AnthropicMessages:
+    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
         settings.setdefault("retries", QUICK)
-        made.append(AnthropicMessages("scripted", base_url=server.base_url, **settings))
+        made.append(ServerModel("scripted", Anthropic(), base_url=server.base_url, **settings))
         return made[-1]
 
     yield make_model

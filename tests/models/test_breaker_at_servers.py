@@ -10,10 +10,10 @@ from pixi.core.deltas import Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
 from pixi.models.breaker import Breakers, Patience
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.embeddings import OpenAIEmbeddings
 from pixi.models.faults import Retries
+from pixi.models.server_model import ServerModel
 from tests.servers.model_faults import closed_port
 from tests.servers.scripted_openai import (
     Hang,
@@ -56,9 +56,9 @@ def breakers(clock: Clock) -> Breakers:
 @asynccontextmanager
 async def chat(
     base_url: str, breakers: Breakers, name: str = "m", *, retries: Retries = QUICK, first: float = 5.0
-) -> AsyncGenerator[OpenAIChat, None]:
+) -> AsyncGenerator[ServerModel, None]:
     deadlines = Deadlines(first=first, gap=5, turn=10)
-    model = OpenAIChat(name, base_url=base_url, retries=retries, deadlines=deadlines, breakers=breakers)
+    model = ServerModel(name, base_url=base_url, retries=retries, deadlines=deadlines, breakers=breakers)
     try:
         yield model
     finally:
@@ -69,7 +69,7 @@ async def never(_: float) -> None:
     raise AssertionError("it was to be told at once")
 
 
-async def said(model: OpenAIChat) -> str:
+async def said(model: ServerModel) -> str:
     return "".join([delta.text async for delta in model.stream(HI) if isinstance(delta, Text)])
 
 

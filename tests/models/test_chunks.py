@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Text, Usage
 from pixi.core.lines import ToolCall
-from pixi.models.chat.chunks import ReplyAssembler
+from pixi.models.dialects.chat import ChatReader
+from tests.models.doors import SERVER
 from tests.servers.scripted_openai import Json, call, chunk, content, finish, usage
 
 
@@ -19,9 +20,9 @@ def payloads(*events: Json | bytes) -> list[bytes]:
 
 def read(*events: Json | bytes) -> list[Delta]:
     """All deltas of a stream whose events came one by one."""
-    assembler = ReplyAssembler()
-    deltas = [delta for payload in payloads(*events) for delta in assembler.feed([payload])]
-    return deltas + assembler.close()
+    reader = ChatReader(SERVER)
+    deltas = [delta for payload in payloads(*events) for delta in reader.feed([payload])]
+    return deltas + reader.close()
 
 
 def said(deltas: list[Delta]) -> str:
@@ -29,7 +30,7 @@ def said(deltas: list[Delta]) -> str:
 
 
 def test_one_read_makes_one_delta_of_each_kind_in_order() -> None:
-    assembler = ReplyAssembler()
+    reader = ChatReader(SERVER)
     events = payloads(
         chunk({"role": "assistant", "content": ""}),
         chunk({"reasoning_content": "hm"}),
@@ -39,8 +40,8 @@ def test_one_read_makes_one_delta_of_each_kind_in_order() -> None:
         chunk({"reasoning": "done"}),
         content("!"),
     )
-    assert assembler.feed(events) == [Thought("hmm"), Text("[SEND: hi]"), Thought("done"), Text("!")]
-    assert assembler.close() == [Finished("stop")]
+    assert reader.feed(events) == [Thought("hmm"), Text("[SEND: hi]"), Thought("done"), Text("!")]
+    assert reader.close() == [Finished("stop")]
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
@@ -120,10 +121,10 @@ def test_a_broken_event_is_skipped(rubbish: bytes) -> None:
 
 
 def test_nothing_is_read_after_the_end_mark() -> None:
-    assembler = ReplyAssembler()
-    assert assembler.feed(payloads(content("a"), b" [DONE] ", content("b"))) == [Text("a")]
-    assert assembler.done
-    assert assembler.feed(payloads(content("c"))) == []
+    reader = ChatReader(SERVER)
+    assert reader.feed(payloads(content("a"), b" [DONE] ", content("b"))) == [Text("a")]
+    assert reader.done
+    assert reader.feed(payloads(content("c"))) == []
 
 
 def test_events_without_a_blank_line_between() -> None:
@@ -155,9 +156,9 @@ def test_cutting_changes_nothing(data: st.DataObject) -> None:
     events = payloads(*(chunk({kind: text}) for kind, text in pieces))
 
     def joined(groups: list[list[bytes]]) -> list[tuple[type, str]]:
-        assembler = ReplyAssembler()
+        reader = ChatReader(SERVER)
         runs: list[tuple[type, str]] = []
-        for delta in (delta for group in groups for delta in assembler.feed(group)):
+        for delta in (delta for group in groups for delta in reader.feed(group)):
             assert isinstance(delta, Text | Thought)
             if runs and runs[-1][0] is type(delta):
                 runs[-1] = (type(delta), runs[-1][1] + delta.text)
@@ -180,7 +181,7 @@ def test_cutting_changes_nothing(data: st.DataObject) -> None:
     ],
 )
 def test_an_error_inside_the_stream(event: Json, status: int, message: str) -> None:
-    assembler = ReplyAssembler()
-    assert assembler.feed(payloads(content("a"), event)) == [Text("a")]
-    assert assembler.complaint is not None
-    assert (assembler.complaint.status, assembler.complaint.message) == (status, message)
+    reader = ChatReader(SERVER)
+    assert reader.feed(payloads(content("a"), event)) == [Text("a")]
+    assert reader.complaint is not None
+    assert (reader.complaint.status, reader.complaint.message) == (status, message)

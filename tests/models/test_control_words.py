@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import AsyncIterator, Callable
-from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -12,13 +11,13 @@ from pixi.core.deltas import Request, ToolSchema
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.models import served
-from pixi.models.anthropic.door import AnthropicMessages
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.cleaning import cleaned
+from pixi.models.dialects.anthropic import Anthropic
+from pixi.models.dialects.chat import Chat
+from pixi.models.dialects.dialect import Dialect
+from pixi.models.dialects.gemini import Gemini
+from pixi.models.dialects.responses import Responses
 from pixi.models.faults import Retries
-from pixi.models.gemini.door import Gemini
-from pixi.models.packaged.model import PackagedModel
-from pixi.models.responses.door import Responses
 from pixi.models.server_model import ServerModel
 from tests.servers.scripted_openai import Hang, Reply, ScriptedOpenAI, answer, content, finish, stream
 
@@ -52,21 +51,15 @@ LINES: tuple[Line, ...] = (
     UserLine("> thanks"),
 )
 
-Door = type[ServerModel] | type[PackagedModel[Any, Any]]
-DOORS = [
-    OpenAIChat,
-    Responses,
-    pytest.param(
-        AnthropicMessages, marks=pytest.mark.skipif(not find_spec("anthropic"), reason="no package")
-    ),
-    pytest.param(Gemini, marks=pytest.mark.skipif(not find_spec("google.genai"), reason="no package")),
-]
+DIALECTS = [Chat, Responses, Anthropic, Gemini]
 
 
-async def body_of(door: Door, request: Request, **settings: Any) -> dict[str, Any]:
-    """The body of a request as the door sends it."""
+async def body_of(dialect: type[Dialect], request: Request, **settings: Any) -> dict[str, Any]:
+    """The body of a request as it is sent."""
     async with ScriptedOpenAI(answer(401, {"error": {"message": "no"}})) as server:
-        model = door("scripted", base_url=server.base_url, retries=Retries(attempts=1), **settings)
+        model = ServerModel(
+            "scripted", dialect(), base_url=server.base_url, retries=Retries(attempts=1), **settings
+        )
         try:
             with pytest.raises(ModelError):
                 async for _ in model.stream(request):
@@ -91,9 +84,9 @@ def texts_in(value: object) -> list[str]:
 
 
 @pytest.mark.parametrize("tools", ["native", "text", "off"])
-@pytest.mark.parametrize("door", DOORS)
-async def test_no_line_holds_a_control_word_by_any_door(door: Door, tools: str) -> None:
-    texts = texts_in(await body_of(door, Request(LINES, (LOOK,)), tools=tools))
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_no_line_holds_a_control_word_by_any_door(dialect: type[Dialect], tools: str) -> None:
+    texts = texts_in(await body_of(dialect, Request(LINES, (LOOK,)), tools=tools))
     assert [text for text in texts if any(word in text for word in WORDS)] == []
     told = "\n".join(texts)
     assert "[SEND: <" in told
@@ -103,11 +96,11 @@ async def test_no_line_holds_a_control_word_by_any_door(door: Door, tools: str) 
     assert EVIL in unbroken(told)
 
 
-@pytest.mark.parametrize("door", DOORS)
-async def test_each_request_is_still_the_one_before_and_a_tail(door: Door) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_each_request_is_still_the_one_before_and_a_tail(dialect: type[Dialect]) -> None:
     talks = []
     for upto in (2, 5, 7):
-        body = await body_of(door, Request(LINES[:upto], (LOOK,)))
+        body = await body_of(dialect, Request(LINES[:upto], (LOOK,)))
         (talk,) = (body[name] for name in ("messages", "input", "contents") if name in body)
         marks = '"cache_control": {"type": "ephemeral"}'  # which move on with the talk
         talks.append([json.dumps(each).replace(f", {marks}", "") for each in talk])
@@ -140,12 +133,12 @@ SAID = stream(content("[SEND: hi]"), finish())
 
 
 @pytest.fixture
-async def make() -> AsyncIterator[Callable[..., OpenAIChat]]:
+async def make() -> AsyncIterator[Callable[..., ServerModel]]:
     """Makes models that are closed when the test ends."""
-    models: list[OpenAIChat] = []
+    models: list[ServerModel] = []
 
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> OpenAIChat:
-        models.append(OpenAIChat("scripted", base_url=server.base_url, **settings))
+    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
+        models.append(ServerModel("scripted", base_url=server.base_url, **settings))
         return models[-1]
 
     yield make_model
@@ -153,12 +146,14 @@ async def make() -> AsyncIterator[Callable[..., OpenAIChat]]:
         await model.close()
 
 
-async def say(model: OpenAIChat, request: Request = ODD) -> None:
+async def say(model: ServerModel, request: Request = ODD) -> None:
     async for _ in model.stream(request):
         pass
 
 
-async def test_llama_cpp_is_asked_once_for_the_words_of_its_template(make: Callable[..., OpenAIChat]) -> None:
+async def test_llama_cpp_is_asked_once_for_the_words_of_its_template(
+    make: Callable[..., ServerModel],
+) -> None:
     async with ScriptedOpenAI(SAID, about={"/props": [PROPS]}) as server:
         model = make(server, grammar="llama.cpp", api_key="k")
         await say(model)
@@ -174,7 +169,7 @@ async def test_llama_cpp_is_asked_once_for_the_words_of_its_template(make: Calla
 
 @pytest.mark.parametrize("reply", [answer(404, {}), answer(200, "[1]"), answer(200, {"chat_template": None})])
 async def test_a_server_that_tells_nothing_is_asked_all_the_same(
-    make: Callable[..., OpenAIChat], reply: Reply
+    make: Callable[..., ServerModel], reply: Reply
 ) -> None:
     async with ScriptedOpenAI(SAID, about={"/props": [reply]}) as server:
         await say(make(server, grammar="llama.cpp"))
@@ -183,7 +178,9 @@ async def test_a_server_that_tells_nothing_is_asked_all_the_same(
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_a_server_that_still_loads_is_asked_again(make: Callable[..., OpenAIChat], status: int) -> None:
+async def test_a_server_that_still_loads_is_asked_again(
+    make: Callable[..., ServerModel], status: int
+) -> None:
     async with ScriptedOpenAI(SAID, about={"/props": [answer(status, {}), PROPS]}) as server:
         model = make(server, grammar="llama.cpp")
         await say(model)
@@ -193,7 +190,7 @@ async def test_a_server_that_still_loads_is_asked_again(make: Callable[..., Open
 
 
 async def test_a_server_that_does_not_tell_in_time_is_asked_once(
-    make: Callable[..., OpenAIChat], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ServerModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "_SECONDS", 0.05)
     async with ScriptedOpenAI(SAID, about={"/props": [Reply((Hang(),))]}) as server:
@@ -203,7 +200,7 @@ async def test_a_server_that_does_not_tell_in_time_is_asked_once(
     assert [each.path.split("?")[0] for each in server.questions] == ["/props"]
 
 
-async def test_other_servers_are_asked_for_nothing_else(make: Callable[..., OpenAIChat]) -> None:
+async def test_other_servers_are_asked_for_nothing_else(make: Callable[..., ServerModel]) -> None:
     async with ScriptedOpenAI(SAID, SAID) as server:
         await say(make(server))
         await say(make(server, grammar="llama.cpp", control_words=["<~turn~>"]))

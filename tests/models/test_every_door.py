@@ -1,7 +1,6 @@
 """What every door to a model's server does alike, over real sockets."""
 
 import asyncio
-import importlib.util
 import logging
 import os
 import re
@@ -24,7 +23,6 @@ from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.models.doors import (
     EVERY_DOOR,
-    EVERY_PACKAGED_DOOR,
     EVERY_SEARCHING_DOOR,
     HI,
     HI_WITH_TOOLS,
@@ -393,13 +391,6 @@ def test_settings_that_cannot_be(door: Door, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ConfigError, match="http_proxy") as caught:
         door.make("http://models.example/v1")
     assert "hunter22" not in str(caught.value)
-
-
-@EVERY_PACKAGED_DOOR
-def test_without_the_package(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=rf'pip install "pixi-persona\[{door}\]"'):
-        door.make(None)
 
 
 @EVERY_DOOR

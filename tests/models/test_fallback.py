@@ -11,7 +11,7 @@ from pixi.core.deltas import Delta, Finished, Prices, Request, Text, Usage
 from pixi.core.errors import ModelError
 from pixi.core.language import Thought
 from pixi.core.lines import AssistantLine, SystemLine, UserLine
-from pixi.models.complaint import Complaint
+from pixi.models.error_body import Complaint
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Server, refusal
 from pixi.models.model import Model, Traits

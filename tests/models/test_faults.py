@@ -9,16 +9,16 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from pixi.core.deltas import Finished, Text
 from pixi.core.errors import ModelError
 from pixi.models.breaker import Breakers
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries, retry_after
+from pixi.models.server_model import ServerModel
 from tests.models.doors import (
     DOORS,
     EVERY_DOOR,
@@ -27,7 +27,6 @@ from tests.models.doors import (
     QUICK,
     Door,
     heard,
-    marks_of,
 )
 from tests.servers import scripted_anthropic as claude
 from tests.servers import scripted_gemini as google
@@ -198,7 +197,7 @@ def _marks(door: Door, fault: Fault) -> tuple[pytest.MarkDecorator, ...]:
     own = {each.name for each in OWN[door.speaks]}
     is_second_of_its_kind = door.speaks is RESPONSES and fault.name not in own
     at_night = is_second_of_its_kind or (_is_flood(fault) and door.speaks is not CHAT)
-    return (*marks_of(door), *([pytest.mark.nightly] if at_night else []))
+    return (pytest.mark.nightly,) if at_night else ()
 
 
 EACH_FAULT = pytest.mark.parametrize(
@@ -280,8 +279,8 @@ async def test_with_another_model_behind_it_nobody_meets_the_fault(fault: Fault)
         ScriptedOpenAI(stream(SAID, finish())) as other,
     ):
         deadlines = HURRIED if fault.stalls else PATIENT
-        first = OpenAIChat("scripted-8b", base_url=faulty.base_url, deadlines=deadlines, retries=QUICK)
-        second = OpenAIChat("scripted-8b", base_url=other.base_url)
+        first = ServerModel("scripted-8b", base_url=faulty.base_url, deadlines=deadlines, retries=QUICK)
+        second = ServerModel("scripted-8b", base_url=other.base_url)
         model = FallbackModel([first, second], context_tokens=8_192, seconds=60)
         deltas = [delta async for delta in model.stream(HI)]
         await model.close()
@@ -294,8 +293,8 @@ async def test_with_another_model_behind_it_nobody_meets_the_fault(fault: Fault)
 @pytest.mark.parametrize("fault", AFTER_SOME_WORDS[:4], ids=str)
 async def test_nobody_goes_on_with_what_another_began(fault: Fault) -> None:
     async with nothing_left(), served(hurried(fault)) as faulty, ScriptedOpenAI(stream("no")) as other:
-        first = OpenAIChat("scripted-8b", base_url=faulty.base_url, deadlines=HURRIED, retries=QUICK)
-        second = OpenAIChat("scripted-8b", base_url=other.base_url)
+        first = ServerModel("scripted-8b", base_url=faulty.base_url, deadlines=HURRIED, retries=QUICK)
+        second = ServerModel("scripted-8b", base_url=other.base_url)
         model = FallbackModel([first, second], context_tokens=8_192, seconds=60)
         said, error = await heard(model)
         await model.close()
@@ -346,7 +345,7 @@ async def test_a_wait_that_is_longer_than_patience_is_told_at_once() -> None:
     sleep = (pauses := Pauses()).sleep
     for seconds, patience in [(3600, Retries(sleep=sleep)), (3, Retries(sleep=sleep, wait=2.0))]:
         async with ScriptedOpenAI(error(429, "Later", retry_after=str(seconds))) as server:
-            model = OpenAIChat("x", base_url=server.base_url, retries=patience)
+            model = ServerModel("x", base_url=server.base_url, retries=patience)
             _, fault = await heard(model)
             await model.close()
             assert len(server.requests) == 1
@@ -432,7 +431,7 @@ async def test_a_proxy_that_does_not_answer(door: Door, monkeypatch: pytest.Monk
 
 
 async def test_a_host_that_never_takes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.models.asking._CONNECT_SECONDS", 0.05)
+    monkeypatch.setattr("pixi.models.connections._CONNECT_SECONDS", 0.05)
     pauses = Pauses()
     with ExitStack() as sockets:
         listening = sockets.enter_context(socket.socket())
@@ -443,7 +442,7 @@ async def test_a_host_that_never_takes_the_connection(monkeypatch: pytest.Monkey
             waiting = sockets.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(place)
-        model = OpenAIChat(
+        model = ServerModel(
             "x", base_url=f"http://127.0.0.1:{place[1]}/v1", retries=Retries(sleep=pauses.sleep)
         )
         _, error = await heard(model)
@@ -453,20 +452,20 @@ async def test_a_host_that_never_takes_the_connection(monkeypatch: pytest.Monkey
 
 
 async def test_an_expired_certificate_is_told_as_such_to_who_trusts_it() -> None:
-    async with ScriptedOpenAI(stream("hi"), tls=speaking_tls("expired")) as server:
-        connector = aiohttp.TCPConnector(ssl=trusting("expired"))
-        async with aiohttp.ClientSession(connector=connector) as session:
-            model = OpenAIChat("x", base_url=server.base_url, session=session, retries=QUICK)
-            with pytest.raises(ModelError, match=r"No trusted TLS connection to .*expired") as caught:
-                await anext(model.stream(HI))
+    async with (
+        ScriptedOpenAI(stream("hi"), tls=speaking_tls("expired")) as server,
+        open_session(tls=trusting("expired")) as session,
+    ):
+        model = ServerModel("x", base_url=server.base_url, session=session, retries=QUICK)
+        with pytest.raises(ModelError, match=r"No trusted TLS connection to .*expired") as caught:
+            await anext(model.stream(HI))
     assert caught.value.permanent
 
 
 async def test_a_trusted_certificate_is_no_fault() -> None:
-    connector = aiohttp.TCPConnector(ssl=trusting("own"))
     async with (
         ScriptedOpenAI(stream(SAID), tls=speaking_tls("own")) as server,
-        aiohttp.ClientSession(connector=connector) as session,
+        open_session(tls=trusting("own")) as session,
     ):
-        model = OpenAIChat("x", base_url=server.base_url, session=session)
+        model = ServerModel("x", base_url=server.base_url, session=session)
         assert await heard(model) == (SAID, None)

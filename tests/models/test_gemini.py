@@ -11,8 +11,9 @@ from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Image
-from pixi.models.gemini.door import Gemini
+from pixi.models.dialects.gemini import Gemini
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
 from tests.servers.dialects import in_camel_case
 from tests.servers.scripted_gemini import (
@@ -27,18 +28,17 @@ from tests.servers.scripted_gemini import (
 )
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
-MakeModel = Callable[..., Gemini]
+MakeModel = Callable[..., ServerModel]
 
 
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
-    pytest.importorskip("google.genai")  # here: not every process with tests needs it
-    made: list[Gemini] = []
+    made: list[ServerModel] = []
 
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> Gemini:
+    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
         settings.setdefault("retries", QUICK)
-        made.append(Gemini("scripted", base_url=server.base_url, **settings))
+        made.append(ServerModel("scripted", Gemini(), base_url=server.base_url, **settings))
         return made[-1]
 
     yield make_model
@@ -308,9 +308,8 @@ async def test_a_reply_to_a_schema(make: MakeModel) -> None:
 
 @pytest.mark.parametrize("path", ["/v1beta", "/v1beta/openai/"])
 async def test_the_version_in_the_address_is_that_of_the_api(path: str) -> None:
-    pytest.importorskip("google.genai")
     async with ScriptedOpenAI(reply(said("hi"))) as server:
-        model = Gemini("scripted", base_url=server.base_url.removesuffix("/v1") + path)
+        model = ServerModel("scripted", Gemini(), base_url=server.base_url.removesuffix("/v1") + path)
         await ask(model)
         await model.close()
     assert server.requests[0].path.startswith("/v1beta/models/scripted:")

@@ -10,10 +10,10 @@ from pixi.core.deltas import Finished, Request, Usage
 from pixi.core.errors import ConfigError, ModelError
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.asking import open_session
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
 from tests.servers.model_faults import odd_calls
 from tests.servers.scripted_openai import (
@@ -34,17 +34,17 @@ from tests.servers.scripted_openai import (
     usage,
 )
 
-MakeModel = Callable[..., OpenAIChat]
+MakeModel = Callable[..., ServerModel]
 
 
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
-    models: list[OpenAIChat] = []
+    models: list[ServerModel] = []
 
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> OpenAIChat:
+    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
         settings.setdefault("retries", QUICK)
-        models.append(OpenAIChat("scripted", base_url=server.base_url, **settings))
+        models.append(ServerModel("scripted", base_url=server.base_url, **settings))
         return models[-1]
 
     yield make_model
@@ -289,4 +289,4 @@ async def test_a_listing_without_models_and_one_that_is_none(make: MakeModel) ->
 
 def test_an_address_there_must_be() -> None:
     with pytest.raises(ConfigError, match=r"https://api\.openai\.com/v1"):
-        OpenAIChat("x", base_url="")
+        ServerModel("x", base_url="")

@@ -9,12 +9,12 @@ import pytest
 from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.core.errors import ModelError
 from pixi.core.lines import UserLine
-from pixi.models.asking import is_near
 from pixi.models.breaker import Breakers, Patience
-from pixi.models.chat.door import OpenAIChat
+from pixi.models.connections import is_near
 from pixi.models.deadlines import Deadlines, FirstWait, Overdue, ReadingSpeed, Watchdog
 from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries
+from pixi.models.server_model import ServerModel
 from tests.held_clock import HeldClock
 from tests.servers.scripted_openai import (
     Later,
@@ -55,9 +55,9 @@ def read(*steps: Step) -> Reply:
 @asynccontextmanager
 async def chat(
     server: ScriptedOpenAI, deadlines: Deadlines | None = None
-) -> AsyncGenerator[OpenAIChat, None]:
+) -> AsyncGenerator[ServerModel, None]:
     breakers = Breakers(patience=Patience(failures=1, pause=600.0))
-    model = OpenAIChat(
+    model = ServerModel(
         "m", base_url=server.base_url, retries=Retries(base=0.001), deadlines=deadlines, breakers=breakers
     )
     try:
@@ -66,7 +66,7 @@ async def chat(
         await model.close()
 
 
-async def heard(model: OpenAIChat | FallbackModel) -> tuple[str, list[PromptProgress]]:
+async def heard(model: ServerModel | FallbackModel) -> tuple[str, list[PromptProgress]]:
     deltas: list[Delta] = [delta async for delta in model.stream(HI)]
     text = "".join(delta.text for delta in deltas if isinstance(delta, Text))
     return text, [delta for delta in deltas if isinstance(delta, PromptProgress)]
@@ -220,14 +220,12 @@ async def test_no_reading_is_waited_for_longer_than_an_hour(clock: HeldClock) ->
     barked: list[Overdue] = []
     began = clock.time()
     wait = waits(ReadingSpeed(), 1_000)
-    watchdog = Watchdog(Deadlines(), wait, barked.append)
+    Watchdog(Deadlines(), wait, barked.append)
     done = 0
     while not barked:
         await asyncio.sleep(100)
         done += 1
         wait.read_on(done, 1_000_000)
-        watchdog.progress()
-        watchdog.resume()
     assert clock.time() - began == 3_600
     assert (barked[0].which, barked[0].seconds) == ("first", 3_600)
     assert not wait.goes_on()

@@ -11,8 +11,10 @@ from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Finished, Request, Usage
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
+from pixi.models.dialects.prompt import Style
+from pixi.models.dialects.responses import Responses, response_fields
 from pixi.models.model import Traits
-from pixi.models.responses.door import Responses
+from pixi.models.server_model import ServerModel
 from tests.models.doors import HI, LOOK, QUICK, ask, text_of
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, answer, error
 from tests.servers.scripted_responses import (
@@ -28,17 +30,17 @@ from tests.servers.scripted_responses import (
 
 FINE = responses("[SEND: hi]")
 
-MakeModel = Callable[..., Responses]
+MakeModel = Callable[..., ServerModel]
 
 
 @pytest.fixture
 async def make() -> AsyncIterator[MakeModel]:
     """Makes models that are closed when the test ends."""
-    models: list[Responses] = []
+    models: list[ServerModel] = []
 
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> Responses:
+    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
         settings.setdefault("retries", QUICK)
-        models.append(Responses("scripted", base_url=server.base_url, **settings))
+        models.append(ServerModel("scripted", Responses(), base_url=server.base_url, **settings))
         return models[-1]
 
     yield make_model
@@ -224,11 +226,10 @@ async def test_what_counts_as_a_search(make: MakeModel) -> None:
     ],
 )
 def test_each_host_has_its_word_for_searching(host: str, tool: str) -> None:
-    model = Responses("m", base_url=f"https://{host}/api/v1", api_key="k", search=True)
-    assert model.traits.searches
-    body = json.loads(model._body(Request(HI.lines, search=True), ()))
-    assert body["tools"] == [{"type": tool}]
-    assert "tools" not in json.loads(model._body(HI, ()))
+    assert Responses().search_tool(host) == tool
+    style = Style("m", search=tool)
+    assert response_fields(Request(HI.lines, search=True), style)["tools"] == [{"type": tool}]
+    assert "tools" not in response_fields(HI, style)
 
 
 REFUSALS = [

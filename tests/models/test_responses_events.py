@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Delta, Finished, Text
 from pixi.core.lines import ToolCall
-from pixi.models.responses.events import ResponseAssembler, Sealed
+from pixi.models.dialects.responses import ResponseReader, Sealed
 from pixi.models.sse import SSEDecoder
+from tests.models.doors import SERVER
 from tests.servers.scripted_openai import Json
 from tests.servers.scripted_responses import (
     call,
@@ -41,12 +42,12 @@ STREAMS = {
 
 def deltas_of(pieces: list[bytes]) -> tuple[str, str, list[Delta]]:
     """Text, reasoning and all else of a stream that comes in these pieces."""
-    decoder, assembler = SSEDecoder(), ResponseAssembler(Sealed())
+    decoder, reader = SSEDecoder(), ResponseReader(SERVER, Sealed())
     deltas: list[Delta] = []
     for piece in pieces:
-        deltas += assembler.feed(decoder.feed(piece))
-    deltas += assembler.feed(decoder.close())
-    deltas += assembler.close()
+        deltas += reader.feed(decoder.feed(piece))
+    deltas += reader.feed(decoder.close())
+    deltas += reader.close()
     text = "".join(delta.text for delta in deltas if isinstance(delta, Text))
     reasoning = "".join(delta.text for delta in deltas if isinstance(delta, Thought))
     return text, reasoning, [delta for delta in deltas if not isinstance(delta, Text | Thought)]

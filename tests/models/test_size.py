@@ -9,9 +9,9 @@ import pytest
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.lines import SystemLine, UserLine
 from pixi.models import served
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.faults import Server
 from pixi.models.model import Traits
+from pixi.models.server_model import ServerModel
 from pixi.models.size import describe, size_in, sized, tools_for
 from tests.servers.scripted_openai import Hang, Reply, ScriptedOpenAI, answer, content, finish, stream
 
@@ -33,13 +33,13 @@ def shown(size: str, count: object = None) -> Reply:
 
 
 @pytest.fixture
-async def make() -> AsyncIterator[Callable[..., OpenAIChat]]:
+async def make() -> AsyncIterator[Callable[..., ServerModel]]:
     """Makes models that are closed when the test ends."""
-    models: list[OpenAIChat] = []
+    models: list[ServerModel] = []
 
-    def make_model(base_url: str, name: str = "scripted", **settings: Any) -> OpenAIChat:
+    def make_model(base_url: str, name: str = "scripted", **settings: Any) -> ServerModel:
         chosen: dict[str, Any] = {"learns": True, "grammar": "auto", **settings}
-        models.append(OpenAIChat(name, base_url=base_url, **chosen))
+        models.append(ServerModel(name, base_url=base_url, **chosen))
         return models[-1]
 
     yield make_model
@@ -47,7 +47,7 @@ async def make() -> AsyncIterator[Callable[..., OpenAIChat]]:
         await model.close()
 
 
-async def ask(model: OpenAIChat, request: Request = ASKED) -> None:
+async def ask(model: ServerModel, request: Request = ASKED) -> None:
     async for _ in model.stream(request):
         pass
 
@@ -113,7 +113,7 @@ def test_what_follows_from_a_size(parameters: float | None, wanted: Any, line: s
     ],
 )
 async def test_a_server_nearby_tells_how_large_its_model_is(
-    make: Callable[..., OpenAIChat], about: dict[str, list[Reply]], name: str, line: str
+    make: Callable[..., ServerModel], about: dict[str, list[Reply]], name: str, line: str
 ) -> None:
     async with ScriptedOpenAI(SAID, about=about) as server:
         model = make(server.base_url, name)
@@ -125,7 +125,7 @@ async def test_a_server_nearby_tells_how_large_its_model_is(
 
 
 async def test_a_small_model_at_a_server_is_offered_no_tools_unless_they_are_set(
-    make: Callable[..., OpenAIChat],
+    make: Callable[..., ServerModel],
 ) -> None:
     async with ScriptedOpenAI(SAID, about={"/api/show": [shown("1.5B")]}) as server:
         await ask(make(server.base_url))
@@ -145,7 +145,7 @@ async def test_a_small_model_at_a_server_is_offered_no_tools_unless_they_are_set
 
 @pytest.mark.parametrize(("by_llama", "name"), [(True, "scripted"), (False, "zork-135m")])
 async def test_a_tiny_model_nearby_gets_what_suits_it(
-    make: Callable[..., OpenAIChat], by_llama: bool, name: str
+    make: Callable[..., ServerModel], by_llama: bool, name: str
 ) -> None:
     about = {"/props": [PROPS], "/v1/models": [listing(("a", 135_000_000))]} if by_llama else {}
     style = {"temperature": 0.4, "min_p": 0.05, "max_tokens": 160}
@@ -161,7 +161,7 @@ async def test_a_tiny_model_nearby_gets_what_suits_it(
 
 
 async def test_a_larger_model_at_llama_cpp_is_held_to_no_grammar_but_to_its_control_words(
-    make: Callable[..., OpenAIChat],
+    make: Callable[..., ServerModel],
 ) -> None:
     about = {"/props": [PROPS], "/v1/models": [listing(("a", 1_543_714_304))]}
     async with ScriptedOpenAI(SAID, about=about) as server:
@@ -172,7 +172,7 @@ async def test_a_larger_model_at_llama_cpp_is_held_to_no_grammar_but_to_its_cont
 
 
 async def test_a_server_that_is_away_is_asked_again_and_one_that_hangs_is_not(
-    make: Callable[..., OpenAIChat], monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., ServerModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ScriptedOpenAI(
         SAID, about={"/props": [answer(503, {}), answer(404, {})], "/api/show": [shown("1.5B")]}
@@ -205,7 +205,7 @@ async def test_a_server_that_is_away_is_asked_again_and_one_that_hangs_is_not(
     ],
 )
 async def test_only_servers_nearby_are_asked(
-    make: Callable[..., OpenAIChat], monkeypatch: pytest.MonkeyPatch, address: str, nearby: bool
+    make: Callable[..., ServerModel], monkeypatch: pytest.MonkeyPatch, address: str, nearby: bool
 ) -> None:
     asked = []
 

@@ -49,7 +49,7 @@ class Refuses(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class Speech:
     """How one API is spoken.
 
     Attributes:
@@ -231,7 +231,7 @@ def _told_gemini(seen: Seen) -> list[object]:
 
 _PING = b": ping\n\n"
 
-CHAT = Dialect(
+CHAT = Speech(
     "chat",
     _chat_says,
     _openai_error,
@@ -241,7 +241,7 @@ CHAT = Dialect(
     _openai_lists,
     lambda seen: list(seen.json()["messages"]),
 )
-RESPONSES = Dialect(
+RESPONSES = Speech(
     "responses",
     _responses_say,
     _openai_error,
@@ -251,7 +251,7 @@ RESPONSES = Dialect(
     _openai_lists,
     lambda seen: list(seen.json()["input"]),
 )
-ANTHROPIC = Dialect(
+ANTHROPIC = Speech(
     "anthropic",
     _anthropic_says,
     _anthropic_error,
@@ -261,7 +261,7 @@ ANTHROPIC = Dialect(
     claude.models,
     _told_anthropic,
 )
-GEMINI = Dialect(
+GEMINI = Speech(
     "gemini",
     _gemini_says,
     _gemini_error,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from pixi.models.deadlines import Deadlines
-from tests.servers.dialects import CHAT, Dialect, Part, framed
+from tests.servers.dialects import CHAT, Part, Speech, framed
 from tests.servers.scripted_openai import (
     Close,
     Flood,
@@ -172,7 +172,7 @@ def _bomb() -> bytes:
 _BOMB = _bomb()
 
 
-def before_any_word(speaks: Dialect) -> tuple[Fault, ...]:
+def before_any_word(speaks: Speech) -> tuple[Fault, ...]:
     """Make the faults where nothing of a reply comes: another attempt, or another model, may be asked."""
     fine, error = speaks.says(SAID), speaks.error
     pings = [step for _ in range(40) for step in (framed(speaks.ping), Wait(0.05))]
@@ -277,7 +277,8 @@ def before_any_word(speaks: Dialect) -> tuple[Fault, ...]:
         Fault(
             "framing that breaks",
             (Reply((_HEAD, Wait(0.02), b"zz\r\n", Close())),),
-            says="sent no words for",
+            says="broke the connection off",
+            asked=3,
         ),
         Fault(
             "a content length that lies",
@@ -288,7 +289,7 @@ def before_any_word(speaks: Dialect) -> tuple[Fault, ...]:
     )
 
 
-def after_some_words(speaks: Dialect) -> tuple[Fault, ...]:
+def after_some_words(speaks: Speech) -> tuple[Fault, ...]:
     """Make the faults after which what was said stands, and nothing is asked again."""
     pings = [step for _ in range(40) for step in (speaks.ping, Wait(0.05))]
     flood = (b"data: ", Flood(_MEGABYTE, 50))
@@ -306,7 +307,7 @@ def after_some_words(speaks: Dialect) -> tuple[Fault, ...]:
     )
 
 
-def none_to_speak_of(speaks: Dialect) -> tuple[Fault, ...]:
+def none_to_speak_of(speaks: Speech) -> tuple[Fault, ...]:
     """Make the faults that whoever talks does not meet."""
     fine, error = speaks.says(SAID), speaks.error
     boom = answer(200, {"error": {"message": "boom"}})

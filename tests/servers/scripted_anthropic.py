@@ -1,7 +1,7 @@
 """Replies of Anthropic's Messages API, in the format of its documentation, for the scripted server.
 
     async with ScriptedOpenAI(message(text("Hel", "lo"))) as server:
-        model = AnthropicMessages("scripted", base_url=server.base_url)
+        model = ServerModel("scripted", Anthropic(), base_url=server.base_url)
 
 A reply is `message(block, block, …)`: each block is a list of events that lack their index, made by `text`,
 `thought`, `call`, `search`. Raw steps may stand between them.

@@ -1,7 +1,7 @@
 """Replies of the Gemini API (`streamGenerateContent?alt=sse`), in the format of its documentation.
 
     async with ScriptedOpenAI(reply(said("Hel", "lo"))) as server:
-        model = Gemini("scripted", base_url=server.base_url)
+        model = ServerModel("scripted", Gemini(), base_url=server.base_url)
 
 A reply is a list of chunks, made by `said`, `thought`, `call`, `part`; raw steps may stand between them.
 """

@@ -1,7 +1,7 @@
 """An OpenAI-compatible server that answers as a test says, over real sockets and down to the byte.
 
     async with ScriptedOpenAI(stream("Hel", "lo", finish())) as server:
-        model = OpenAIChat("scripted", base_url=server.base_url)
+        model = ServerModel("scripted", base_url=server.base_url)
         ...
         assert server.requests[0].json()["model"] == "scripted"
 

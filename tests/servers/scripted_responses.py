@@ -1,7 +1,7 @@
 """What a server of the Responses API writes: the events of its streams, in the documented form.
 
     async with ScriptedOpenAI(stream(*message("Hel", "lo"), completed())) as server:
-        model = Responses("scripted", base_url=server.base_url)
+        model = ServerModel("scripted", Responses(), base_url=server.base_url)
         ...
 
 The server itself, its faults and its steps are those of `scripted_openai`. A `Reply` is made by `responses`:

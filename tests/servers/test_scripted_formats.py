@@ -1,4 +1,4 @@
-"""The scripted providers speak as the packages of the real ones read, and are asked as those would ask."""
+"""The scripted OpenAI speaks as its package reads, and is asked as that would ask."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,11 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.lines import AssistantLine, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.anthropic.body import fields_of
-from pixi.models.chat.body import body
-from pixi.models.render import Style
-from pixi.models.responses.body import response_body
-from pixi.models.responses.events import ResponseAssembler, Sealed
-from tests.servers import scripted_anthropic, scripted_gemini, scripted_responses
+from pixi.models.dialects.chat import chat_fields
+from pixi.models.dialects.prompt import Style, encoded
+from pixi.models.dialects.responses import ResponseReader, Sealed, response_fields
+from tests.models.doors import SERVER
+from tests.servers import scripted_responses
 from tests.servers.scripted_openai import Json, Reply
 
 PAGE = ("https://pancakes.example/", "Pancakes")
@@ -94,39 +93,6 @@ def test_responses() -> None:
     assert len(seen) == 18
 
 
-def test_anthropic() -> None:
-    types = pytest.importorskip("anthropic.types")
-    made = scripted_anthropic
-    known = by_type(each for name, each in vars(types).items() if name.startswith("Raw"))
-    reply = made.message(
-        made.thought("hm"),
-        *made.search("pancakes", PAGE),
-        made.text("pan", "cakes", cites=(PAGE,)),
-        made.call("toolu_1", "look", '{"at":', ' "cat"}'),
-        searches=1,
-    )
-    seen = set()
-    for event in events_in(reply):
-        if event["type"] != "ping":  # has no type there
-            assert list(unknown_in(known[event["type"]].model_validate(event))) == [], event
-            seen.add(event["type"])
-    assert seen == known.keys()
-
-
-def test_gemini() -> None:
-    types = pytest.importorskip("google.genai.types")
-    made = scripted_gemini
-    reply = made.reply(
-        made.thought("hm"),
-        made.said("pan", "cakes"),
-        made.call("look", {"at": "cat"}, call_id="a", signature=made.SIGNATURE),
-        grounding=made.found(PAGE, queries=("pancakes",), cited=(0,)),
-    )
-    chunks = [types.GenerateContentResponse.model_validate(event) for event in events_in(reply)]
-    assert [list(unknown_in(chunk)) for chunk in chunks] == [[]] * 5
-    assert types.GenerateContentResponse.model_config["extra"] == "forbid"
-
-
 def taken(asked: bytes, params: Any) -> None:
     """See that what is asked is what the package of the provider would ask."""
     fields = json.loads(asked)
@@ -136,22 +102,15 @@ def taken(asked: bytes, params: Any) -> None:
 
 def thoughts_before(call: ToolCall) -> list[Json]:
     """What led to a call, as it was handed out."""
-    assembler = ResponseAssembler(sealed := Sealed())
+    reader = ResponseReader(SERVER, sealed := Sealed())
     reply = (*scripted_responses.thought("hm", sealed="sealed"), *scripted_responses.call(call.name, "{}"))
-    assembler.feed([json.dumps(event).encode() for event in reply])
-    assembler.close()
+    reader.feed([json.dumps(event).encode() for event in reply])
+    reader.close()
     return list(sealed.of(CALLS[0].id) or ())
 
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_what_openai_is_asked(asked: Request) -> None:
-    taken(body(asked, STYLE), CompletionCreateParamsStreaming)
+    taken(encoded(chat_fields(asked, STYLE)), CompletionCreateParamsStreaming)
     assert thoughts_before(CALLS[0])
-    taken(response_body(asked, STYLE, thoughts=thoughts_before), ResponseCreateParamsStreaming)
-
-
-@pytest.mark.parametrize("asked", REQUESTS)
-def test_what_anthropic_is_asked(asked: Request) -> None:
-    params = pytest.importorskip("anthropic.types.message_create_params")
-    fields = fields_of(asked, STYLE, (), lambda _: None, search=True) | {"stream": True}
-    taken(json.dumps(fields).encode(), params.MessageCreateParamsStreaming)
+    taken(encoded(response_fields(asked, STYLE, thoughts=thoughts_before)), ResponseCreateParamsStreaming)

@@ -83,13 +83,13 @@ async def _found_at_server(model: "ModelSettings") -> str:
 
 
 async def _size_at_server(model: "ModelSettings", name: str) -> str:
-    from pixi.app.doors import door_to, learn_of
+    from pixi.app.doors import door_to
     from pixi.models.deadlines import Deadlines
     from pixi.models.size import describe
 
     door = door_to(model, name, native=False, deadlines=Deadlines(first=LISTING_SECONDS))
     try:
-        await learn_of(door)
+        await door.learn()
         return describe(door.traits)
     finally:
         await door.close()

@@ -12,9 +12,9 @@ from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.knowledge.retrieval.findings import NOT_THERE
 from pixi.knowledge.retrieval.reading import NEAREST
-from pixi.models.chat.door import OpenAIChat
 from pixi.models.deadlines import Deadlines
 from pixi.models.faults import Retries
+from pixi.models.server_model import ServerModel
 from pixi.testing import ScriptedModel
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry, reply, texts
 from tests.servers.scripted_openai import (
@@ -36,7 +36,7 @@ BUILT = "It was built by Shah Abbas II around 1650, on the foundations of an old
 
 @asynccontextmanager
 async def helper(server: ScriptedOpenAI, deadlines: Deadlines | None = None) -> AsyncIterator[RetrievalAgent]:
-    model = OpenAIChat(
+    model = ServerModel(
         "helper-8b",
         base_url=server.base_url,
         traits=LARGE,

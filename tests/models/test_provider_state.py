@@ -1,16 +1,16 @@
 """What a provider wants back with its calls, kept by their ids."""
 
-from pixi.models.keepsakes import Keepsakes
+from pixi.models.dialects.dialect import ProviderState
 
 
 def test_what_was_kept_is_found_by_each_of_its_calls() -> None:
-    kept: Keepsakes[str] = Keepsakes()
+    kept: ProviderState[str] = ProviderState()
     kept.keep(["a", "b"], "thoughts")
     assert (kept.of("a"), kept.of("b"), kept.of("c")) == ("thoughts", "thoughts", None)
 
 
 def test_what_was_asked_for_least_lately_is_let_go() -> None:
-    kept: Keepsakes[int] = Keepsakes(most=2)
+    kept: ProviderState[int] = ProviderState(most=2)
     kept.keep(["a"], 1)
     kept.keep(["b"], 2)
     assert kept.of("a") == 1

@@ -170,7 +170,7 @@ def with_tools_told(lines: Sequence[Line], tools: Sequence[ToolSchema]) -> list[
 
 @functools.cache
 def _tools_prompt() -> str:
-    return resources.files("pixi.models").joinpath("text_tools.md").read_text("utf-8").strip()
+    return resources.files("pixi.models.dialects").joinpath("text_tools.md").read_text("utf-8").strip()
 
 
 def encoded(fields: JsonObject) -> bytes:

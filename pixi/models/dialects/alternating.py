@@ -9,7 +9,7 @@ import msgspec
 from pixi.core.deltas import Request
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.render import JsonObject, text_call, text_result, unseen, with_tools_told
+from pixi.models.dialects.prompt import JsonObject, text_call, text_result, unseen, with_tools_told
 
 Piece = str | Image | ToolCall | ToolLine
 

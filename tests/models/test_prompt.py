@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
-from pixi.models.chat.body import body, messages
-from pixi.models.render import GrammarField, Quirk, Style
+from pixi.models.dialects.chat import chat_fields, messages
+from pixi.models.dialects.prompt import GrammarField, Quirk, Style, encoded
 from tests.servers.scripted_openai import Json
 
 LOOK = ToolSchema("look", "look at something", {"type": "object", "properties": {"at": {"type": "string"}}})
@@ -21,7 +21,7 @@ CALL = ToolCall("c1", "look", '{"at": "cat"}')
 
 
 def fields(request: Request, style: Style = PLAIN, *quirks: Quirk) -> Json:
-    decoded: Json = json.loads(body(request, style, quirks))
+    decoded: Json = json.loads(encoded(chat_fields(request, style, quirks)))
     return decoded
 
 
@@ -197,11 +197,11 @@ LINES: st.SearchStrategy[Line] = st.one_of(
 def test_each_request_is_the_one_before_and_a_tail(
     lines: list[Line], style: Style, tools: tuple[ToolSchema, ...]
 ) -> None:
-    whole = body(Request(tuple(lines), tools), style)
-    assert whole == body(Request(tuple(lines), tools), style)
+    whole = encoded(chat_fields(Request(tuple(lines), tools), style))
+    assert whole == encoded(chat_fields(Request(tuple(lines), tools), style))
     if isinstance(lines[0], SystemLine) or not tools:
         for end in range(1, len(lines)):
-            before = body(Request(tuple(lines[:end]), tools), style)
+            before = encoded(chat_fields(Request(tuple(lines[:end]), tools), style))
             assert whole.startswith(before.split(b'],"stream":')[0])
 
 

@@ -1,1 +1,0 @@
-"""The door to Anthropic: its Messages API, through its own package."""

@@ -1,1 +1,0 @@
-"""The door to chat completions: the API that most servers speak."""

@@ -1,1 +1,0 @@
-"""The door to Gemini: its own API, through its own package."""

@@ -1,1 +1,0 @@
-"""What the doors share that ask through a provider's own package."""
