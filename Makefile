@@ -37,6 +37,10 @@ help: ## show this list
 	@echo 'make extra-X  install an optional part that a setting asks for: make extra-mcp, make extra-web …'
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | grep -v '^make chat@' | awk -F@ '{ printf "%-13s %s\n", $$1, $$2 }'
 
+.PHONY: demo
+demo: $(READY_TO_RUN) ## watch for 25 seconds what Pixi does, without a model
+	@exec $(PY) -m pixi demo $(ARGS)
+
 .PHONY: chat
 chat: $(READY_TO_RUN) ## talk to Pixi
 	@exec $(PY) -m pixi chat $(ARGS)

@@ -1,0 +1,478 @@
+"""The stage of `pixi-persona demo`: plays the script through the engine, and draws what happens.
+
+The words are a script, so that the demo needs no model, no network and no settings. All else is what
+answers in a talk: the parser, the engine, a database of the shipped documents, the memory of a store. The
+left half shows the stream as the script writes it. A command lights up when the engine reports its act, and
+only then.
+
+Time is the time of the event loop, so a test can hold it.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from pixi.cli.exits import FINE
+from pixi.core.deltas import Delta, Request, Text
+from pixi.core.events import Noted, Reacted, Sent, ToolAnswered, ToolCalled, TurnEvent
+from pixi.testing import RecordingChannel, ScriptedModel
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text as StyledText
+
+    from pixi.engine.engine import Engine
+    from pixi.knowledge.database import DirectoryDatabase
+
+TOKEN_SECONDS = 1 / 40
+"""A token is four characters here, as text has on average."""
+
+_DATABASE = "pancakes"
+_FRAME_SECONDS = 1 / 20
+_FLASH_SECONDS = 0.35  # how long a command shines once it was carried out
+_TYPING_SECONDS = 0.8  # until a person's message stands there
+_ROWS = 24  # of the screen, at most
+_COLUMNS = 104
+_FEWEST_COLUMNS = 44
+
+_NEXT = "That was a script on the real engine. Talk to Pixi now:  make chat  (or: pixi-persona chat)"
+_SCRIPTED = "pixi-persona demo: the words are a script; parser, engine, database and memory are real."
+_FIRST_TOLD = "A model writes text with commands in brackets. Each one acts as soon as its bracket closes."
+
+_COMMAND = re.compile(r"\[(?P<name>[A-Z]+): [^\]]*\]?|<tool-call(?:[^/]|/(?!tool-call>))*(?:/tool-call>)?")
+_NAMES = {"person": "Mo", "persona": "Pixi", "tool": "↳"}
+_DIM = "bright_black"
+_BAR = 25  # cells, one for a second
+_STYLES = {
+    "NOTE": "italic magenta",
+    "REACT": "bold yellow",
+    "SEND": "bold green",
+    "tool": "bold cyan",
+    "person": "bold blue",
+    "persona": "bold green",
+}
+
+
+class Scene(NamedTuple):
+    """What a person says, the replies of the model round by round, and what there is to see.
+
+    `seconds` is how long the scene takes, with the time to read it.
+    """
+
+    said: str
+    rounds: tuple[str, ...]
+    told: str
+    seconds: float
+
+
+SCENES = (
+    Scene(
+        "blueberry pancakes, my first try!!",
+        (
+            "[NOTE: first try, and they rose!! no advice now, just joy]\n[REACT: 🥞]\n[SEND: omg]\n"
+            "[SEND: look at those edges]\n[SEND: save me one??]",
+        ),
+        "A private thought first, then a reaction, then three short messages, all in one reply.",
+        6.5,
+    ),
+    Scene(
+        "@Sam are you bringing the speakers tonight?",
+        ("[NOTE: that one is for Sam. i stay out of it]",),
+        "A thought, and no message: staying silent is an answer too.",
+        4.5,
+    ),
+    Scene(
+        "how thin should crêpe batter be?",
+        (
+            "[SEND: one sec, my notebook]\n"
+            '<tool-call tool="query_pancakes_database">'
+            '{"query": "How much milk is in a crêpe batter?"}</tool-call>',
+            "[NOTE: found it, in my own words then]\n[SEND: like cream! twice as much milk as flour]\n"
+            "[SEND: and an egg for every 60 g of flour]",
+        ),
+        "It says so, reads a folder of documents, and goes on. What comes back is quoted word for word.",
+        8.0,
+    ),
+    Scene(
+        "i can't have milk though",
+        (
+            "[NOTE: that changes every recipe. keep it]\n"
+            '<tool-call tool="remember">{"fact": "cannot have milk"}</tool-call>',
+            "[REACT: 💛]\n[SEND: oat milk it is. i'll remember]",
+        ),
+        "It remembers people, tells nobody else, and forgets when asked.",
+        6.0,
+    ),
+)
+
+
+@dataclass
+class Stage:
+    """What there is to see now.
+
+    Attributes:
+        stream: what the model wrote in this scene.
+        acted: when each command of the stream was carried out, in order, in seconds of the loop's clock.
+        chat: the rows of the chat, each a kind (`person`, `persona`, `tool`) and its text.
+        told: what the scene shows, in a line.
+        writing: the model is writing.
+        typing: a person is.
+        began: when the first scene began, in seconds of the loop's clock; None: it has not.
+    """
+
+    stream: str = ""
+    acted: list[float] = field(default_factory=list)
+    chat: list[tuple[str, str]] = field(default_factory=list)
+    told: str = _FIRST_TOLD
+    writing: bool = False
+    typing: bool = False
+    began: float | None = None
+
+    def commands(self) -> Iterator[re.Match[str]]:
+        """Yield the commands of the stream, the last one perhaps unfinished."""
+        return _COMMAND.finditer(self.stream)
+
+    def take(self, event: TurnEvent, now: float) -> None:
+        """Show an act of the engine."""
+        match event:
+            case Noted():
+                self.acted.append(now)
+            case Sent(text):
+                self.acted.append(now)
+                self.chat.append(("persona", text))
+            case Reacted(emoji):
+                self.acted.append(now)
+                at = max(place for place, (kind, _) in enumerate(self.chat) if kind == "person")
+                self.chat[at] = ("person", f"{self.chat[at][1]}   {emoji}")
+            case ToolCalled(_, name, arguments):
+                self.acted.append(now)
+                self.chat.append(("tool", _called(name, arguments)))
+            case ToolAnswered(_, "query_pancakes_database", True, result):
+                for fact in json.loads(result)["relevant"][:1]:
+                    title, line = fact["source"]["title"], fact["source"]["line"]
+                    self.chat.append(("tool", f"“{_first_sentence(fact['fact'])}” ({title}, line {line})"))
+            case _:
+                pass
+
+
+def _called(name: str, arguments: dict[str, str]) -> str:
+    if name == "remember":
+        return f"remembers: Mo {arguments['fact']}"
+    return f"looks up “{arguments['query']}” in pancakes"
+
+
+def _first_sentence(text: str) -> str:
+    return " ".join(text.split()).partition(". ")[0].rstrip(".") + "."
+
+
+class _Chat(RecordingChannel):
+    """A channel that tells the stage of what happens in it."""
+
+    def __init__(self, happened: Callable[[TurnEvent], None]) -> None:
+        super().__init__("demo:chat")
+        self._happened = happened
+
+    def show(self, event: TurnEvent) -> None:
+        super().show(event)
+        self._happened(event)
+
+
+class _Script(ScriptedModel):
+    """A model with a script that tells of each piece as it writes it."""
+
+    def __init__(self, wrote: Callable[[str], None]) -> None:
+        super().__init__()
+        self._wrote = wrote
+
+    async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
+        async with aclosing(super().stream(request)) as deltas:
+            async for delta in deltas:
+                if isinstance(delta, Text):
+                    self._wrote(delta.text)
+                yield delta
+
+
+@asynccontextmanager
+async def open_pancakes() -> AsyncGenerator["DirectoryDatabase", None]:
+    """Open the shipped database of pancakes, read whole; nothing of it is kept afterwards."""
+    await asyncio.to_thread(import_module, "pixi.knowledge.database")  # beside the first frames
+    from pixi.knowledge.database import DirectoryDatabase
+    from pixi.knowledge.sources import shipped_folder
+
+    with TemporaryDirectory(ignore_cleanup_errors=True) as cache:
+        folder = shipped_folder() / _DATABASE
+        database = await DirectoryDatabase.open(folder, name=_DATABASE, cache=Path(cache))
+        try:
+            await database.ready()  # a second or so; then no scene waits for it
+            yield database
+        finally:
+            await database.close()
+
+
+@asynccontextmanager
+async def _engine(script: ScriptedModel, database: "DirectoryDatabase") -> AsyncGenerator["Engine", None]:
+    """Open an engine with the shipped Pixi, a database, and a store in memory."""
+    for part in ("pixi.engine.engine", "pixi.addons.knowledge", "pixi.addons.memory", "pixi.store.sqlite"):
+        await asyncio.to_thread(import_module, part)
+    from pixi.addons import memory
+    from pixi.addons.knowledge import knowledge_of
+    from pixi.engine.engine import Engine
+    from pixi.knowledge.retrieval import RetrievalAgent
+    from pixi.personas.files import load_persona
+    from pixi.personas.shelf import shipped_folder
+    from pixi.store.opening import open_store
+
+    persona = load_persona(shipped_folder() / "pixi.md").persona
+    persona = replace(persona, databases=(database.name,), pace="off")
+    store = await open_store("sqlite://")
+    addons = knowledge_of(database, RetrievalAgent(None), database.name), memory.setup_with(store)
+    try:
+        async with Engine(model=script, persona=persona, store=store, addons=addons) as engine:
+            yield engine
+    finally:
+        await store.close()
+
+
+async def play(
+    stage: Stage, database: "DirectoryDatabase", happened: Callable[[], None], *, timed: bool = True
+) -> None:
+    """Let the scenes happen on the stage, one after the other.
+
+    Args:
+        stage: is changed.
+        database: the one that the script looks into, see `open_pancakes`.
+        happened: called after a person's message, and after each act of the engine.
+        timed: False: nothing is waited for.
+    """
+    clock = asyncio.get_running_loop().time
+
+    def wrote(text: str) -> None:
+        stage.stream += text
+
+    def acted(event: TurnEvent) -> None:
+        stage.take(event, clock())
+        happened()
+
+    script, channel = _Script(wrote), _Chat(acted)
+    async with _engine(script, database) as engine:
+        for scene in SCENES:
+            began = clock()
+            stage.began = stage.began or began
+            stage.stream, stage.acted, stage.told = "", [], scene.told
+            stage.typing = True
+            await asyncio.sleep(_TYPING_SECONDS * timed)
+            stage.typing = False
+            stage.chat.append(("person", scene.said))
+            happened()
+            await asyncio.sleep(TOKEN_SECONDS * 8 * timed)
+            script.add(*(list(_tokens(text, timed=timed)) for text in scene.rounds))
+            stage.writing = True
+            await engine.receive(channel.message(scene.said), channel)
+            await engine.settled()
+            stage.writing = False
+            await asyncio.sleep(max(0.0, began + scene.seconds - clock()) * timed)
+
+
+def _tokens(text: str, *, timed: bool) -> Iterator[str | float]:
+    for start in range(0, len(text), 4):
+        yield text[start : start + 4]
+        if timed:
+            yield TOKEN_SECONDS
+    if timed:
+        yield TOKEN_SECONDS * 10
+
+
+async def print_plainly(write: Callable[[str], None] = print) -> int:
+    """Print each message, each raw command, and below it what came of it."""
+    stage = Stage()
+    shown: list[tuple[str, str]] = []
+    acts = 0
+
+    def happened() -> None:
+        nonlocal acts
+        acts = min(acts, len(stage.acted))  # a new scene begins with none
+        commands = [command.group() for command in stage.commands()]
+        for command in commands[acts : len(stage.acted)]:
+            write(f"    {command}")
+        acts = len(stage.acted)
+        for place, row in enumerate(stage.chat):
+            if shown[place : place + 1] != [row]:
+                shown[place : place + 1] = [row]
+                kind, text = row
+                colon = "" if kind == "tool" else ":"
+                begins = kind == "person" and not acts
+                before = f"\n# {stage.told}\n" if begins else " " * 8
+                write(f"{before}{_NAMES[kind]}{colon} {text}")
+
+    write(_SCRIPTED)
+    async with open_pancakes() as database:
+        await play(stage, database, happened, timed=False)
+    write(f"\n{_NEXT}")
+    return FINE
+
+
+async def show(console: "Console") -> int:
+    """Draw the stage until the scenes are over or a key is pressed."""
+    from rich.live import Live
+
+    stage = Stage()
+
+    async def open_and_play() -> None:
+        async with open_pancakes() as database:
+            await play(stage, database, lambda: None)
+
+    with Live(console=console, auto_refresh=False) as live, _any_key() as pressed:
+        playing = asyncio.create_task(open_and_play())
+        try:
+            while not (playing.done() or pressed.is_set()):
+                live.update(draw(stage, console), refresh=True)
+                await asyncio.sleep(_FRAME_SECONDS)
+        finally:
+            playing.cancel()
+            with suppress(asyncio.CancelledError):
+                await playing
+        live.update(draw(stage, console), refresh=True)
+    console.print(_NEXT)
+    return FINE
+
+
+@contextmanager
+def _any_key() -> Iterator[asyncio.Event]:
+    """Give an event that is set when a key is pressed, Ctrl-C too. Keys are not shown meanwhile."""
+    from prompt_toolkit.input import create_input
+
+    pressed = asyncio.Event()
+    if not _has_keyboard():
+        yield pressed
+        return
+    keys = create_input()
+
+    def read() -> None:
+        if keys.read_keys() or keys.flush_keys() or keys.closed:
+            pressed.set()
+
+    with keys.raw_mode(), keys.attach(read):
+        yield pressed
+
+
+def _has_keyboard() -> bool:
+    """Return False where no key can come: a process in the background is stopped if it asks for keys."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    return sys.platform == "win32" or os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+
+
+def draw(stage: Stage, console: "Console") -> "RenderableType":
+    """Return the stage as it looks now, as large as the console allows."""
+    from rich import box
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.table import Table
+
+    columns = max(_FEWEST_COLUMNS, min(console.width, _COLUMNS))
+    height = max(6, min(console.height - 1, _ROWS) - 4)  # of a half, with its frame
+    widths = columns // 2, columns - columns // 2
+    halves = Table.grid(padding=0)
+    for width in widths:
+        halves.add_column(width=width)
+    titles = f"[bold]the model writes[/] [{_DIM}]· a script[/]", "[bold]the chat[/]"
+    rows = _stream_rows(stage, widths[0] - 4, console), _chat_rows(stage, widths[1] - 4, console)
+    halves.add_row(
+        *(
+            Panel(
+                Group(*each[-(height - 2) :]),
+                title=title,
+                title_align="left",
+                box=box.ROUNDED,
+                height=height,
+                border_style=_DIM,
+            )
+            for title, each in zip(titles, rows, strict=True)
+        )
+    )
+    return Group(_head(stage, columns), halves, *_caption(stage, columns, console))
+
+
+def _head(stage: Stage, columns: int) -> "StyledText":
+    """The first row: what this is, and how far it is."""
+    from rich.text import Text as Styled
+
+    now = asyncio.get_running_loop().time()
+    seconds = 0.0 if stage.began is None else now - stage.began
+    whole = sum(scene.seconds for scene in SCENES)
+    head = Styled("pixi-persona demo", style="bold")
+    head.append(" · 40 tokens a second · any key ends it", style=f"not bold {_DIM}")
+    cells = max(0, min(_BAR, columns - head.cell_len - 2))
+    done = min(round(cells * seconds / whole), cells)
+    head.append(" " * (columns - head.cell_len - cells))
+    head.append("━" * done, style="green")
+    head.append("─" * (cells - done), style=f"not bold {_DIM}")
+    head.truncate(columns)
+    return head
+
+
+def _caption(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+    """Two rows: what the scene shows."""
+    from rich.text import Text as Styled
+
+    rows = list(Styled(stage.told, style="bold").wrap(console, columns - 2))
+    return [Styled(" ") + row for row in [*rows, Styled(), Styled()][:2]]
+
+
+def _stream_rows(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+    """The stream: a command is dim while it is written, and lit once it was carried out."""
+    from rich.text import Text as Styled
+
+    now = asyncio.get_running_loop().time()
+    rows: list[Styled] = []
+    end, whole = 0, True
+    for place, command in enumerate(stage.commands()):
+        end, whole = command.end(), command.group().endswith(("]", "</tool-call>"))
+        style, mark = _DIM, "  "
+        if place < len(stage.acted):
+            flash = " reverse" if now - stage.acted[place] < _FLASH_SECONDS else ""
+            style, mark = f"{_STYLES[command['name'] or 'tool']}{flash}", "✓ "
+        text = Styled(command.group(), style=style)
+        if stage.writing and not whole:
+            text.append("▌")
+        rows += _hung(mark, text, columns, console)
+    if stage.writing and whole:
+        rest = stage.stream[end:].strip()
+        rows += _hung("  ", Styled(f"{rest}▌", style=_DIM), columns, console)
+    return rows
+
+
+def _chat_rows(stage: Stage, columns: int, console: "Console") -> "list[StyledText]":
+    """The chat: names, messages with their reactions, and what tools do."""
+    from rich.text import Text as Styled
+
+    rows: list[Styled] = []
+    for kind, text in stage.chat:
+        name = _NAMES[kind]
+        if kind == "person" and rows:
+            rows.append(Styled())
+        said = Styled(text, style=f"{_DIM} italic" if kind == "tool" else "")
+        rows += _hung(f"{name:<6}", said, columns, console, style=_STYLES.get(kind, _DIM))
+    if stage.typing:
+        rows += [Styled(), Styled("Mo is typing …", style=_DIM)]
+    return rows
+
+
+def _hung(
+    head: str, text: "StyledText", columns: int, console: "Console", *, style: str = "green"
+) -> "list[StyledText]":
+    """The text in rows, the first behind a head, the others indented below it."""
+    from rich.text import Text as Styled
+
+    wrapped = text.wrap(console, columns - len(head))
+    indents = [head, *[" " * len(head)] * len(wrapped)]
+    return [Styled(indent, style=style) + row for indent, row in zip(indents, wrapped, strict=False)]
