@@ -76,7 +76,7 @@ class Scene(NamedTuple):
 
 SCENES = (
     Scene(
-        "blueberry pancakes, my first try!!",
+        "blueberry pancakes, first try!!",
         (
             "[NOTE: first try, and they rose!! no advice now, just joy]\n[REACT: 🥞]\n[SEND: omg]\n"
             "[SEND: look at those edges]\n[SEND: save me one??]",
@@ -152,7 +152,7 @@ class Stage:
             case Reacted(emoji):
                 self.acted.append(now)
                 at = max(place for place, (kind, _) in enumerate(self.chat) if kind == "person")
-                self.chat[at] = ("person", f"{self.chat[at][1]}   {emoji}")
+                self.chat[at] = ("person", f"{self.chat[at][1]}  {emoji}")
             case ToolCalled(_, name, arguments):
                 self.acted.append(now)
                 self.chat.append(("tool", _called(name, arguments)))
@@ -475,4 +475,4 @@ def _hung(
 
     wrapped = text.wrap(console, columns - len(head))
     indents = [head, *[" " * len(head)] * len(wrapped)]
-    return [Styled(indent, style=style) + row for indent, row in zip(indents, wrapped, strict=False)]
+    return [Styled.assemble((indent, style), row) for indent, row in zip(indents, wrapped, strict=False)]

@@ -34,9 +34,8 @@ def test_without_a_terminal_the_raw_commands_and_their_acts_come_at_once(
     assert run(["demo"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    at = [
-        out.index(each) for each in ("[NOTE: first", "[REACT: 🥞]", "try!!   🥞", "[SEND: omg]", "Pixi: omg")
-    ]
+    told = ("[NOTE: first", "[REACT: 🥞]", "try!!  🥞", "[SEND: omg]", "Pixi: omg")
+    at = [out.index(each) for each in told]
     assert at == sorted(at)
     assert out.count("Pixi: ") == 7
     assert "“A crêpe batter is as thin as cream: twice as much milk as flour" in out  # from the database
