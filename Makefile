@@ -83,6 +83,14 @@ format: $(READY_TO_DEVELOP) ## format the code, mend what lint can mend
 bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes
 	@exec $(PY) -m benchmarks $(ARGS)
 
+.PHONY: docs
+docs: $(READY_TO_DEVELOP) ## build a site of the docs, in build/docs/site
+	@exec $(PY) -m tests.site
+
+.PHONY: pictures
+pictures: $(READY_TO_DEVELOP) ## draw the pictures of README and docs anew; ARGS=demo for one kind
+	@exec $(PY) -m tests.pictures $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer, COUNT=1000000 for so many
 	@exec $(PY) -m tests.fuzz $(if $(COUNT),--count $(COUNT),--seconds $(SECONDS)) $(ARGS)
