@@ -31,13 +31,12 @@ async def record() -> list[tuple[float, Screen]]:
         color_system="standard",
     )
     stage = Stage()
-    screens: list[tuple[float, Screen]] = []
+    screens: dict[float, Screen] = {}  # the last of each moment
     clock = asyncio.get_running_loop().time
 
     def look() -> None:
-        screen = screen_of(_rows(console, stage))
-        if stage.began is not None and (not screens or screens[-1][1] != screen):
-            screens.append((round(clock() - stage.began, 3), screen))
+        if stage.began is not None:
+            screens[round(clock() - stage.began, 3)] = screen_of(_rows(console, stage))
 
     async with open_pancakes() as database:
         with pytest.MonkeyPatch.context() as patch:
@@ -47,7 +46,7 @@ async def record() -> list[tuple[float, Screen]]:
                 look()
                 await asyncio.sleep(_FRAME_SECONDS)
             await playing
-    return screens
+    return list(screens.items())
 
 
 def _rows(console: Console, stage: Stage) -> Iterator[list[tuple[str, Look]]]:

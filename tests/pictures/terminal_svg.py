@@ -131,7 +131,7 @@ def svg(
     lifetimes = _lifetimes(screens, seconds)
     animations = {
         spans: f"t{number}"
-        for number, spans in enumerate(dict.fromkeys(lifetimes.values()))
+        for number, spans in enumerate(sorted({*lifetimes.values()}))
         if spans != ((0.0, seconds),)
     }
     drawn = [

@@ -1,11 +1,13 @@
 """The pictures of README and docs: small, in both themes, and a film shows each run when it is there."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.pages import PAGES, ROOT, pictures, read_page
+from tests.pictures import demo
 from tests.pictures.terminal_svg import Look, Run, screen_of, svg
 
 FOLDER = ROOT / "docs" / "pictures"
@@ -20,6 +22,15 @@ def test_every_picture_that_lies_there_is_shown_small_and_has_a_twin_in_the_othe
         name for name in lying if "light" in name
     }
     assert max(path.stat().st_size for path in FOLDER.iterdir()) <= 300 * 1024
+
+
+@pytest.mark.nightly
+async def test_the_film_is_the_demo_as_it_is(tmp_path: Path) -> None:
+    await demo.main(tmp_path)
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_bytes() == (FOLDER / drawn.name).read_bytes(), (
+            "draw it anew: make pictures ARGS=demo"
+        )
 
 
 def test_a_row_is_cut_into_runs_that_can_be_seen() -> None:
