@@ -19,7 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the demo, to the end or until a key is pressed."""
     from rich.console import Console
 
-    from pixi.cli.demo_stage import print_plainly, show
+    from pixi.cli.demo_screen import print_plainly, show
     from pixi.cli.running import run_async
 
     console = Console(highlight=False)

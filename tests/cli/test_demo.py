@@ -10,8 +10,9 @@ import pytest
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from rich.console import Console
 
-from pixi.cli import demo_stage
-from pixi.cli.demo_stage import SCENES, TOKEN_SECONDS, Stage, draw, open_pancakes, play, show
+from pixi.cli import demo_screen
+from pixi.cli.demo_screen import draw, show
+from pixi.cli.demo_stage import SCENES, TOKEN_SECONDS, Stage, open_pancakes, play
 from pixi.cli.frame import run
 from pixi.knowledge.database import DirectoryDatabase
 from tests.held_clock import HeldClock
@@ -82,7 +83,7 @@ async def test_it_takes_25_seconds_and_each_command_acts_when_its_bracket_closes
 def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
     with create_pipe_input() as pipe:
         monkeypatch.setattr("prompt_toolkit.input.create_input", lambda: pipe)
-        monkeypatch.setattr(demo_stage, "_has_keyboard", lambda: True)
+        monkeypatch.setattr(demo_screen, "_has_keyboard", lambda: True)
         yield pipe
 
 
@@ -100,4 +101,4 @@ async def test_any_key_ends_it_and_what_to_run_next_is_told(keys: PipeInput, key
 
 def test_no_key_is_waited_for_where_none_can_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    assert not demo_stage._has_keyboard()
+    assert not demo_screen._has_keyboard()

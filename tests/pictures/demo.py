@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 
-from pixi.cli.demo_stage import SCENES, Stage, draw, open_pancakes, play
+from pixi.cli.demo_screen import draw
+from pixi.cli.demo_stage import SCENES, Stage, open_pancakes, play
 from tests.held_clock import hold
 from tests.pictures.terminal_svg import THEMES, Look, Screen, screen_of, svg
 
