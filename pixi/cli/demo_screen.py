@@ -19,7 +19,7 @@ _FLASH_SECONDS = 0.35  # how long a command shines once it was carried out
 _ROWS = 24  # of the screen, at most
 _COLUMNS = 104
 _FEWEST_COLUMNS = 44
-_NEXT = "That was a script on the real engine. Talk to Pixi now:  make chat  (or: pixi-persona chat)"
+_NEXT = "That was a script. Talk to Pixi now:  make chat  (or: pixi-persona chat)"
 _SCRIPTED = "pixi-persona demo: the words are a script; parser, engine, database and memory are real."
 _NAMES = {"person": "Mo", "persona": "Pixi", "tool": "↳"}
 _DIM = "bright_black"
@@ -84,7 +84,7 @@ async def show(console: "Console") -> int:
             with suppress(asyncio.CancelledError):
                 await playing
         live.update(draw(stage, console), refresh=True)
-    console.print(_NEXT)
+    console.print(_NEXT.replace("make chat", "[bold green]make chat[/]"))
     return FINE
 
 
