@@ -37,6 +37,10 @@ help: ## show this list
 	@echo 'make extra-X  install an optional part that a setting asks for: make extra-mcp, make extra-web …'
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | grep -v '^make chat@' | awk -F@ '{ printf "%-13s %s\n", $$1, $$2 }'
 
+.PHONY: demo
+demo: $(READY_TO_RUN) ## watch for 25 seconds what Pixi does, without a model
+	@exec $(PY) -m pixi demo $(ARGS)
+
 .PHONY: chat
 chat: $(READY_TO_RUN) ## talk to Pixi
 	@exec $(PY) -m pixi chat $(ARGS)
@@ -78,6 +82,14 @@ format: $(READY_TO_DEVELOP) ## format the code, mend what lint can mend
 .PHONY: bench
 bench: $(READY_TO_DEVELOP) ## measure; writes the table that the README quotes
 	@exec $(PY) -m benchmarks $(ARGS)
+
+.PHONY: docs
+docs: $(READY_TO_DEVELOP) ## build a site of the docs, in build/docs/site
+	@exec $(PY) -m tests.site
+
+.PHONY: pictures
+pictures: $(READY_TO_DEVELOP) ## draw the pictures of README and docs anew; ARGS=demo for one kind
+	@exec $(PY) -m tests.pictures $(ARGS)
 
 .PHONY: fuzz
 fuzz: $(READY_TO_DEVELOP) ## throw broken replies at the parser; SECONDS=600 for longer, COUNT=1000000 for so many

@@ -71,17 +71,22 @@ class HeldClock:
         return call
 
 
-@pytest.fixture
-async def clock(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldClock]:
-    """Hold the clock for a test whose all is in the event loop, but for the store."""
+def hold(patch: pytest.MonkeyPatch) -> HeldClock:
+    """Hold the clock of the running event loop, until the patch is undone."""
     held = HeldClock()
     loop = asyncio.get_running_loop()
     selector: BaseSelector = loop._selector  # type: ignore[attr-defined]
+    for name in ("open", "close"):
+        patch.setattr(Writer, name, held.of_coroutine(getattr(Writer, name)))
+    patch.setattr(Writer, "ask", held.of_future(Writer.ask))
+    patch.setattr(loop, "run_in_executor", held.of_future(loop.run_in_executor))
+    patch.setattr(selector, "select", held.select_with(selector))
+    patch.setattr(time, "monotonic", held.time)
+    return held
+
+
+@pytest.fixture
+async def clock(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldClock]:
+    """Hold the clock for a test whose all is in the event loop, but for the store."""
     with monkeypatch.context() as patch:
-        for name in ("open", "close"):
-            patch.setattr(Writer, name, held.of_coroutine(getattr(Writer, name)))
-        patch.setattr(Writer, "ask", held.of_future(Writer.ask))
-        patch.setattr(loop, "run_in_executor", held.of_future(loop.run_in_executor))
-        patch.setattr(selector, "select", held.select_with(selector))
-        patch.setattr(time, "monotonic", held.time)
-        yield held
+        yield hold(patch)

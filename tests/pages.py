@@ -48,6 +48,11 @@ def links(page: str) -> list[str]:
     return _LINK.findall(_without_code(page))
 
 
+def pictures(page: str) -> list[str]:
+    """The files of its pictures, in order: those of a theme too."""
+    return re.findall(r'(?:\bsrc|\bsrcset)="([^"]+)"', _without_code(page))
+
+
 def anchors(page: str) -> set[str]:
     """What a link can name in the page: its headings, as they are turned into anchors."""
     headings = _HEADING.findall(_BLOCK.sub("", page))

@@ -2,20 +2,22 @@
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from pixi.addons.loading import AddonContents, from_file, load_addon
+from pixi import Engine
+from pixi.addons.loading import GROUP, AddonContents, from_file, load_addon, load_addons
 from pixi.companion.cards import CARDS, schemas
 from pixi.companion.data import KINDS
 from pixi.core.lines import ToolCall, ToolLine
 from pixi.core.persona import Persona
 from pixi.settings import load
 from pixi.store.sqlite import SqliteStore
-from pixi.testing import ScriptedModel
+from pixi.testing import RecordingChannel, ScriptedModel
 from pixi.toolbox.addon import Addon, Brought
 from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
@@ -31,6 +33,47 @@ ADDONS, COMPANION = (read_page(ROOT / "docs" / f"{name}.md") for name in ("addon
 def printed(page: str, kind: str, name: str) -> str:
     (found,) = [block.text for block in blocks(page, kind) if block.text.startswith(f"# {name}\n")]
     return found
+
+
+# What the page says of commands without an example.
+MORE = """
+    @wave.on_open
+    async def opened(context):
+        await context.send("*lifts a hand*")
+"""
+
+
+async def test_the_command_waves_and_may_say_what_happens_when_it_opens(tmp_path: Path) -> None:
+    assert "`@wave.on_open`" in ADDONS
+    assert f"`{GROUP}`" in ADDONS
+    file = tmp_path / "wave.py"
+    file.write_text(printed(ADDONS, "python", "wave.py") + MORE, encoding="utf-8")
+    model = ScriptedModel("[WAVE: both hands]\n[SEND: hey]")
+    channel = RecordingChannel()
+    async with Engine(model=model, persona=Persona("Pixi", "You are Pixi.")) as engine:
+        assert load_addons([from_file(file)], engine.commands, engine.tools) == []
+        await engine.receive(channel.message("hi"), channel)
+        await engine.settled()
+        wave = engine.commands.get("wave")
+    assert channel.sent == ["*lifts a hand*", "*waves both hands*", "hey"]
+    assert wave is not None
+    assert "wave at the person" in wave.description
+    assert f"[WAVE: how] {wave.description}" in str(model.requests[0].lines[0])
+
+
+def test_the_example_without_a_model_prints_what_it_says() -> None:
+    (example,) = [block.text for block in blocks(ADDONS, "python") if "asyncio.run(main())" in block.text]
+    (told,) = re.findall(r"print\(.*?\)  # (.*)$", example, re.MULTILINE)
+    # In a process of its own, with every warning an error: as somebody who copies it would run it.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-"],
+        input=example.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.stdout.decode() == told + "\n"
 
 
 async def test_the_library_that_is_built_there(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pixi.cli.frame import SUBCOMMANDS, load
-from tests.pages import PAGES, ROOT, anchors, code, links, read_page
+from tests.pages import PAGES, ROOT, anchors, code, links, pictures, read_page
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
@@ -21,6 +21,8 @@ TARGETS = set(re.findall(r"^([a-z]+):.*##", MAKEFILE, re.MULTILINE)) | {f"extra-
 # Up to where the next program, a comment or the text goes on.
 PROGRAM = re.compile(r"\bpixi-persona +([^&|#;)]*)")
 FLAGS_OF_CHAT = re.compile(r'\bmake chat [^#]*?\bARGS=("[^"]*"|\S+)')
+
+FIRST = [read_page(ROOT / name) for name in ("README.md", "docs/start.md", "docs/cli.md")]
 
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 
@@ -64,6 +66,12 @@ def test_every_local_link_leads_somewhere(path: Path) -> None:
 
 
 @every_page
+def test_every_picture_is_there(path: Path) -> None:
+    for picture in pictures(read_page(path)):
+        assert (path.parent / picture).is_file(), f"there is no {picture}"
+
+
+@every_page
 def test_every_command_is_taken_as_it_stands(path: Path) -> None:
     for words in commands(read_page(path)):
         assert complaint(words) == "", f"pixi-persona {shlex.join(words)}"
@@ -88,9 +96,19 @@ def test_what_is_wrong_is_seen() -> None:
     assert anchors("# One\n\n## And `two`, three!\n") == {"one", "and-two-three"}
 
 
-def test_the_commands_of_the_readme_are_found() -> None:
-    page = read_page(ROOT / "README.md")
-    assert {words[0] for words in commands(page)} >= {"chat", "init", "parse", "doctor"}
-    assert {"chat", "test", "check", "bench", "fuzz"} <= {
-        match for line in code(page) for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
+def test_the_commands_of_the_first_pages_are_found() -> None:
+    found = {words[0] for page in FIRST for words in commands(page)}
+    assert found >= {"chat", "init", "discord", "doctor"}
+    targets = {
+        match
+        for page in FIRST
+        for line in code(page)
+        for match in re.findall(r"\bmake ([a-z]+(?:-[a-z]+)?)\b", line)
     }
+    assert targets >= {"chat", "test", "demo", "bench", "docs", "pictures"}
+
+
+def test_the_index_leads_to_every_page_once() -> None:
+    index = ROOT / "docs" / "README.md"
+    named = links(read_page(index))
+    assert sorted(named) == sorted(path.name for path in index.parent.glob("*.md") if path != index)

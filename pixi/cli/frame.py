@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PROGRAM = "pixi-persona"
 
 SUBCOMMANDS = (
+    "demo",
     "chat",
     "discord",
     "serve",

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, fields
+from importlib.metadata import packages_distributions
 from typing import assert_never
 
 import pytest
@@ -279,3 +280,16 @@ def test_the_other_arguments_of_the_stream_work_as_told() -> None:
 def test_every_kind_of_event_is_told() -> None:
     for kind in (Prose, CommandStarted, CommandText, CommandEnded, Thought, ToolCallEnded):
         assert f"`{kind.__name__}`" in section(GUIDE, "In Python")
+
+
+def test_the_parser_alone_needs_nothing_but_rapidfuzz() -> None:
+    assert "no dependency but rapidfuzz" in section(GUIDE, "In Python")
+    code = "import sys\nold = {*sys.modules}\nfrom pixi import CommandStream\nprint(*{*sys.modules} - old)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=60
+    )
+    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    installed = packages_distributions()
+    packages = {package.lower() for name in loaded for package in installed.get(name, ())}
+    assert packages - {"pixi-persona"} == {"rapidfuzz"}
+    assert "asyncio" not in loaded

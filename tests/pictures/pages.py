@@ -1,11 +1,6 @@
-"""Draw the pictures of the pages that the README shows: `python -m tests.page.pictures`.
+"""Stills of the pages: a talk in a browser, and the same talk live in the studio."""
 
-The replies are a script, so that the pictures are the same each time. Server, pages and browser are the real
-ones.
-"""
-
-import asyncio
-import os
+from contextlib import chdir
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +8,6 @@ from playwright.async_api import expect
 
 from tests.page.browsing import browsing, serving_pages
 
-_FOLDER = Path(__file__).parents[2] / "docs" / "pictures"
 _TALK = (
     (
         "do you know a good breakfast?",
@@ -28,10 +22,9 @@ _TALK = (
 )
 
 
-async def main() -> None:
-    """Draw them."""
-    with TemporaryDirectory() as home:
-        os.chdir(home)
+async def main(folder: Path) -> None:
+    """Write `talk-*.png` and `live-*.png`."""
+    with TemporaryDirectory() as home, chdir(home):
         replies = [reply for _, reply in _TALK]
         async with serving_pages(Path(home), *replies) as here:
             look = {"viewport": {"width": 1000, "height": 640}, "device_scale_factor": 1.5}
@@ -47,7 +40,7 @@ async def main() -> None:
                         await expect(page.get_by_role("button", name="Again").last).to_be_visible()
                     await expect(page.locator(".said .words")).to_have_count(6)
                     await page.wait_for_timeout(800)  # until what moves has come to rest
-                    await page.screenshot(path=_FOLDER / f"talk-{theme}.png")
+                    await page.screenshot(path=folder / f"talk-{theme}.png")
                     if theme == "dark":
                         continue
                     await page.goto(here.link)
@@ -55,8 +48,4 @@ async def main() -> None:
                     for each in ("light", "dark"):
                         await page.emulate_media(color_scheme=each)
                         await page.wait_for_timeout(800)
-                        await page.screenshot(path=_FOLDER / f"live-{each}.png")
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
+                        await page.screenshot(path=folder / f"live-{each}.png")
