@@ -159,6 +159,8 @@ class PushedBody:
         self._is_paused = False
         if self._connection is not None and not self._content.is_eof():
             self._connection.resume_reading()
+            if self._is_paused and self._connection.transport is not None:
+                self._connection.transport.pause_reading()  # enough came of what waited to be parsed
 
     def stop(self) -> None:
         """Hear no more of it."""

@@ -1,8 +1,8 @@
 """One reply, pushed: bytes to deltas in the call in which they arrive, under the deadlines.
 
-What one packet brings is usually small, and is read at once. Of a larger piece a slice is read (`SLICE`), and
-the rest waits, the connection unread, until the loop has given others their turn: however much a server sends
-at one go, no reply holds the loop. The order of things is kept: what arrives meanwhile is appended.
+What one packet brings is usually small, and is read at once. Of a larger piece a slice is read (`_SLICE`),
+and the rest waits, the connection unread, until the loop has given others their turn: however much a server
+sends at one go, no reply holds the loop. The order of things is kept: what arrives meanwhile is appended.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from pixi.models.faults import Server
 from pixi.models.model import SLICE, Take, slices
 from pixi.models.sse import EventTooLong, SSEDecoder
 
+_SLICE = 16 * 1024  # bytes: some seventy events, of a word each
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 # `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
 _PROGRESS = re.compile(rb"\s*keepalive (\d{1,9})/(\d{1,9})\s*")
@@ -85,7 +86,8 @@ class Reply:
         self._decoder = SSEDecoder()
         self._is_whole: bool | None = None  # the body is no stream; None: nothing of it came yet
         self._whole = bytearray()
-        self._rest = b""  # arrived, and not decoded yet
+        self._data = b""  # arrived
+        self._at = 0  # up to here it was decoded
         self._unsaid: deque[Delta] = deque()  # read, and not handed on yet
         self._was_read = False  # all that matters
         self._is_scheduled = False
@@ -130,9 +132,12 @@ class Reply:
 
     def _arrived(self) -> None:
         """Read what came, unless a slice of what came before waits for its turn."""
-        self._rest += self._body.take()
+        data = self._body.take()
+        self._data, self._at = (self._data[self._at :] + data if self._at < len(self._data) else data), 0
         if not self._is_scheduled:
             self._context.run(self._run, self._read_slice)
+        elif data:
+            self._body.pause()
 
     def _run(self, step: Callable[..., None], *args: object) -> None:
         """Take a step. What goes wrong in it, were it with the deltas, is raised where the reply is read."""
@@ -149,12 +154,12 @@ class Reply:
             return
         if self._unsaid:
             self._hand_on(self._unsaid.popleft())
-        elif self._rest and not self._was_read:
-            data, self._rest = self._rest[:SLICE], self._rest[SLICE:]
-            self._decode(data)
+        elif self._at < len(self._data) and not self._was_read:
+            start, self._at = self._at, self._at + _SLICE
+            self._decode(self._data[start : self._at])
         if self._over.done():
             return
-        if self._unsaid or (self._rest and not self._was_read):
+        if self._unsaid or (self._at < len(self._data) and not self._was_read):
             self._body.pause()
             self._schedule()
         elif self._was_read:
