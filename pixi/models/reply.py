@@ -133,7 +133,9 @@ class Reply:
     def _arrived(self) -> None:
         """Read what came, unless a slice of what came before waits for its turn."""
         data = self._body.take()
-        self._data, self._at = (self._data[self._at :] + data if self._at < len(self._data) else data), 0
+        if self._at < len(self._data):
+            data = self._data[self._at :] + data
+        self._data, self._at = data, 0
         if not self._is_scheduled:
             self._context.run(self._run, self._read_slice)
         elif data:
@@ -154,12 +156,12 @@ class Reply:
             return
         if self._unsaid:
             self._hand_on(self._unsaid.popleft())
-        elif self._at < len(self._data) and not self._was_read:
+        elif self._at < len(self._data):
             start, self._at = self._at, self._at + _SLICE
-            self._decode(self._data[start : self._at])
+            self._read(self._data[start : self._at])
         if self._over.done():
             return
-        if self._unsaid or (self._at < len(self._data) and not self._was_read):
+        if self._unsaid or self._at < len(self._data):
             self._body.pause()
             self._schedule()
         elif self._was_read:
@@ -167,14 +169,14 @@ class Reply:
         elif self._body.is_paused:
             self._schedule()  # first: what arrives at once is read in the next turn
             self._body.resume()
-        elif self._body.at_end:
+        elif self._body.has_ended:
             self._end(self._body.fault)
 
     def _schedule(self) -> None:
         self._is_scheduled = True
         self._loop.call_soon(self._run, self._read_slice, context=self._context)
 
-    def _decode(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> None:
         if self._is_whole is None:
             # Told by its first byte: servers are careless of the content type, in both directions.
             self._is_whole = data.lstrip()[:1] in (b"{", b"[")
@@ -191,8 +193,6 @@ class Reply:
         if reader.ended:
             self._watchdog.last_words()
         told = deltas.pop() if deltas and type(deltas[-1]) is PromptProgress else None
-        if not self._has_content and not deltas:
-            self._tell_progress(told)
         if deltas:
             self._has_content = True
             self._watchdog.content()
@@ -209,8 +209,11 @@ class Reply:
             self._watchdog.content()
             if reader.held > _MOST_AT_ONCE:
                 self._fail(faults.endless(self._server, _MOST_AT_ONCE))
+        elif not self._has_content:
+            self._tell_progress(told)
         if reader.done or reader.complaint is not None:
             self._was_read = True
+            self._data = b""
 
     def _tell_progress(self, told: Delta | None) -> None:
         """Hand on how far the prompt was read, where that is more than was known."""

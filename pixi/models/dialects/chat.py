@@ -375,7 +375,22 @@ class ChatReader(ReplyReader[Chunk]):
         elif event.choices is not None or event.usage is not None:
             self.understood += 1
         if event.choices:
-            self._take_choice(event.choices[0])
+            choice = event.choices[0]
+            piece = choice.delta or choice.message
+            if piece is not None:
+                if piece.reasoning_content or piece.reasoning:
+                    self._think(piece.reasoning_content or piece.reasoning or "")
+                content = piece.content
+                if isinstance(content, str):
+                    if content:
+                        self._say(content)
+                elif content:
+                    self._take_parts(content)
+                for call in piece.tool_calls or ():
+                    self._hold(self._calls.add(call))
+            if choice.finish_reason:
+                self._reason = choice.finish_reason
+                self.ended = True
         elif event.message and not event.error:
             self._complain(ErrorField(event.message, event.type, event.code))
         if event.usage is not None:
@@ -384,23 +399,6 @@ class ChatReader(ReplyReader[Chunk]):
             self._timings = event.timings
         if event.error:
             self._complain(event.error)
-
-    def _take_choice(self, choice: _Choice) -> None:
-        piece = choice.delta or choice.message
-        if piece is not None:
-            if piece.reasoning_content or piece.reasoning:
-                self._think(piece.reasoning_content or piece.reasoning or "")
-            content = piece.content
-            if content:
-                if isinstance(content, str):
-                    self._say(content)
-                else:
-                    self._take_parts(content)
-            for call in piece.tool_calls or ():
-                self._hold(self._calls.add(call))
-        if choice.finish_reason:
-            self._reason = choice.finish_reason
-            self.ended = True
 
     def _take_parts(self, parts: list[_Part]) -> None:
         for part in parts:
