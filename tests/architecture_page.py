@@ -102,8 +102,9 @@ def way(ways: Mapping[str, hops.Way]) -> str:
         new = " → ".join(f"`{file.removesuffix('.py')}`" for file in files[max(common - 1, 0) :])
         rows.append((station, str(len(files) - 1), new))
         before = files
-    there, back = hops.hops(dict(ways))
-    told = f"From Discord to the act: **{there} hops**. From there until the turn is closed: **{back} hops**."
+    there, words, back = hops.hops(dict(ways))
+    told = f"From Discord to the act: **{there} hops**, {words} of them from the model's words on. "
+    told += f"From there until the turn is closed: **{back} hops**."
     return f"{told}\n\n{_table(('station', 'hops', 'the way, from where it leaves the one before'), rows)}"
 
 

@@ -36,9 +36,11 @@ BROAD_EXCEPTS = {
     "engine.conversation": 1,
     "engine.command_executor": 1,
     "channels.http.server": 1,
+    "models.reply": 1,
 }
 """Round a function that somebody else wrote, round a conversation's task, round a channel that shows a piece,
-and round the answer to a request: a client must not be told what broke. Nowhere else."""
+round the answer to a request (a client must not be told what broke), and round what the network calls while a
+reply is read (it is raised where the reply was asked for). Nowhere else."""
 
 CORE_MAY_IMPORT = {
     "bisect",

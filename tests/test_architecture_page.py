@@ -76,9 +76,9 @@ def test_a_page_without_a_place_for_a_part_is_told() -> None:
 
 
 def test_hops_there_and_back_are_counted_from_where_the_ways_part() -> None:
-    ways = {hops.POSTED: ("a", "b", "c", "d"), hops.ENDED: ("a", "b", "e")}
+    ways = {hops.POSTED: ("a", "models/connections.py", "c", "d"), hops.ENDED: ("a", "b", "e")}
 
-    assert hops.hops(ways) == (3, 3)
+    assert hops.hops(ways) == (3, 2, 5)
 
 
 def test_a_task_goes_on_where_it_was_created(ways: dict[str, hops.Way]) -> None:

@@ -95,37 +95,28 @@ class PushedBody:
 
     Args:
         response: of a session that `open_session` made; its body is read here alone.
+
+    Attributes:
+        has_ended: nothing comes after what was taken.
+        fault: what broke the body off; None: nothing did.
+        is_paused: nothing more is read from the network until `resume`.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.has_ended = False
+        self.fault: BaseException | None = None
+        self.is_paused = False
         self._content = response.content
-        self._begun = b""
-        self._connection: _Connection | None = None  # None: the body came whole, or is not read any more
-        self._is_paused = False
+        self._begun = b""  # what came along with the head
+        self._connection: _Connection | None = None  # None: nothing comes from there any more
         if response.connection is not None and not self._content.is_eof():
             assert isinstance(response.connection.protocol, _Connection)
             self._connection = response.connection.protocol
             self._content.__class__ = _Body
         if self._content.exception() is None:
-            self._begun = self._content.read_nowait()  # what came along with the head
-
-    @property
-    def at_end(self) -> bool:
-        """Whether no more comes, were it because the connection broke off."""
-        return self._content.is_eof() or self.fault is not None
-
-    @property
-    def fault(self) -> BaseException | None:
-        """What broke the body off; None: nothing."""
-        fault = self._content.exception()
-        if fault is None and self._connection is not None and self._connection.transport is None:
-            return None if self._content.is_eof() else aiohttp.ClientPayloadError("connection lost")
-        return fault
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether nothing more is read until `resume`."""
-        return self._is_paused
+            self._begun = self._content.read_nowait()
+        if self._connection is None:
+            self._end()
 
     def start(self, arrived: Callable[[], None]) -> None:
         """Have `arrived` called when more came, or the body ended: in the call in which the loop tells."""
@@ -138,27 +129,29 @@ class PushedBody:
         connection = self._connection
         if connection is None:
             return data
-        if pieces := connection.pieces:
+        pieces = connection.pieces
+        if pieces:
             data = pieces[0] if len(pieces) == 1 and not data else data + b"".join(pieces)
             pieces.clear()
-            self._is_paused |= connection.held > _MOST_HELD
+            self.is_paused |= connection.held > _MOST_HELD
             connection.held = 0
-        if self._content.is_eof():
-            self.stop()  # the connection may serve another from now on
+        if connection.transport is None or self._content.is_eof() or self._content.exception() is not None:
+            self._end()
         return data
 
     def pause(self) -> None:
         """Read no more from the network until `resume`."""
-        transport = self._connection.transport if self._connection is not None else None
-        if transport is not None and not self._is_paused and not self._content.is_eof():
-            self._is_paused = True
-            transport.pause_reading()
+        if self._connection is not None and not self.is_paused:
+            self.is_paused = True
+            self._pause_transport()
 
     def resume(self) -> None:
         """Read on. What waits to be parsed arrives at once."""
-        self._is_paused = False
-        if self._connection is not None and not self._content.is_eof():
+        self.is_paused = False
+        if self._connection is not None:
             self._connection.resume_reading()
+        if self.is_paused:
+            self._pause_transport()  # enough came of what waited
 
     def stop(self) -> None:
         """Hear no more of it."""
@@ -170,23 +163,35 @@ class PushedBody:
 
     async def drain(self) -> None:
         """Wait a moment for the end, so that the connection can serve again; what comes is dropped."""
-        if self.at_end or self._connection is None:
+        if self.has_ended:
             return
-        ended = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
 
         def arrived() -> None:
             self.take()
-            if self._is_paused:
-                asyncio.get_running_loop().call_soon(self.resume)
-            if self.at_end and not ended.done():
+            if self.is_paused:
+                loop.call_soon(self.resume)
+            if self.has_ended and not ended.done():
                 ended.set_result(None)
 
         self.start(arrived)
-        if self._is_paused:
-            self.resume()
+        arrived()
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await ended
+
+    def _end(self) -> None:
+        self.has_ended = True
+        self.fault = self._content.exception()
+        if self.fault is None and not self._content.is_eof():
+            self.fault = aiohttp.ClientPayloadError("the connection was lost")
+        self.stop()  # it may serve another from now on
+
+    def _pause_transport(self) -> None:
+        transport = self._connection.transport if self._connection is not None else None
+        if transport is not None:
+            transport.pause_reading()
 
 
 def open_session(*, force_close: bool = False, tls: ssl.SSLContext | bool = True) -> aiohttp.ClientSession:

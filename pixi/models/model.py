@@ -16,7 +16,7 @@ from typing import Protocol
 from pixi.core.deltas import Delta, Prices, Request, Text
 
 SLICE = 4_096
-"""Bytes of a reply, or characters of a delta, that are read at once; then others have their turn."""
+"""Characters of a delta that are read at once; then others have their turn."""
 
 Take = Callable[[Delta], bool]
 """Takes the next delta of a reply; returns True to have no more of it."""

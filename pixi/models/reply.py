@@ -1,8 +1,8 @@
 """One reply, pushed: bytes to deltas in the call in which they arrive, under the deadlines.
 
-What one packet brings is usually small, and is read at once. Of a larger piece a slice is read (`SLICE`), and
-the rest waits, the connection unread, until the loop has given others their turn: however much a server sends
-at one go, no reply holds the loop. The order of things is kept: what arrives meanwhile is appended.
+What one packet brings is usually small, and is read at once. Of a larger piece a slice is read (`_SLICE`),
+and the rest waits, the connection unread, until the loop has given others their turn: however much a server
+sends at one go, no reply holds the loop. The order of things is kept: what arrives meanwhile is appended.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from pixi.core.deltas import Delta, PromptProgress, Text
+from pixi.core.deltas import Delta, Text
 from pixi.core.errors import ModelError
 from pixi.models import faults
 from pixi.models.connections import PushedBody
@@ -27,6 +27,7 @@ from pixi.models.faults import Server
 from pixi.models.model import SLICE, Take, slices
 from pixi.models.sse import EventTooLong, SSEDecoder
 
+_SLICE = 16 * 1024  # bytes: some seventy events, of a word each
 _MOST_AT_ONCE = 16 * 1024 * 1024  # that is held until it is whole
 # `: keepalive 512/1669`, in which mlx_lm.server tells how many tokens of a prompt it has read.
 _PROGRESS = re.compile(rb"\s*keepalive (\d{1,9})/(\d{1,9})\s*")
@@ -80,14 +81,18 @@ class Reply:
         Raises:
             ModelError: the server said that it failed, broke off, or let a deadline pass.
         """
+        self.close()  # of the part before nothing is wanted any more
         self._body = PushedBody(response)
         self._response = response
         self._decoder = SSEDecoder()
-        self._is_whole: bool | None = None  # the body is no stream; None: nothing of it came yet
+        self._payloads_in: Callable[[bytes], list[bytes]] = self._begin
+        self._is_whole = False  # the body is no stream
         self._whole = bytearray()
-        self._rest = b""  # arrived, and not decoded yet
+        self._data = b""  # arrived
+        self._at = 0  # up to here it was decoded
         self._unsaid: deque[Delta] = deque()  # read, and not handed on yet
         self._was_read = False  # all that matters
+        self._overdue: ModelError | None = None  # a deadline passed
         self._is_scheduled = False
         self._has_content = False
         self._unseen = self._reader.unseen
@@ -130,64 +135,71 @@ class Reply:
 
     def _arrived(self) -> None:
         """Read what came, unless a slice of what came before waits for its turn."""
-        self._rest += self._body.take()
+        data = self._body.take()
+        if self._at < len(self._data):
+            data = self._data[self._at :] + data
+        self._data, self._at = data, 0
         if not self._is_scheduled:
-            self._context.run(self._run, self._read_slice)
+            self._context.run(self._step)
+        elif data:
+            self._body.pause()
 
-    def _run(self, step: Callable[..., None], *args: object) -> None:
-        """Take a step. What goes wrong in it, were it with the deltas, is raised where the reply is read."""
+    def _step(self) -> None:
+        """Read one slice. What goes wrong, were it with the deltas, is raised where the reply is awaited."""
+        self._is_scheduled = False
+        if self._over.done():
+            return
         try:
-            step(*args)
+            if self._overdue is not None:
+                self._end(self._overdue)
+            elif self._unsaid:
+                self._hand_on(self._unsaid.popleft())
+            elif self._at < len(self._data):
+                start, self._at = self._at, self._at + _SLICE
+                self._hear(self._reader.feed(self._payloads_in(self._data[start : self._at])))
+            if not self._over.done():
+                self._go_on()
         except EventTooLong as error:
             self._fail(faults.endless(self._server, error.limit))
         except BaseException as error:
             self._fail(error)
 
-    def _read_slice(self) -> None:
-        self._is_scheduled = False
-        if self._over.done():
-            return
-        if self._unsaid:
-            self._hand_on(self._unsaid.popleft())
-        elif self._rest and not self._was_read:
-            data, self._rest = self._rest[:SLICE], self._rest[SLICE:]
-            self._decode(data)
-        if self._over.done():
-            return
-        if self._unsaid or (self._rest and not self._was_read):
+    def _go_on(self) -> None:
+        """See that the next step is taken, or that it was the last."""
+        if self._unsaid or self._at < len(self._data):
             self._body.pause()
             self._schedule()
         elif self._was_read:
             self._over.set_result(None)
         elif self._body.is_paused:
-            self._schedule()  # first: what arrives at once is read in the next turn
+            self._schedule()  # first: what arrives at once is read in the next step
             self._body.resume()
-        elif self._body.at_end:
+        elif self._body.has_ended:
             self._end(self._body.fault)
+            self._go_on()
 
     def _schedule(self) -> None:
         self._is_scheduled = True
-        self._loop.call_soon(self._run, self._read_slice, context=self._context)
+        self._loop.call_soon(self._step, context=self._context)
 
-    def _decode(self, data: bytes) -> None:
-        if self._is_whole is None:
-            # Told by its first byte: servers are careless of the content type, in both directions.
-            self._is_whole = data.lstrip()[:1] in (b"{", b"[")
-        if not self._is_whole:
-            self._hear(self._reader.feed(self._decoder.feed(data)))
-            return
+    def _begin(self, data: bytes) -> list[bytes]:
+        """Tell by the first of the body whether it is a stream: servers are careless of its type."""
+        self._is_whole = data.lstrip()[:1] in (b"{", b"[")
+        self._payloads_in = self._held if self._is_whole else self._decoder.feed
+        return self._payloads_in(data)
+
+    def _held(self, data: bytes) -> list[bytes]:
+        """Hold a body that is no stream until it is whole."""
         self._whole += data
         if len(self._whole) > _MOST_AT_ONCE:
-            self._fail(faults.endless(self._server, _MOST_AT_ONCE))
+            raise EventTooLong(_MOST_AT_ONCE)
+        return []
 
     def _hear(self, deltas: list[Delta]) -> None:
         """Hand on what was read."""
         reader = self._reader
         if reader.ended:
             self._watchdog.last_words()
-        told = deltas.pop() if deltas and type(deltas[-1]) is PromptProgress else None
-        if not self._has_content and not deltas:
-            self._tell_progress(told)
         if deltas:
             self._has_content = True
             self._watchdog.content()
@@ -203,14 +215,18 @@ class Reply:
             self._unseen = reader.unseen
             self._watchdog.content()
             if reader.held > _MOST_AT_ONCE:
-                self._fail(faults.endless(self._server, _MOST_AT_ONCE))
+                raise EventTooLong(_MOST_AT_ONCE)
+        elif not self._has_content:
+            self._tell_progress()
         if reader.done or reader.complaint is not None:
             self._was_read = True
+            self._data = b""
 
-    def _tell_progress(self, told: Delta | None) -> None:
+    def _tell_progress(self) -> None:
         """Hand on how far the prompt was read, where that is more than was known."""
+        told, self._reader.progress = self._reader.progress, None
         comment, self._decoder.comment = self._decoder.comment, b""
-        if isinstance(told, PromptProgress):
+        if told is not None:
             sign = self._wait.read_on(told.done, told.total)
         elif counts := _PROGRESS.fullmatch(comment):
             sign = self._wait.read_on(int(counts[1]), int(counts[2]))
@@ -238,22 +254,16 @@ class Reply:
 
     def _end(self, fault: BaseException | None) -> None:
         """No more comes: read what has no end of its own."""
+        self._was_read, self._overdue, self._data = True, None, b""
         if fault is not None and not self._reader.ended and not (self._whole and is_json(self._whole)):
             self._fail(fault if isinstance(fault, ModelError) else faults.unreachable(self._server, fault))
             return
-        self._was_read = True
         self._hear(self._reader.feed(whole_events(self._whole) if self._is_whole else self._decoder.close()))
-        if self._over.done():
-            return
-        if self._unsaid:
-            self._schedule()
-        else:
-            self._over.set_result(None)
 
     def _bark(self, overdue: Overdue) -> None:
         """A deadline passed."""
-        if not self._over.done():
-            self._context.run(self._run, self._end, faults.overdue(self._server, overdue))
+        self._overdue = faults.overdue(self._server, overdue)
+        self._context.run(self._step)
 
     def _fail(self, error: BaseException) -> None:
         if not self._over.done():

@@ -189,7 +189,7 @@ def test_placeholders_are_no_secrets() -> None:
 
 def test_libraries_are_quiet_and_debugging_makes_more_of_it() -> None:
     log = Log(as_json=True)
-    for name in ("discord.client", "aiohttp.access", "openai._base_client", "asyncio"):
+    for name in ("discord.client", "aiohttp.access", "httpx2", "asyncio"):
         logging.getLogger(name).info("chatter")
     logging.getLogger("pixi.engine").debug("detail")
     assert log.text == ""

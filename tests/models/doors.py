@@ -1,7 +1,7 @@
 """The doors to models' servers, side by side: how each is opened, and what its server says of it."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,7 @@ ROUND: tuple[Line, ...] = (
 )
 KEY = "sk-canary-7f3a"
 QUICK = Retries(base=0.001)
+MakeModel = Callable[..., ServerModel]
 
 SERVER = Server("models.example:443", "https://models.example/v1", "scripted-8b")
 
@@ -116,12 +117,18 @@ DOORS = (
 )
 
 
-def _every(*doors: Door) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("door", [pytest.param(door, id=str(door)) for door in doors])
+def _every(*doors: Door, by_day: int = len(DOORS)) -> pytest.MarkDecorator:
+    params = [
+        pytest.param(door, id=str(door), marks=() if at < by_day else pytest.mark.nightly)
+        for at, door in enumerate(doors)
+    ]
+    return pytest.mark.parametrize("door", params)
 
 
 EVERY_DOOR = _every(*DOORS)
 EVERY_SEARCHING_DOOR = _every(*(door for door in DOORS if door.no_search))
+ANY_DOOR = _every(*DOORS, by_day=1)
+"""For what is no matter of the dialect: chat completions by day, every door at night."""
 
 
 async def ask(model: ServerModel, request: Request = HI) -> list[Delta]:

@@ -22,6 +22,7 @@ from pixi.testing import RecordingChannel
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from tests.models.doors import (
+    ANY_DOOR,
     EVERY_DOOR,
     EVERY_SEARCHING_DOOR,
     HI,
@@ -231,7 +232,7 @@ async def test_a_search_that_is_refused_is_left_out_from_then_on(
 # Connections.
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_one_connection_serves_one_reply_after_the_other(door: Door) -> None:
     async with ScriptedOpenAI(door.speaks.says("hi")) as server, door.open(server.base_url) as model:
         for _ in range(3):
@@ -239,7 +240,7 @@ async def test_one_connection_serves_one_reply_after_the_other(door: Door) -> No
         assert (server.connections, len(server.requests)) == (1, 3)
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_closing_twice_does_no_harm(door: Door) -> None:
     async with ScriptedOpenAI(door.speaks.says("hi")) as server, door.open(server.base_url) as model:
         await ask(model)
@@ -248,7 +249,7 @@ async def test_closing_twice_does_no_harm(door: Door) -> None:
         assert text_of(await ask(model)) == "hi"
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_closing_the_generator_closes_the_connection(door: Door) -> None:
     async with ScriptedOpenAI(door.speaks.says("hi", Hang())) as server, door.open(server.base_url) as model:
         deltas = model.stream(HI)
@@ -258,7 +259,7 @@ async def test_closing_the_generator_closes_the_connection(door: Door) -> None:
             await server.requests[0].gone.wait()
 
 
-@EVERY_DOOR
+@ANY_DOOR
 @pytest.mark.parametrize("after", [0, 1, 2], ids=["the request", "the headers", "some words"])
 async def test_cancelling_closes_the_connection(door: Door, after: int) -> None:
     script = [Reply((Hang(),)), door.speaks.says(Hang()), door.speaks.says("hi", Hang())][after]
@@ -280,7 +281,7 @@ async def test_cancelling_closes_the_connection(door: Door, after: int) -> None:
             await server.requests[0].gone.wait()
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_a_proxy_of_the_environment_is_used(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     async with ScriptedOpenAI(door.speaks.says("hi")) as proxy:
         for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
@@ -294,7 +295,7 @@ async def test_a_proxy_of_the_environment_is_used(door: Door, monkeypatch: pytes
 # Deadlines, by a clock that runs ahead.
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_a_slow_consumer_is_not_the_servers_fault(door: Door) -> None:
     deadlines = Deadlines(first=5, gap=5, turn=600)
     async with (
@@ -310,7 +311,7 @@ async def test_a_slow_consumer_is_not_the_servers_fault(door: Door) -> None:
     assert text == "abc"
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_content_keeps_a_slow_reply_alive_until_its_last_deadline(door: Door) -> None:
     slow = [part for _ in range(20) for part in ("a", Later(0.2))]
     deadlines = Deadlines(first=3, gap=3, turn=10)
@@ -339,7 +340,7 @@ async def test_a_server_that_holds_the_line_after_its_last_words_is_not_waited_f
 # The environment, the settings, the models of a server.
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_what_the_environment_holds_for_others_goes_nowhere(
     door: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -406,7 +407,7 @@ async def test_the_models_of_a_server(door: Door) -> None:
     assert any(KEY in value for value in seen.headers.values())
 
 
-@EVERY_DOOR
+@ANY_DOOR
 @pytest.mark.parametrize(
     ("script", "says"),
     [
@@ -470,7 +471,7 @@ async def test_commands_and_tools_in_a_talk(door: Door) -> None:
     assert "it is 4002" in third
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_an_engine_that_closes_in_the_middle_of_a_reply(door: Door) -> None:
     channel = RecordingChannel()
     reply = door.speaks.says("[SEND: hi]", Hang())

@@ -20,6 +20,7 @@ from pixi.models.fallback import FallbackModel
 from pixi.models.faults import Retries, retry_after
 from pixi.models.server_model import ServerModel
 from tests.models.doors import (
+    ANY_DOOR,
     DOORS,
     EVERY_DOOR,
     HI,
@@ -193,10 +194,10 @@ def _is_flood(fault: Fault) -> bool:
 
 
 def _marks(door: Door, fault: Fault) -> tuple[pytest.MarkDecorator, ...]:
-    """A flood costs most, and two doors share their code: one of them each time, all of them nightly."""
-    own = {each.name for each in OWN[door.speaks]}
-    is_second_of_its_kind = door.speaks is RESPONSES and fault.name not in own
-    at_night = is_second_of_its_kind or (_is_flood(fault) and door.speaks is not CHAT)
+    """What is no matter of the dialect is tried with one of them each time, with all of them nightly."""
+    particular = (*OWN[door.speaks], *after_some_words(door.speaks))
+    alike = fault.name not in {each.name for each in particular}
+    at_night = door.speaks is not CHAT and (alike or _is_flood(fault))
     return (pytest.mark.nightly,) if at_night else ()
 
 
@@ -319,7 +320,7 @@ class Pauses:
         return sum(self.slept)
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_how_long_is_waited_before_asking_again(door: Door) -> None:
     broken, error = door.speaks.error(500, "Oh no"), door.speaks.error
     cases: list[tuple[list[Reply], list[float]]] = [
@@ -388,7 +389,7 @@ def test_the_ways_to_say_how_long_to_wait(headers: dict[str, str], seconds: floa
 # The way there.
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_a_key_does_not_follow_a_redirect(door: Door) -> None:
     async with ScriptedOpenAI(door.speaks.says(SAID)) as elsewhere:
         for status in (301, 302, 303, 307, 308):
@@ -410,7 +411,7 @@ async def test_a_server_that_wants_a_key_where_none_was_set(door: Door) -> None:
     assert f"wants a key: set {door.key_name}" in str(error)
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_a_key_is_not_shown_in_part_either(door: Door) -> None:
     async with (
         ScriptedOpenAI(door.speaks.error(400, "x" * 290 + KEY)) as server,
@@ -421,7 +422,7 @@ async def test_a_key_is_not_shown_in_part_either(door: Door) -> None:
     assert len(str(error)) < 400
 
 
-@EVERY_DOOR
+@ANY_DOOR
 async def test_a_proxy_that_does_not_answer(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.delenv("no_proxy", raising=False)

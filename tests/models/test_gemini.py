@@ -1,8 +1,6 @@
 """What is particular to Gemini, over real sockets; for the rest: `test_every_door`."""
 
 import base64
-from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import pytest
 
@@ -14,7 +12,7 @@ from pixi.core.message import Image
 from pixi.models.dialects.gemini import Gemini
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
-from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
+from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, MakeModel, ask, text_of
 from tests.servers.dialects import in_camel_case
 from tests.servers.scripted_gemini import (
     SIGNATURE,
@@ -28,22 +26,10 @@ from tests.servers.scripted_gemini import (
 )
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
-MakeModel = Callable[..., ServerModel]
-
 
 @pytest.fixture
-async def make() -> AsyncIterator[MakeModel]:
-    """Makes models that are closed when the test ends."""
-    made: list[ServerModel] = []
-
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
-        settings.setdefault("retries", QUICK)
-        made.append(ServerModel("scripted", Gemini(), base_url=server.base_url, **settings))
-        return made[-1]
-
-    yield make_model
-    for model in made:
-        await model.close()
+def dialect() -> type[Gemini]:
+    return Gemini
 
 
 def asked_of(seen: Seen) -> Json:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -14,8 +13,7 @@ from pixi.core.message import Image
 from pixi.models.dialects.prompt import Style
 from pixi.models.dialects.responses import Responses, response_fields
 from pixi.models.model import Traits
-from pixi.models.server_model import ServerModel
-from tests.models.doors import HI, LOOK, QUICK, ask, text_of
+from tests.models.doors import HI, LOOK, MakeModel, ask, text_of
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, answer, error
 from tests.servers.scripted_responses import (
     call,
@@ -30,22 +28,10 @@ from tests.servers.scripted_responses import (
 
 FINE = responses("[SEND: hi]")
 
-MakeModel = Callable[..., ServerModel]
-
 
 @pytest.fixture
-async def make() -> AsyncIterator[MakeModel]:
-    """Makes models that are closed when the test ends."""
-    models: list[ServerModel] = []
-
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
-        settings.setdefault("retries", QUICK)
-        models.append(ServerModel("scripted", Responses(), base_url=server.base_url, **settings))
-        return models[-1]
-
-    yield make_model
-    for model in models:
-        await model.close()
+def dialect() -> type[Responses]:
+    return Responses
 
 
 PANCAKES = responses(

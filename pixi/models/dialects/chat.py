@@ -12,7 +12,7 @@ from typing import Literal, assert_never
 import msgspec
 import yarl
 
-from pixi.core.deltas import Delta, Finished, PromptProgress, Request, ToolSchema, Usage
+from pixi.core.deltas import Finished, PromptProgress, Request, ToolSchema, Usage
 from pixi.core.errors import ModelError
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
@@ -352,16 +352,6 @@ class ChatReader(ReplyReader[Chunk]):
         self._calls = CallAssembler()
         self._usage: _UsageField | None = None
         self._timings: _Timings | None = None
-        self._progress: PromptProgress | None = None  # the last that was told of in this read
-
-    def feed(self, payloads: list[bytes]) -> list[Delta]:
-        """Take the payloads of one read; return what they amount to, in order."""
-        deltas = super().feed(payloads)
-        if self._progress is not None:
-            if not deltas and not self.unseen:
-                deltas.append(self._progress)
-            self._progress = None
-        return deltas
 
     def _finish(self) -> None:
         if self._reason == "error":
@@ -371,11 +361,26 @@ class ChatReader(ReplyReader[Chunk]):
 
     def _take(self, event: Chunk) -> None:
         if event.prompt_progress is not None:  # no event of a reply: one that ends here is none
-            self._progress = _progress_in(event.prompt_progress)
+            self.progress = _progress_in(event.prompt_progress)
         elif event.choices is not None or event.usage is not None:
             self.understood += 1
         if event.choices:
-            self._take_choice(event.choices[0])
+            choice = event.choices[0]
+            piece = choice.delta or choice.message
+            if piece is not None:
+                if piece.reasoning_content or piece.reasoning:
+                    self._think(piece.reasoning_content or piece.reasoning or "")
+                content = piece.content
+                if isinstance(content, str):
+                    if content:
+                        self._say(content)
+                elif content:
+                    self._take_parts(content)
+                for call in piece.tool_calls or ():
+                    self._hold(self._calls.add(call))
+            if choice.finish_reason:
+                self._reason = choice.finish_reason
+                self.ended = True
         elif event.message and not event.error:
             self._complain(ErrorField(event.message, event.type, event.code))
         if event.usage is not None:
@@ -384,23 +389,6 @@ class ChatReader(ReplyReader[Chunk]):
             self._timings = event.timings
         if event.error:
             self._complain(event.error)
-
-    def _take_choice(self, choice: _Choice) -> None:
-        piece = choice.delta or choice.message
-        if piece is not None:
-            if piece.reasoning_content or piece.reasoning:
-                self._think(piece.reasoning_content or piece.reasoning or "")
-            content = piece.content
-            if content:
-                if isinstance(content, str):
-                    self._say(content)
-                else:
-                    self._take_parts(content)
-            for call in piece.tool_calls or ():
-                self._hold(self._calls.add(call))
-        if choice.finish_reason:
-            self._reason = choice.finish_reason
-            self.ended = True
 
     def _take_parts(self, parts: list[_Part]) -> None:
         for part in parts:

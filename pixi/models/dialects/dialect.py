@@ -15,7 +15,7 @@ import msgspec
 import yarl
 
 from pixi.core.commands import Thought
-from pixi.core.deltas import Delta, Request, Text
+from pixi.core.deltas import Delta, PromptProgress, Request, Text
 from pixi.models.dialects.prompt import JsonObject, Quirk, Style
 from pixi.models.error_body import Complaint, ErrorField, complaint_of
 from pixi.models.faults import Server
@@ -43,6 +43,7 @@ class ReplyReader(ABC, Generic[_E]):
         understood: events of such a stream that were read.
         unseen: signs of work that came, though no delta shows them yet: pieces of calls, searches.
         held: characters that are held until the end, about.
+        progress: how far the prompt was read, as was told last; emptied by who heeds it.
     """
 
     def __init__(self, server: Server, kind: type[_E]) -> None:
@@ -52,6 +53,7 @@ class ReplyReader(ABC, Generic[_E]):
         self.understood = 0
         self.unseen = 0
         self.held = 0
+        self.progress: PromptProgress | None = None
         self._server = server
         self._kind = kind
         self._decode = msgspec.json.Decoder(kind).decode

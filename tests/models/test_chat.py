@@ -1,8 +1,7 @@
 """What is particular to chat completions, over real sockets; for the rest: `test_every_door`."""
 
 import itertools
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +13,7 @@ from pixi.models.connections import open_session
 from pixi.models.deadlines import Deadlines
 from pixi.models.model import Traits
 from pixi.models.server_model import ServerModel
-from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
+from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, MakeModel, ask, text_of
 from tests.servers.model_faults import odd_calls
 from tests.servers.scripted_openai import (
     Json,
@@ -33,24 +32,6 @@ from tests.servers.scripted_openai import (
     stream,
     usage,
 )
-
-MakeModel = Callable[..., ServerModel]
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[MakeModel]:
-    """Makes models that are closed when the test ends."""
-    models: list[ServerModel] = []
-
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
-        settings.setdefault("retries", QUICK)
-        models.append(ServerModel("scripted", base_url=server.base_url, **settings))
-        return models[-1]
-
-    yield make_model
-    for model in models:
-        await model.close()
-
 
 PANCAKES = stream(
     chunk({"role": "assistant", "content": ""}),

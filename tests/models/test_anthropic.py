@@ -1,8 +1,7 @@
 """What is particular to Anthropic's Messages API, over real sockets; for the rest: `test_every_door`."""
 
 import base64
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -12,8 +11,7 @@ from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine,
 from pixi.core.message import Image
 from pixi.models.dialects.anthropic import Anthropic
 from pixi.models.model import Traits
-from pixi.models.server_model import ServerModel
-from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, QUICK, ask, text_of
+from tests.models.doors import HI, HI_WITH_TOOLS, LOOK, MakeModel, ask, text_of
 from tests.servers.scripted_anthropic import call, error, message, search, text, thought
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen
 
@@ -21,22 +19,10 @@ SEARCHING = Request(HI.lines, tools=(LOOK,), search=True)
 FOUND = ("https://pancakes.example/", "Pancakes")
 MARKED = {"cache_control": {"type": "ephemeral"}}
 
-MakeModel = Callable[..., ServerModel]
-
 
 @pytest.fixture
-async def make() -> AsyncIterator[MakeModel]:
-    """Makes models that are closed when the test ends."""
-    made: list[ServerModel] = []
-
-    def make_model(server: ScriptedOpenAI, **settings: Any) -> ServerModel:
-        settings.setdefault("retries", QUICK)
-        made.append(ServerModel("scripted", Anthropic(), base_url=server.base_url, **settings))
-        return made[-1]
-
-    yield make_model
-    for model in made:
-        await model.close()
+def dialect() -> type[Anthropic]:
+    return Anthropic
 
 
 async def test_what_is_asked(make: MakeModel) -> None:
