@@ -10,7 +10,7 @@ from benchmarks.processes import cores, pinned
 from benchmarks.replies import REPLIES, cut
 from benchmarks.report import Figure, progress
 from benchmarks.rounds import interleave
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandStream
+from pixi.core.language import BUILT_IN, CommandEnded, CommandStream
 
 COMMAND = "python -m benchmarks parser"
 GOAL_NS = 250

@@ -10,7 +10,7 @@ from pathlib import Path
 from pixi import Engine, Persona
 from pixi.addons.loading import GROUP, from_file, load_addons
 from pixi.cli.frame import SUBCOMMANDS, load
-from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.language import CommandEnded, CommandStream
 from pixi.personas.files import Loaded, load_persona
 from pixi.personas.shelf import list_personas, shipped_folder
 from pixi.settings import load as load_settings

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from pixi.core.deltas import Delta, Finished, PromptProgress, Request
 from pixi.core.errors import ModelError
 from pixi.models.breaker import Clock
@@ -154,7 +156,7 @@ class FallbackModel:
                     reads = False
                     ends += loop.time() - asked_at
                 if isinstance(delta, Finished) and model is not self.first:
-                    delta = replace(
+                    delta = structs.replace(
                         delta,
                         model=delta.model or model.name,
                         prices=delta.prices or model.traits.prices,

@@ -1,7 +1,7 @@
 """Text and reasoning that come in one read, gathered into one delta of each kind."""
 
-from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Text
+from pixi.core.language import Thought
 
 
 class Gathering:

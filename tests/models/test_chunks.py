@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Text, Usage
+from pixi.core.language import Thought
 from pixi.core.lines import ToolCall
 from pixi.models.chat.chunks import ReplyAssembler
 from tests.servers.scripted_openai import Json, call, chunk, content, finish, usage

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Delta, Finished, Text, Usage
+from pixi.core.language import Thought
 from pixi.core.lines import ToolCall
 from pixi.models import faults
 from pixi.models.complaint import Complaint

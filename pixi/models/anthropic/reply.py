@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from pixi.core.deltas import Delta, Finished, Usage
 from pixi.core.lines import ToolCall
 from pixi.models import faults
@@ -78,7 +80,7 @@ class MessageReply:
             self._blocks += self._part.assembler.blocks()
             if not self._part.assembler.paused or self._pauses == _MOST_PAUSES:
                 self._keep(call.id for call in deltas if isinstance(call, ToolCall))
-                return [*deltas[:-1], replace(finished, usage=self._usage)]
+                return [*deltas[:-1], structs.replace(finished, usage=self._usage)]
             self._pauses += 1
             await self._go_on()
             if deltas[:-1]:

@@ -1,0 +1,425 @@
+"""The argument of one command: where it ends, and what of it is certain while it is still being written.
+
+There are four doubts (see `states`), each for one reading that may turn out wrong:
+
+    doubt       likelier reading                           dropped when             taken back when
+    face        the `]` of `:]` is part of a face,         another bracket closes   its line ends, or the text
+                and does not close the command             the command
+    inner_face  the same of a bracket that was opened      the command closes       its line ends, or the text
+                inside the argument
+    nested      a command that opens inside is text, as    the command closes       a command opens on a new line,
+                a closing tag of this command is                                    or the text ends
+    code        backticks open a span or a fence, in       the same backticks come  the line of a span ends, or
+                which brackets are text                                             the text
+
+A doubt of code begins at the first character inside that would mean something else outside: up to there both
+readings are the same. In the gentle reading nothing is nested: a command that opens inside ends this one.
+"""
+
+import re
+from typing import Final, Literal, NamedTuple
+
+from pixi.core.language.buffer import BREAK, RewindBuffer
+from pixi.core.language.events import CommandEnded, CommandStarted, CommandText, Event
+from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE, NeedMore, State
+from pixi.core.language.tags import tag_at
+from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary
+
+MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
+"""The characters that mean something in an argument."""
+
+_STOP: Final = re.compile(f"[{re.escape(MEANING)}]")
+_TICKS: Final = re.compile(r"`+")
+_BLANK: Final = re.compile(r"[^\S\n]*")
+_SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
+_BRACKETS: Final = frozenset("[]【】［］")
+_FENCE: Final = 3  # backticks: fewer open a span
+AT_ONCE: Final = 64
+"""Characters with a meaning of their own that are read in one step."""
+# Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
+# twice stays a small multiple of the reply.
+_NESTED_ON_A_LINE: Final = 3
+
+
+Kind = Literal["face", "inner face", "nested", "code"]
+
+
+class Doubt(NamedTuple):
+    """A place to read again from, should the first reading turn out wrong.
+
+    `depth` is the depth of brackets there, `pieces` how many pieces of the argument stood before it.
+    """
+
+    mark: int
+    depth: int
+    pieces: int
+
+
+class Argument:
+    """Reads the arguments of a reply's commands, one after the other: `open`, `begin`, then `read`.
+
+    Attributes:
+        calm: in an argument with nothing in doubt, and all read: a piece without a meaning of its own may be
+            added to `parts` and given out, and nothing else changes.
+        parts: the pieces of the open argument so far.
+        broken: how many commands of the reply had no end, so that all behind their beginning was read again.
+    """
+
+    __slots__ = (
+        "_bracket",
+        "_buffer",
+        "_closer",
+        "_code",
+        "_complete",
+        "_depth",
+        "_doubts",
+        "_emphasis",
+        "_gentle",
+        "_given",
+        "_inner_close",
+        "_name",
+        "_nested_on_line",
+        "_started",
+        "_struck",
+        "_target",
+        "_vocabulary",
+        "broken",
+        "calm",
+        "parts",
+    )
+
+    def __init__(self, buffer: RewindBuffer, vocabulary: Vocabulary) -> None:
+        self._buffer = buffer
+        self._vocabulary = vocabulary
+        self.broken = 0
+        self.calm = False
+        # The command.
+        self._name = ""
+        self._target = 0
+        self._bracket = "["
+        self._closer = "]"
+        self._emphasis = ""  # marks that opened in the opening, and may close behind its colon
+        self._gentle = False
+        # What was read of it. Between two commands there is no code and no doubt, and the depth is 1.
+        self.parts: list[str] = []
+        self._given = 0  # how many of the parts were given out
+        self._started = False  # its start was
+        self._depth = 1  # of brackets
+        self._code = 0  # backticks of the span or fence that is open; 0: none is
+        self._struck = False  # `<s>` stands open, so that `</s>` is its end and not the reply's
+        self._complete = True  # a bracket or a line closed it
+        # What of it is in doubt.
+        self._doubts: dict[Kind, Doubt] = {}
+        self._inner_close: int | None = (
+            None  # the part that is a `]` of an inner pair, with only blanks behind
+        )
+        self._nested_on_line = 0  # commands that opened on this line since a face
+
+    def open(self, opening: Opening) -> None:
+        """Take the opening of a command."""
+        self._name = opening.name
+        self._target = opening.target
+        self._bracket = opening.bracket
+        self._closer = CLOSERS[opening.bracket]
+        self._emphasis = opening.emphasis
+        self._gentle = self.broken >= GENTLE
+        self.parts = []
+        self._given = 0
+        self._started = self._struck = False
+        self._complete = True
+
+    def begin(self, events: list[Event]) -> State | NeedMore:
+        """Skip to the first character of the argument."""
+        buffer = self._buffer
+        if emphasis := self._emphasis:
+            here = buffer.text[buffer.at : buffer.at + len(emphasis)]
+            if not buffer.final and here != emphasis and emphasis.startswith(here):
+                return NEED_MORE
+            if here == emphasis:
+                buffer.at += len(here)
+            self._emphasis = ""
+        while True:
+            blank = _BLANK.match(buffer.text, buffer.at)
+            buffer.at = at = blank.end() if blank else buffer.at
+            if at == len(buffer.text):
+                return NEED_MORE
+            if buffer.text[at] != "\n":
+                return ARGUMENT
+            opens = self._vocabulary.line_opens(buffer.text, at + 1, buffer.final)
+            if opens is NEED_MORE:
+                return NEED_MORE
+            if opens:
+                self._give(events, ended=True)
+                return PROSE
+            buffer.at += 1
+
+    def read(self, events: list[Event]) -> State | NeedMore:
+        """Read on, and give out what became certain. `ARGUMENT`: as much was read as may be at once."""
+        if self.calm:
+            self.calm = False
+            self._given = len(self.parts)
+        state = self._read_on()
+        self._give(events, ended=state is PROSE)
+        if state is NEED_MORE:
+            certain = not self._doubts and self._inner_close is None
+            self.calm = certain and self._started and self._buffer.calm
+        return state
+
+    def _read_on(self) -> State | NeedMore:
+        buffer = self._buffer
+        for _ in range(AT_ONCE):
+            text, at = buffer.text, buffer.at
+            stop = _STOP.search(text, at)
+            index = stop.start() if stop else len(text)
+            if index > at:
+                self._take(text[at:index], index)
+            if stop is not None:
+                state = self._character(text[index], text, index)
+            elif buffer.final:
+                state = self._end_of_text()
+            else:
+                return NEED_MORE
+            if state is not ARGUMENT:
+                return state
+        return ARGUMENT
+
+    def _give(self, events: list[Event], *, ended: bool) -> None:
+        """Give out the start of the command, the parts before the first doubt, and the end."""
+        parts = self.parts
+        if not self._started and (parts or ended):
+            self._started = True
+            events.append(CommandStarted(self._name, self._target))
+        certain = len(parts) if self._inner_close is None else self._inner_close
+        for doubt in self._doubts.values():
+            certain = min(certain, doubt.pieces)
+        if certain > self._given:
+            events.append(CommandText("".join(parts[self._given : certain])))
+            self._given = certain
+        if ended:
+            events.append(CommandEnded(self._name, "".join(parts).strip(), self._complete, self._target))
+
+    # --- characters ------------------------------------------------------------------------------------
+
+    def _character(self, character: str, text: str, index: int) -> State | NeedMore:
+        """Read a character that means something."""
+        buffer = self._buffer
+        if character == BREAK:
+            buffer.at = index + 1
+            return ARGUMENT
+        if character == "`":
+            return self._backticks(text, index)
+        if self._code:
+            if character == "\n" and self._code < _FENCE:
+                return self._no_code(index)  # a span ends on its own line or was none
+            if character != "\n" and "code" not in self._doubts:
+                self._doubts["code"] = self._doubt(index)
+            return self._take(character, index + 1)
+        match character:
+            case "\n":
+                return self._line_break(text, index)
+            case "\\":
+                if index + 1 == len(text) and not buffer.final:
+                    return self._wait(index)
+                literal = text[index + 1 : index + 2] in _BRACKETS
+                return self._take(text[index + 1] if literal else "\\", index + 1 + literal)
+            case "<":
+                return self._angle(text, index)
+            case "[" | "【" | "［":
+                return self._open_bracket(character, text, index)
+            case _:
+                return self._close_bracket(character, index)
+
+    def _take(self, piece: str, behind: int) -> State:
+        """Add a piece to the argument and go on behind it."""
+        if self._inner_close is not None and not piece.isspace():
+            self._inner_close = None
+        self.parts.append(piece)
+        self._buffer.at = behind
+        return ARGUMENT
+
+    def _wait(self, index: int) -> NeedMore:
+        """Look at this place again when there is more."""
+        self._buffer.at = index
+        return NEED_MORE
+
+    def _backticks(self, text: str, index: int) -> State | NeedMore:
+        run = _TICKS.match(text, index)
+        end = run.end() if run else index + 1
+        if end == len(text) and not self._buffer.final:
+            # From three on it is a fence, however long: only three need to wait for what follows.
+            if end - index > _FENCE:
+                self._take(text[index : end - _FENCE], end - _FENCE)
+            return self._wait(max(index, end - _FENCE))
+        length = min(end - index, _FENCE)
+        if not self._code:
+            self._code = length
+        elif self._code == length:
+            self._code = 0
+            self._drop("code")
+        return self._take(text[index:end], end)
+
+    def _no_code(self, index: int) -> State:
+        """Read on at a place, as if the open backticks were text."""
+        self._code = 0
+        self._buffer.at = index
+        if doubt := self._doubts.get("code"):
+            self._take_back(doubt)
+        return ARGUMENT
+
+    def _open_bracket(self, bracket: str, text: str, index: int) -> State | NeedMore:
+        tail = "".join(self.parts[-2:])[-2:]
+        if bracket == "[" and (tail[-1:] in (":", "=") or tail == ":'"):
+            if index + 1 == len(text) and not self._buffer.final:
+                return self._wait(index)
+            # `b=[1]` is none: a face does not stand in the middle of a word.
+            if not (tail[0].isalnum() and text[index + 1 : index + 2].isalnum()):
+                return self._take(bracket, index + 1)
+        if run := _SAME_BRACKETS.match(text, index):
+            # None but the last of a run can open a command.
+            if bracket == self._bracket:
+                self._depth += run.end() - index
+            return self._take(run[0], run.end())
+        if "nested" not in self._doubts or "face" in self._doubts or self._gentle:
+            state = self._open_nested(text, index)
+            if state is not ARGUMENT:
+                return state
+        if bracket == self._bracket:
+            self._depth += 1
+        return self._take(bracket, index + 1)
+
+    def _open_nested(self, text: str, index: int) -> State | NeedMore:
+        """Look for a command that opens here, or a closing tag of this one. `ARGUMENT`: go on."""
+        final, doubts = self._buffer.final, self._doubts
+        closing = self._vocabulary.closing(text, index, final)
+        if closing is NEED_MORE:
+            return self._wait(index)
+        opening = None if closing else self._vocabulary.opening(text, index, final)
+        if opening is NEED_MORE:
+            return self._wait(index)
+        if opening is not None:
+            if self._gentle or not opening.name:
+                return self._end(index)
+            if "face" in doubts:
+                self._nested_on_line += 1
+                if self._nested_on_line > _NESTED_ON_A_LINE:
+                    return self._believe()
+        if "nested" not in doubts and (opening or (closing and closing.name == self._name)):
+            doubts["nested"] = self._doubt(index)
+        return ARGUMENT
+
+    def _close_bracket(self, bracket: str, index: int) -> State:
+        if bracket != self._closer:
+            return self._take(bracket, index + 1)
+        if bracket == "]" and self.parts and self.parts[-1][-1] in ":=":
+            if self._depth == 1:
+                self._doubts["face"] = self._doubt(index)
+                self._nested_on_line = 0
+            else:
+                self._doubts["inner face"] = self._doubt(index)
+            return self._take(bracket, index + 1)
+        self._depth -= 1
+        if not self._depth:
+            return self._end(index + 1)
+        self._inner_close = len(self.parts)  # of two in a row, only the last can be the command's
+        self.parts.append(bracket)
+        self._buffer.at = index + 1
+        return ARGUMENT
+
+    def _angle(self, text: str, index: int) -> State | NeedMore:
+        """Read a `<`: special tokens mean here what they mean anywhere, every other tag is only text."""
+        tag = tag_at(text, index, self._buffer.final)
+        if tag is NEED_MORE:
+            return self._wait(index)
+        if tag is None or tag.kind not in ("end", "special") or tag.text == "<s>" or self._struck:
+            self._struck = tag is not None and (tag.text == "<s>" or (self._struck and tag.text != "</s>"))
+            return self._take("<", index + 1)
+        self._buffer.at = index
+        if tag.kind == "end":
+            self._buffer.cut(index)
+        else:
+            self._buffer.at += len(tag.text)
+        return ARGUMENT
+
+    # --- lines and ends --------------------------------------------------------------------------------
+
+    def _line_break(self, text: str, index: int) -> State | NeedMore:
+        if "face" in self._doubts or "inner face" in self._doubts:
+            return self._believe()
+        opens = self._vocabulary.line_opens(text, index + 1, self._buffer.final)
+        if opens is NEED_MORE:
+            return self._wait(index)
+        if not opens:
+            return self._take("\n", index + 1)
+        if "nested" in self._doubts:
+            # Its bracket is missing, so the command that opened inside it was meant to be one.
+            return self._end_at_nested()
+        if self._inner_close is not None:
+            del self.parts[self._inner_close]  # it was the command's
+        return self._end(index)
+
+    def _end_of_text(self) -> State:
+        """End the argument in the gentler reading: the reply is over, and no bracket closed it."""
+        doubts = self._doubts
+        if "code" in doubts and self._code < _FENCE:
+            return self._no_code(self._buffer.at)
+        if "face" in doubts or "inner face" in doubts:
+            return self._believe()
+        if "code" in doubts:
+            return self._no_code(self._buffer.at)
+        if "nested" in doubts:
+            return self._end_at_nested()
+        if not self.parts:
+            return ENDED
+        self._complete = False
+        return self._end(self._buffer.at)
+
+    def _believe(self) -> State:
+        """Take the bracket of a face for the closing one: nothing else on its line closed."""
+        face = self._doubts.get("face")
+        self._take_back(face or self._doubts["inner face"])
+        if face:
+            return self._end(self._buffer.at + 1)
+        self._depth -= 1
+        return self._take("]", self._buffer.at + 1)
+
+    def _end_at_nested(self) -> State:
+        """End before the command that opens inside, or with the closing tag that stands there."""
+        self.broken += 1
+        buffer = self._buffer
+        self._take_back(self._doubts["nested"])
+        closing = self._vocabulary.closing(buffer.text, buffer.at, final=True)
+        return self._end(closing.end if isinstance(closing, Closing) else buffer.at)
+
+    def _end(self, behind: int) -> State:
+        """End the command; the reply goes on at a place. All that was read is certain."""
+        self._buffer.at = behind
+        self._buffer.forget()
+        self._doubts.clear()
+        self._inner_close = None
+        self._depth = 1
+        self._code = 0
+        return PROSE
+
+    # --- doubts ----------------------------------------------------------------------------------------
+
+    def _doubt(self, index: int) -> Doubt:
+        return Doubt(self._buffer.mark(index), self._depth, len(self.parts))
+
+    def _drop(self, kind: Kind) -> None:
+        """Let a doubt go: the likelier reading was right."""
+        if self._doubts.pop(kind, None) and not self._doubts:
+            self._buffer.forget()
+
+    def _take_back(self, doubt: Doubt) -> None:
+        """Read again from a doubt: this one and later ones are void."""
+        self._buffer.rewind(doubt.mark)
+        self._depth = doubt.depth
+        self._code = 0
+        del self.parts[doubt.pieces :]
+        for kind, other in tuple(self._doubts.items()):
+            if other.pieces >= doubt.pieces:
+                del self._doubts[kind]
+        if self._inner_close is not None and self._inner_close >= doubt.pieces:
+            self._inner_close = None
+        if not self._doubts:
+            self._buffer.forget()

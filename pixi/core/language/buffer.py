@@ -1,0 +1,154 @@
+"""A reply's text as it arrives: normalized, read once from left to right, and rewound to a mark."""
+
+import re
+from typing import Final
+
+BREAK: Final = "\u2060"
+"""WORD JOINER. It breaks a control word in a prompt (see `pixi.core.control_words`), is of no width, and is
+dropped from what a model writes."""
+
+# What has to be normalized, and the same as a pattern: of a long piece, a pattern looks faster.
+UNCLEAN: Final = frozenset("\r\xa0\u200b\u2060\ufeff") | {chr(code) for code in range(0xD800, 0xE000)}
+_is_clean = UNCLEAN.isdisjoint
+# Zero-width joiners stay: they shape emoji and Persian words.
+_INVISIBLE: Final = str.maketrans({"\u200b": "", "\ufeff": "", "\xa0": " "})
+# Behind `<` it stays for the reader: a control word that the model copied out of its prompt is text, no tag.
+_BREAK: Final = re.compile(f"(?<!<){BREAK}")
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_LONE: Final = re.compile("[\ud800-\udfff]")
+
+
+def unbroken(text: str) -> str:
+    """Return the text without `BREAK`: for what a model copied out of its prompt."""
+    return text.replace(BREAK, "")
+
+
+def _join(pair: re.Match[str]) -> str:
+    high, low = map(ord, pair[0])
+    return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
+
+
+class RewindBuffer:
+    """Holds what of a reply is not read yet, and from the oldest mark on what was read.
+
+    A mark is a place, told from the beginning of the reply. While there is one, each piece that was read is
+    kept in a list, so that a long doubt costs nothing per piece.
+
+    Attributes:
+        text: what can be looked at.
+        at: the place in `text` of the next character to read.
+        final: True once no more text comes: the stream has ended, or the reply in it.
+        ended: True once the reply has ended, though its stream may go on.
+    """
+
+    __slots__ = (
+        "_after_angle",
+        "_after_return",
+        "_high",
+        "_oldest",
+        "_past",
+        "_start",
+        "at",
+        "ended",
+        "final",
+        "text",
+    )
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.at = 0
+        self.final = self.ended = False
+        # Rewinding.
+        self._start = 0  # where in the reply `text` begins
+        self._oldest: int | None = None  # the oldest mark
+        self._past: list[str] = []  # what was read between the oldest mark and `text`
+        # Normalizing: how the last piece ended.
+        self._after_return = False  # in CR, and its line break was given out
+        self._after_angle = False  # in `<`
+        self._high = ""  # in the first half of a surrogate pair, which waits here
+
+    @property
+    def calm(self) -> bool:
+        """Whether all was read, no mark is kept, and the next piece means the same as it would alone."""
+        return (
+            self.at == len(self.text) and self._oldest is None and not self._after_return and not self._high
+        )
+
+    def append(self, piece: str) -> None:
+        """Take the next piece of the reply. Only what is not read yet stays in `text`."""
+        if self._after_return or self._high or not _is_clean(piece):
+            piece = self._normalized(piece)
+        else:
+            self._after_angle = piece[-1:] == "<"
+        text, at = self.text, self.at
+        if self._oldest is not None:
+            self._past.append(text[max(self._oldest - self._start, 0) : at])
+        self._start += at
+        self.text = text[at:] + piece if at < len(text) else piece
+        self.at = 0
+
+    def end(self) -> None:
+        """Take note that no piece comes any more."""
+        if self._high:
+            self._high = ""
+            self.text += "\ufffd"
+        self.final = True
+
+    def cut(self, at: int) -> None:
+        """End the reply at a place in `text`: what follows is not the reply's."""
+        self.text = self.text[:at]
+        self.final = self.ended = True
+
+    # --- marks -----------------------------------------------------------------------------------------
+
+    def mark(self, at: int) -> int:
+        """Return a mark for a place in `text` that is not behind `at`, and keep everything from there on."""
+        mark = self._start + at
+        if self._oldest is None:
+            self._oldest = mark
+        return mark
+
+    def rewind(self, mark: int) -> None:
+        """Read again from a mark. Later marks are void, earlier ones stay good."""
+        kept = [self.text]
+        while self._start > mark:
+            kept.append(self._past.pop())
+            self._start -= len(kept[-1])
+        if len(kept) > 1:
+            self.text = "".join(reversed(kept))
+        self.at = mark - self._start
+
+    def distance(self, mark: int) -> int:
+        """Return how many characters were read since a mark."""
+        return self._start + self.at - mark
+
+    def since(self) -> str:
+        """Return what was read since the oldest mark, which there must be."""
+        assert self._oldest is not None
+        return "".join([*self._past, self.text[max(self._oldest - self._start, 0) : self.at]])
+
+    def forget(self) -> None:
+        """Drop all marks."""
+        self._oldest = None
+        self._past.clear()
+
+    # --- normalizing -----------------------------------------------------------------------------------
+
+    def _normalized(self, piece: str) -> str:
+        """Return the piece with `\\n` line ends, whole characters, and nothing invisible that means nothing.
+
+        Cutting a text elsewhere gives the same.
+        """
+        if not piece:
+            return ""
+        if self._after_return and piece[0] == "\n":
+            piece = piece[1:]
+        piece = self._high + piece
+        self._after_return = piece[-1:] == "\r"
+        self._high = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
+        piece = piece.removesuffix(self._high) if self._high else piece
+        piece = piece.replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
+        piece = _BREAK.sub("", f"<{piece}")[1:] if self._after_angle else _BREAK.sub("", piece)
+        if piece:
+            self._after_angle = piece[-1] == "<"
+        return _LONE.sub("\ufffd", _PAIR.sub(_join, piece))
