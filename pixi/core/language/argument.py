@@ -61,6 +61,7 @@ class Argument:
     Attributes:
         calm: in an argument with nothing in doubt, and all read: a piece without a meaning of its own may be
             added to `parts` and given out, and nothing else changes.
+        plain: as `calm`, and a `]` closes the command.
         parts: the pieces of the open argument so far.
         broken: how many commands of the reply had no end, so that all behind their beginning was read again.
     """
@@ -86,13 +87,14 @@ class Argument:
         "broken",
         "calm",
         "parts",
+        "plain",
     )
 
     def __init__(self, buffer: RewindBuffer, vocabulary: Vocabulary) -> None:
         self._buffer = buffer
         self._vocabulary = vocabulary
         self.broken = 0
-        self.calm = False
+        self.calm = self.plain = False
         # The command.
         self._name = ""
         self._target = 0
@@ -127,6 +129,24 @@ class Argument:
         self._given = 0
         self._started = self._struck = False
         self._complete = True
+
+    def begin_with(self, name: str, text: str) -> None:
+        """Begin the argument of a command with plain text."""
+        self._name = name
+        self._target = 0
+        self._bracket = "["
+        self._closer = "]"
+        self._gentle = self.broken >= GENTLE
+        self._started = self._complete = self.calm = self.plain = True
+        self._struck = False
+        self.parts = [text]
+
+    def end_at(self, text: str) -> list[Event]:
+        """End the command at a bracket that plain text stands before."""
+        self.calm = False
+        self.parts.append(text)
+        ended = CommandEnded(self._name, "".join(self.parts).strip(), True, self._target)
+        return [CommandText(text), ended] if text else [ended]
 
     def begin(self, events: list[Event]) -> State | NeedMore:
         """Skip to the first character of the argument."""
@@ -163,6 +183,7 @@ class Argument:
         if state is NEED_MORE:
             certain = not self._doubts and self._inner_close is None
             self.calm = certain and self._started and self._buffer.calm
+            self.plain = self.calm and self._depth == 1 and not self._code and self._closer == "]"
         return state
 
     def _read_on(self) -> State | NeedMore:

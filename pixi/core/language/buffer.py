@@ -37,12 +37,12 @@ class RewindBuffer:
     Attributes:
         text: what can be looked at.
         at: the place in `text` of the next character to read.
-        final: True once no more text comes: the stream has ended, or the reply in it.
-        ended: True once the reply has ended, though its stream may go on.
+        waiting: what the next piece means depends on how the last one ended.
+        final: no more text comes: the stream has ended, or the reply in it.
+        ended: the reply has ended, though its stream may go on.
     """
 
     __slots__ = (
-        "_after_angle",
         "_after_return",
         "_high",
         "_oldest",
@@ -52,39 +52,35 @@ class RewindBuffer:
         "ended",
         "final",
         "text",
+        "waiting",
     )
 
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
-        self.final = self.ended = False
+        self.waiting = self.final = self.ended = False
         # Rewinding.
         self._start = 0  # where in the reply `text` begins
         self._oldest: int | None = None  # the oldest mark
         self._past: list[str] = []  # what was read between the oldest mark and `text`
         # Normalizing: how the last piece ended.
         self._after_return = False  # in CR, and its line break was given out
-        self._after_angle = False  # in `<`
         self._high = ""  # in the first half of a surrogate pair, which waits here
 
     @property
     def calm(self) -> bool:
         """Whether all was read, no mark is kept, and the next piece means the same as it would alone."""
-        return (
-            self.at == len(self.text) and self._oldest is None and not self._after_return and not self._high
-        )
+        return self.at == len(self.text) and self._oldest is None and not self.waiting
 
     def append(self, piece: str) -> None:
         """Take the next piece of the reply. Only what is not read yet stays in `text`."""
-        if self._after_return or self._high or not _is_clean(piece):
+        if self.waiting or not _is_clean(piece):
             piece = self._normalized(piece)
-        else:
-            self._after_angle = piece[-1:] == "<"
-        text, at = self.text, self.at
+        at = self.at
         if self._oldest is not None:
-            self._past.append(text[max(self._oldest - self._start, 0) : at])
+            self._past.append(self.text[max(self._oldest - self._start, 0) : at])
+        self.text = self.text[at:] + piece
         self._start += at
-        self.text = text[at:] + piece if at < len(text) else piece
         self.at = 0
 
     def end(self) -> None:
@@ -139,16 +135,13 @@ class RewindBuffer:
 
         Cutting a text elsewhere gives the same.
         """
-        if not piece:
-            return ""
-        if self._after_return and piece[0] == "\n":
+        if self._after_return and piece[:1] == "\n":
             piece = piece[1:]
         piece = self._high + piece
-        self._after_return = piece[-1:] == "\r"
-        self._high = piece[-1:] if "\ud800" <= piece[-1:] <= "\udbff" else ""
-        piece = piece.removesuffix(self._high) if self._high else piece
-        piece = piece.replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
-        piece = _BREAK.sub("", f"<{piece}")[1:] if self._after_angle else _BREAK.sub("", piece)
-        if piece:
-            self._after_angle = piece[-1] == "<"
+        end = piece[-1:]
+        self._after_return = end == "\r"
+        self._high = end if "\ud800" <= end <= "\udbff" else ""
+        self.waiting = self._after_return or self._high != ""
+        piece = piece.removesuffix(self._high).replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
+        piece = _BREAK.sub("", f"<{piece}")[1:] if self.text[-1:] == "<" else _BREAK.sub("", piece)
         return _LONE.sub("\ufffd", _PAIR.sub(_join, piece))

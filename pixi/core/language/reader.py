@@ -82,6 +82,7 @@ class CommandStream:
         "_argument",
         "_bare",
         "_buffer",
+        "_expecting",
         "_fenced",
         "_in_string",
         "_leading",
@@ -109,6 +110,9 @@ class CommandStream:
         self._buffer = RewindBuffer()
         self._argument = Argument(self._buffer, self._vocabulary)
         self._state = PROSE
+        self._expecting = (
+            True  # nothing is unread but the beginning of a usual opening, and nothing held back
+        )
         # Prose: it is held back where it may be an ornament of the next command, or reasoning.
         self._prose: list[str] = []
         self._prose_size = 0
@@ -132,10 +136,47 @@ class CommandStream:
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of the reply; gives what became certain by it."""
         argument = self._argument
-        if argument.calm and text and _is_plain(text):
+        buffer = self._buffer
+        if argument.calm and text:
             # Nearly every piece is plain text of an argument: this path is what a chunk costs.
-            argument.parts.append(text)
-            return [CommandText(text)]
+            if _is_plain(text):
+                argument.parts.append(text)
+                return [CommandText(text)]
+            head, bracket, rest = text.partition("]")
+            if (
+                bracket
+                and argument.plain
+                and (head or argument.parts[-1])[-1] not in ":="
+                and _is_plain(head)
+            ):
+                self._state = PROSE
+                buffer.text, buffer.at = "", 0
+                events = argument.end_at(head)
+                if rest in self._vocabulary.beginnings:
+                    buffer.text = rest
+                    self._expecting = True
+                    return events
+                return events + self.feed(rest)
+        elif self._expecting and text:
+            text = buffer.text + text
+            if text in self._vocabulary.beginnings:
+                buffer.text = text
+                return []
+            colon = text.find(":") + 1
+            usual = self._vocabulary.usual.get(text[:colon])
+            said = text[colon:]
+            self._expecting = False
+            buffer.text = ""
+            if (
+                usual
+                and _is_plain(said)
+                and (said := said.lstrip())
+                and (text[0] != " " or not self._line_start)
+            ):
+                self._leading = self._line_start = self._prose_at_line_start = False
+                self._state = ARGUMENT
+                argument.begin_with(usual.name, said)
+                return [*usual.events, CommandText(said)]
         events: list[Event] = []
         if text and not self._buffer.final:
             self._buffer.append(text)
@@ -154,6 +195,7 @@ class CommandStream:
         and beginning it anew gives the rest.
         """
         self._buffer.end()
+        self._expecting = False
         while self._state is not ENDED:
             events: list[Event] = []
             for _ in range(_STEPS_AT_ONCE):
@@ -175,8 +217,14 @@ class CommandStream:
 
     def _read_prose(self, events: list[Event]) -> State | NeedMore:
         buffer = self._buffer
-        if not buffer.final and len(buffer.text) - buffer.at < _IDLE and _is_idle(buffer.text[buffer.at :]):
-            return NEED_MORE
+        if not buffer.final and len(buffer.text) - buffer.at < _IDLE:
+            rest = buffer.text[buffer.at :]
+            if rest in self._vocabulary.beginnings and not (self._prose or self._marks or buffer.waiting):
+                buffer.text, buffer.at = rest, 0
+                self._expecting = True
+                return NEED_MORE
+            if self._leading and _is_idle(rest):
+                return NEED_MORE
         state = self._close_marks() or self._read_prose_on(events)
         if state is NEED_MORE:
             self._give_prose(events)

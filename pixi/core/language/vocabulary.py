@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 from rapidfuzz.distance import OSA
 
-from pixi.core.language.events import BUILT_IN
+from pixi.core.language.events import BUILT_IN, CommandStarted, Event, Prose
 from pixi.core.language.states import NEED_MORE, NeedMore
 
 CLOSERS: Final = {"[": "]", "【": "】", "［": "］"}
@@ -51,6 +51,8 @@ _NO_SLIPS: Final = frozenset(
         "THING",
     ]
 )
+# What stands before nearly all commands.
+_BEFORE: Final = ("", "\n", " ", "\n\n")
 _PEOPLE: Final = ("User", "Human")
 
 
@@ -72,6 +74,13 @@ class Opening(Struct, frozen=True, gc=False):
     bare: bool = False
     emphasis: str = ""
     target: int = 0
+
+
+class Usual(NamedTuple):
+    """How nearly all commands open: the canonical name, and what is given out with it."""
+
+    name: str
+    events: tuple[Event, ...]
 
 
 class Closing(NamedTuple):
@@ -104,10 +113,11 @@ class Vocabulary:
     """Recognizes the registered names and their aliases. Frozen once made, and shared.
 
     Attributes:
-        usual: how nearly all commands open, e.g. `"[SEND:"`, and the names that these open.
+        usual: the usual openings, e.g. `"[SEND:"`, alone and behind the usual white space.
+        beginnings: every text that one of them begins with, up to the blank behind its colon.
     """
 
-    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips", "usual")
+    __slots__ = ("_close", "_growing", "_longest", "_names", "_open", "_slips", "beginnings", "usual")
 
     def __init__(self, names: tuple[tuple[str, tuple[str, ...]], ...]) -> None:
         canonical = {_folded(name): name.lower() for name, _ in names if _writable(name)}
@@ -132,17 +142,26 @@ class Vocabulary:
             re.IGNORECASE | re.DOTALL,
         )
         self._close = re.compile(rf"[\[【［]{FILL}/{FILL}({words}){FILL}[\]】］]", re.IGNORECASE)
-        self.usual: dict[str, str] = {}
-        for text in [f"[{word.upper()}:" for word in written]:
+        self.usual: dict[str, Usual] = {}
+        beginnings = set(_BEFORE)
+        for word in written:
+            text = f"[{word.upper()}:"
             opening = self.opening(text, 0, final=False)
-            if isinstance(opening, Opening) and opening == Opening(opening.name, "[", len(text)):
-                self.usual[text] = opening.name
+            if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(text)):
+                continue
+            started = CommandStarted(opening.name)
+            for before in _BEFORE:
+                whole = before + text
+                self.usual[whole] = Usual(opening.name, (Prose(before), started) if before else (started,))
+                beginnings.update(whole[:length] for length in range(1, len(whole) + 1))
+                beginnings.add(whole + " ")
+        self.beginnings = frozenset(beginnings)
 
     def opening(self, text: str, at: int, final: bool) -> Opening | NeedMore | None:
         """Return what the bracket at `text[at]` opens; None where it is only a bracket."""
         end = text.find(":", at, at + _WINDOW) + 1
         if usual := self.usual.get(text[at:end]):
-            return Opening(usual, "[", end)
+            return Opening(usual.name, "[", end)
         match = self._open.match(text, at, at + _WINDOW)
         if match is None:
             return self._unfinished(text, at, final)
