@@ -25,15 +25,14 @@ from pixi.core.language.states import ARGUMENT, ENDED, GENTLE, NEED_MORE, PROSE,
 from pixi.core.language.tags import tag_at
 from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary
 
-MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
-"""The characters that mean something in an argument."""
-
-_STOP: Final = re.compile(f"[{re.escape(MEANING)}]")
+_STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 _FENCE: Final = 3  # backticks: fewer open a span
+MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
+"""The characters that mean something in an argument."""
 AT_ONCE: Final = 64
 """Characters with a meaning of their own that are read in one step."""
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
@@ -75,7 +74,6 @@ class Argument:
         "_depth",
         "_doubts",
         "_emphasis",
-        "_gentle",
         "_given",
         "_inner_close",
         "_name",
@@ -101,7 +99,6 @@ class Argument:
         self._bracket = "["
         self._closer = "]"
         self._emphasis = ""  # marks that opened in the opening, and may close behind its colon
-        self._gentle = False
         # What was read of it. Between two commands there is no code and no doubt, and the depth is 1.
         self.parts: list[str] = []
         self._given = 0  # how many of the parts were given out
@@ -112,9 +109,7 @@ class Argument:
         self._complete = True  # a bracket or a line closed it
         # What of it is in doubt.
         self._doubts: dict[Kind, Doubt] = {}
-        self._inner_close: int | None = (
-            None  # the part that is a `]` of an inner pair, with only blanks behind
-        )
+        self._inner_close = 0  # the part that is a `]` of an inner pair, with only blanks behind; 0: none is
         self._nested_on_line = 0  # commands that opened on this line since a face
 
     def open(self, opening: Opening) -> None:
@@ -124,29 +119,24 @@ class Argument:
         self._bracket = opening.bracket
         self._closer = CLOSERS[opening.bracket]
         self._emphasis = opening.emphasis
-        self._gentle = self.broken >= GENTLE
-        self.parts = []
+        self._struck = self._started = False
         self._given = 0
-        self._started = self._struck = False
-        self._complete = True
+        self.parts = []
 
-    def begin_with(self, name: str, text: str) -> None:
-        """Begin the argument of a command with plain text."""
+    def open_plainly(self, name: str, text: str) -> None:
+        """Take the usual opening of a command, and plain text behind it that is given out elsewhere."""
         self._name = name
         self._target = 0
         self._bracket = "["
         self._closer = "]"
-        self._gentle = self.broken >= GENTLE
-        self._started = self._complete = self.calm = self.plain = True
         self._struck = False
+        self._started = self.calm = self.plain = True
         self.parts = [text]
 
-    def end_at(self, text: str) -> list[Event]:
-        """End the command at a bracket that plain text stands before."""
-        self.calm = False
-        self.parts.append(text)
-        ended = CommandEnded(self._name, "".join(self.parts).strip(), True, self._target)
-        return [CommandText(text), ended] if text else [ended]
+    def close_plainly(self) -> CommandEnded:
+        """End a command of which all but the end was given out."""
+        self.calm = self.plain = False
+        return CommandEnded(self._name, "".join(self.parts).strip(), True, self._target)
 
     def begin(self, events: list[Event]) -> State | NeedMore:
         """Skip to the first character of the argument."""
@@ -169,91 +159,79 @@ class Argument:
             if opens is NEED_MORE:
                 return NEED_MORE
             if opens:
-                self._give(events, ended=True)
-                return PROSE
+                return self._give(events, self._end(at))
             buffer.at += 1
 
     def read(self, events: list[Event]) -> State | NeedMore:
         """Read on, and give out what became certain. `ARGUMENT`: as much was read as may be at once."""
-        if self.calm:
-            self.calm = False
-            self._given = len(self.parts)
-        state = self._read_on()
-        self._give(events, ended=state is PROSE)
-        if state is NEED_MORE:
-            certain = not self._doubts and self._inner_close is None
-            self.calm = certain and self._started and self._buffer.calm
-            self.plain = self.calm and self._depth == 1 and not self._code and self._closer == "]"
-        return state
-
-    def _read_on(self) -> State | NeedMore:
         buffer = self._buffer
+        if self.calm:
+            self.calm = self.plain = False
+            self._given = len(self.parts)
+        state: State | NeedMore = ARGUMENT
         for _ in range(AT_ONCE):
             text, at = buffer.text, buffer.at
             stop = _STOP.search(text, at)
             index = stop.start() if stop else len(text)
             if index > at:
                 self._take(text[at:index], index)
-            if stop is not None:
-                state = self._character(text[index], text, index)
-            elif buffer.final:
-                state = self._end_of_text()
+            if stop is None:
+                state = self._end_of_text() if buffer.final else NEED_MORE
+            elif self._code and text[index] != "`":
+                state = self._in_code(text[index], index)
             else:
-                return NEED_MORE
+                state = _MEANS[text[index]](self, text, index)
             if state is not ARGUMENT:
-                return state
-        return ARGUMENT
+                break
+        return self._give(events, state)
 
-    def _give(self, events: list[Event], *, ended: bool) -> None:
+    def _give(self, events: list[Event], state: State | NeedMore) -> State | NeedMore:
         """Give out the start of the command, the parts before the first doubt, and the end."""
-        parts = self.parts
+        parts, ended = self.parts, state is PROSE
+        certain = len(parts)
+        if self._doubts or self._inner_close:
+            certain = min(
+                self._inner_close or certain, *(doubt.pieces for doubt in self._doubts.values()), certain
+            )
+        elif state is NEED_MORE and self._buffer.at == len(self._buffer.text) and not self._buffer.waiting:
+            self.calm = certain > 0
+            self.plain = self._depth == 1 and not self._code and self._closer == "]"
         if not self._started and (parts or ended):
             self._started = True
             events.append(CommandStarted(self._name, self._target))
-        certain = len(parts) if self._inner_close is None else self._inner_close
-        for doubt in self._doubts.values():
-            certain = min(certain, doubt.pieces)
         if certain > self._given:
             events.append(CommandText("".join(parts[self._given : certain])))
             self._given = certain
         if ended:
             events.append(CommandEnded(self._name, "".join(parts).strip(), self._complete, self._target))
+        return state
 
     # --- characters ------------------------------------------------------------------------------------
 
-    def _character(self, character: str, text: str, index: int) -> State | NeedMore:
-        """Read a character that means something."""
-        buffer = self._buffer
+    def _break(self, text: str, index: int) -> State:
+        self._buffer.at = index + 1
+        return ARGUMENT
+
+    def _in_code(self, character: str, index: int) -> State:
+        """Read a character that would mean something outside of code."""
+        if character == "\n" and self._code < _FENCE:
+            return self._no_code(index)  # a span ends on its own line or was none
         if character == BREAK:
-            buffer.at = index + 1
-            return ARGUMENT
-        if character == "`":
-            return self._backticks(text, index)
-        if self._code:
-            if character == "\n" and self._code < _FENCE:
-                return self._no_code(index)  # a span ends on its own line or was none
-            if character != "\n" and "code" not in self._doubts:
-                self._doubts["code"] = self._doubt(index)
-            return self._take(character, index + 1)
-        match character:
-            case "\n":
-                return self._line_break(text, index)
-            case "\\":
-                if index + 1 == len(text) and not buffer.final:
-                    return self._wait(index)
-                literal = text[index + 1 : index + 2] in _BRACKETS
-                return self._take(text[index + 1] if literal else "\\", index + 1 + literal)
-            case "<":
-                return self._angle(text, index)
-            case "[" | "【" | "［":
-                return self._open_bracket(character, text, index)
-            case _:
-                return self._close_bracket(character, index)
+            return self._break("", index)
+        if character != "\n" and "code" not in self._doubts:
+            self._doubts["code"] = self._doubt(index)
+        return self._take(character, index + 1)
+
+    def _backslash(self, text: str, index: int) -> State | NeedMore:
+        if index + 1 == len(text) and not self._buffer.final:
+            return self._wait(index)
+        literal = text[index + 1 : index + 2] in _BRACKETS
+        return self._take(text[index + 1] if literal else "\\", index + 1 + literal)
 
     def _take(self, piece: str, behind: int) -> State:
         """Add a piece to the argument and go on behind it."""
-        if self._inner_close is not None and not piece.isspace():
-            self._inner_close = None
+        if self._inner_close and not piece.isspace():
+            self._inner_close = 0
         self.parts.append(piece)
         self._buffer.at = behind
         return ARGUMENT
@@ -264,7 +242,7 @@ class Argument:
         return NEED_MORE
 
     def _backticks(self, text: str, index: int) -> State | NeedMore:
-        run = _TICKS.match(text, index)
+        run = _TICKS.match(text, index) if text[index + 1 : index + 2] == "`" else None
         end = run.end() if run else index + 1
         if end == len(text) and not self._buffer.final:
             # From three on it is a fence, however long: only three need to wait for what follows.
@@ -287,7 +265,8 @@ class Argument:
             self._take_back(doubt)
         return ARGUMENT
 
-    def _open_bracket(self, bracket: str, text: str, index: int) -> State | NeedMore:
+    def _open_bracket(self, text: str, index: int) -> State | NeedMore:
+        bracket = text[index]
         tail = "".join(self.parts[-2:])[-2:]
         if bracket == "[" and (tail[-1:] in (":", "=") or tail == ":'"):
             if index + 1 == len(text) and not self._buffer.final:
@@ -300,7 +279,7 @@ class Argument:
             if bracket == self._bracket:
                 self._depth += run.end() - index
             return self._take(run[0], run.end())
-        if "nested" not in self._doubts or "face" in self._doubts or self._gentle:
+        if "nested" not in self._doubts or "face" in self._doubts or self.broken >= GENTLE:
             state = self._open_nested(text, index)
             if state is not ARGUMENT:
                 return state
@@ -318,7 +297,7 @@ class Argument:
         if opening is NEED_MORE:
             return self._wait(index)
         if opening is not None:
-            if self._gentle or not opening.name:
+            if self.broken >= GENTLE or not opening.name:
                 return self._end(index)
             if "face" in doubts:
                 self._nested_on_line += 1
@@ -328,7 +307,8 @@ class Argument:
             doubts["nested"] = self._doubt(index)
         return ARGUMENT
 
-    def _close_bracket(self, bracket: str, index: int) -> State:
+    def _close_bracket(self, text: str, index: int) -> State:
+        bracket = text[index]
         if bracket != self._closer:
             return self._take(bracket, index + 1)
         if bracket == "]" and self.parts and self.parts[-1][-1] in ":=":
@@ -374,7 +354,7 @@ class Argument:
         if "nested" in self._doubts:
             # Its bracket is missing, so the command that opened inside it was meant to be one.
             return self._end_at_nested()
-        if self._inner_close is not None:
+        if self._inner_close:
             del self.parts[self._inner_close]  # it was the command's
         return self._end(index)
 
@@ -391,8 +371,7 @@ class Argument:
             return self._end_at_nested()
         if not self.parts:
             return ENDED
-        self._complete = False
-        return self._end(self._buffer.at)
+        return self._end(self._buffer.at, complete=False)
 
     def _believe(self) -> State:
         """Take the bracket of a face for the closing one: nothing else on its line closed."""
@@ -411,12 +390,13 @@ class Argument:
         closing = self._vocabulary.closing(buffer.text, buffer.at, final=True)
         return self._end(closing.end if isinstance(closing, Closing) else buffer.at)
 
-    def _end(self, behind: int) -> State:
+    def _end(self, behind: int, *, complete: bool = True) -> State:
         """End the command; the reply goes on at a place. All that was read is certain."""
+        self._complete = complete
         self._buffer.at = behind
         self._buffer.forget()
         self._doubts.clear()
-        self._inner_close = None
+        self._inner_close = 0
         self._depth = 1
         self._code = 0
         return PROSE
@@ -440,7 +420,19 @@ class Argument:
         for kind, other in tuple(self._doubts.items()):
             if other.pieces >= doubt.pieces:
                 del self._doubts[kind]
-        if self._inner_close is not None and self._inner_close >= doubt.pieces:
-            self._inner_close = None
+        if self._inner_close >= doubt.pieces:
+            self._inner_close = 0
         if not self._doubts:
             self._buffer.forget()
+
+
+_MEANS: Final = {
+    BREAK: Argument._break,
+    "`": Argument._backticks,
+    "\\": Argument._backslash,
+    "<": Argument._angle,
+    "\n": Argument._line_break,
+    **dict.fromkeys("[【［", Argument._open_bracket),
+    **dict.fromkeys("]】］", Argument._close_bracket),
+}
+"""How each character is read that means something outside of code."""

@@ -68,6 +68,11 @@ _STEPS_AT_ONCE: Final = 4
 """Steps that `closing` does at once: some milliseconds."""
 
 
+def _is_plain_end(text: str, bracket: str) -> bool:
+    """Return True if the text is not empty and plain, and no face makes the bracket behind it a part of it."""
+    return bool(text) and _is_plain(text) and not text[0].isspace() and not (bracket and text[-1] in ":=")
+
+
 class CommandStream:
     """A sans-IO parser of one reply: `feed` it text in any pieces, then `close` it.
 
@@ -136,48 +141,62 @@ class CommandStream:
     def feed(self, text: str) -> list[Event]:
         """Take the next piece of the reply; gives what became certain by it."""
         argument = self._argument
-        buffer = self._buffer
         if argument.calm and text:
             # Nearly every piece is plain text of an argument: this path is what a chunk costs.
             if _is_plain(text):
                 argument.parts.append(text)
                 return [CommandText(text)]
-            head, bracket, rest = text.partition("]")
-            if (
-                bracket
-                and argument.plain
-                and (head or argument.parts[-1])[-1] not in ":="
-                and _is_plain(head)
-            ):
-                self._state = PROSE
-                buffer.text, buffer.at = "", 0
-                events = argument.end_at(head)
-                if rest in self._vocabulary.beginnings:
-                    buffer.text = rest
-                    self._expecting = True
-                    return events
-                return events + self.feed(rest)
-        elif self._expecting and text:
-            text = buffer.text + text
-            if text in self._vocabulary.beginnings:
-                buffer.text = text
-                return []
-            colon = text.find(":") + 1
-            usual = self._vocabulary.usual.get(text[:colon])
-            said = text[colon:]
-            self._expecting = False
-            buffer.text = ""
-            if (
-                usual
-                and _is_plain(said)
-                and (said := said.lstrip())
-                and (text[0] != " " or not self._line_start)
-            ):
-                self._leading = self._line_start = self._prose_at_line_start = False
-                self._state = ARGUMENT
-                argument.begin_with(usual.name, said)
-                return [*usual.events, CommandText(said)]
+            events = self._close_usual(text)
+        else:
+            events = self._open_usual(text) if self._expecting else None
+        return self._read(text) if events is None else events
+
+    def _open_usual(self, text: str) -> list[Event] | None:
+        """Read the usual opening of a command and a plain beginning of its argument. None: it is not so."""
+        buffer = self._buffer
+        unread = buffer.text + text
+        if unread in self._vocabulary.beginnings:
+            buffer.text = unread
+            return []
+        colon = unread.find(":") + 1
+        usual = self._vocabulary.usual.get(unread[:colon])
+        said, bracket, rest = unread[colon:].lstrip(" ").partition("]")
+        if usual is None or not _is_plain_end(said, bracket) or (self._line_start and unread[0] == " "):
+            return None
+        self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
+        self._state = ARGUMENT
+        buffer.text = ""
+        self._argument.open_plainly(usual.name, said)
+        events = [*usual.events, CommandText(said)]
+        return self._close_plainly(events, rest) if bracket else events
+
+    def _close_usual(self, text: str) -> list[Event] | None:
+        """Read plain text and the bracket that closes the command. None: it is not so."""
+        argument = self._argument
+        said, bracket, rest = text.partition("]")
+        if not (bracket and argument.plain and _is_plain(said)) or (said or argument.parts[-1])[-1] in ":=":
+            return None
+        if not said:
+            return self._close_plainly([], rest)
+        argument.parts.append(said)
+        return self._close_plainly([CommandText(said)], rest)
+
+    def _close_plainly(self, events: list[Event], rest: str) -> list[Event]:
+        events.append(self._argument.close_plainly())
+        self._state = PROSE
+        buffer = self._buffer
+        buffer.at = 0
+        if rest in self._vocabulary.beginnings:
+            buffer.text = rest
+            self._expecting = True
+            return events
+        buffer.text = ""
+        return events + self._read(rest)
+
+    def _read(self, text: str) -> list[Event]:
+        """Read any text, however it is written."""
         events: list[Event] = []
+        self._expecting = False
         if text and not self._buffer.final:
             self._buffer.append(text)
             while self._step(events):
@@ -194,7 +213,12 @@ class CommandStream:
         What a reply left open is read again from where that began, which may be all of it. Breaking this off
         and beginning it anew gives the rest.
         """
-        self._buffer.end()
+        buffer = self._buffer
+        buffer.end()
+        if self._expecting and not buffer.text.strip():
+            if buffer.text:
+                yield [Prose(buffer.text)]
+            self._state = ENDED
         self._expecting = False
         while self._state is not ENDED:
             events: list[Event] = []

@@ -334,18 +334,21 @@ def vocabulary(names: Mapping[str, Iterable[str]] | Iterable[str] | None) -> Voc
 class People:
     """Recognizes a line that begins as somebody else's: `User:`, `Human:`, or a person's name."""
 
-    __slots__ = ("_line", "_longest", "_names")
+    __slots__ = ("_firsts", "_line", "_longest", "_names")
 
     def __init__(self, people: tuple[str, ...]) -> None:
         names = (*_PEOPLE, *(name for person in people if (name := " ".join(person.split()))))
         # A name in small letters gets a capital where a line begins with it.
         self._names = tuple({form: None for n in names for form in (n, n.upper(), n[:1].upper() + n[1:])})
+        self._firsts = {" ", "\t", "*", "_", *(name[0] for name in self._names)}
         self._longest = max(map(len, self._names)) + 12
         words = "|".join(re.escape(name) for name in sorted(self._names, key=len, reverse=True))
         self._line = re.compile(rf"[ \t]{{0,8}}[*_]{{0,3}}(?:{words})[*_]{{0,3}}[ \t]{{0,2}}[:：]")
 
     def speak(self, text: str, at: int, final: bool) -> bool | NeedMore:
         """Return True if the line at `text[at]` is theirs."""
+        if text[at : at + 1] not in self._firsts:
+            return False if final or at < len(text) else NEED_MORE
         if self._line.match(text, at):
             return True
         rest = text[at : at + self._longest + 1]
