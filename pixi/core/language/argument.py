@@ -26,6 +26,7 @@ from pixi.core.language.tags import tag_at
 from pixi.core.language.vocabulary import CLOSERS, Closing, Opening, Vocabulary
 
 _STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
+_search: Final = _STOP.search
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
 _SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
@@ -33,7 +34,7 @@ _BRACKETS: Final = frozenset("[]【】［］")
 _FENCE: Final = 3  # backticks: fewer open a span
 MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
 """The characters that mean something in an argument."""
-AT_ONCE: Final = 64
+AT_ONCE: Final = range(64)
 """Characters with a meaning of their own that are read in one step."""
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
 # twice stays a small multiple of the reply.
@@ -164,18 +165,22 @@ class Argument:
 
     def read(self, events: list[Event]) -> State | NeedMore:
         """Read on, and give out what became certain. `ARGUMENT`: as much was read as may be at once."""
-        buffer = self._buffer
+        buffer, parts = self._buffer, self.parts
         if self.calm:
             self.calm = self.plain = False
-            self._given = len(self.parts)
+            self._given = len(parts)
         state: State | NeedMore = ARGUMENT
-        for _ in range(AT_ONCE):
+        for _ in AT_ONCE:
             text, at = buffer.text, buffer.at
-            stop = _STOP.search(text, at)
+            stop = _search(text, at)
             index = stop.start() if stop else len(text)
             if index > at:
-                self._take(text[at:index], index)
-            if stop is None:
+                piece = text[at:index]
+                if self._inner_close and not piece.isspace():
+                    self._inner_close = 0
+                parts.append(piece)
+                buffer.at = index
+            if not stop:
                 state = self._end_of_text() if buffer.final else NEED_MORE
             elif self._code and text[index] != "`":
                 state = self._in_code(text[index], index)
@@ -187,20 +192,22 @@ class Argument:
 
     def _give(self, events: list[Event], state: State | NeedMore) -> State | NeedMore:
         """Give out the start of the command, the parts before the first doubt, and the end."""
-        parts, ended = self.parts, state is PROSE
+        parts, given, ended = self.parts, self._given, state is PROSE
         certain = len(parts)
         if self._doubts or self._inner_close:
-            certain = min(
-                self._inner_close or certain, *(doubt.pieces for doubt in self._doubts.values()), certain
-            )
-        elif state is NEED_MORE and self._buffer.at == len(self._buffer.text) and not self._buffer.waiting:
-            self.calm = certain > 0
+            certain = min((doubt.pieces for doubt in self._doubts.values()), default=certain)
+            certain = min(certain, self._inner_close or certain)
+        elif certain and state is NEED_MORE:
+            buffer = self._buffer
+            self.calm = buffer.at == len(buffer.text) and not buffer.waiting
             self.plain = self._depth == 1 and not self._code and self._closer == "]"
-        if not self._started and (parts or ended):
+        if not self._started and (certain or ended):
             self._started = True
             events.append(CommandStarted(self._name, self._target))
-        if certain > self._given:
-            events.append(CommandText("".join(parts[self._given : certain])))
+        if certain > given:
+            events.append(
+                CommandText(parts[given] if certain == given + 1 else "".join(parts[given:certain]))
+            )
             self._given = certain
         if ended:
             events.append(CommandEnded(self._name, "".join(parts).strip(), self._complete, self._target))
@@ -242,19 +249,21 @@ class Argument:
         return NEED_MORE
 
     def _backticks(self, text: str, index: int) -> State | NeedMore:
-        run = _TICKS.match(text, index) if text[index + 1 : index + 2] == "`" else None
-        end = run.end() if run else index + 1
+        end, length = index + 1, 1
+        if text[end : end + 1] == "`" and (run := _TICKS.match(text, index)):
+            end = run.end()
+            length = min(end - index, _FENCE)
         if end == len(text) and not self._buffer.final:
             # From three on it is a fence, however long: only three need to wait for what follows.
             if end - index > _FENCE:
                 self._take(text[index : end - _FENCE], end - _FENCE)
-            return self._wait(max(index, end - _FENCE))
-        length = min(end - index, _FENCE)
+            return self._wait(end - length)
         if not self._code:
             self._code = length
         elif self._code == length:
             self._code = 0
-            self._drop("code")
+            if self._doubts.pop("code", None) and not self._doubts:
+                self._buffer.forget()
         return self._take(text[index:end], end)
 
     def _no_code(self, index: int) -> State:
@@ -405,11 +414,6 @@ class Argument:
 
     def _doubt(self, index: int) -> Doubt:
         return Doubt(self._buffer.mark(index), self._depth, len(self.parts))
-
-    def _drop(self, kind: Kind) -> None:
-        """Let a doubt go: the likelier reading was right."""
-        if self._doubts.pop(kind, None) and not self._doubts:
-            self._buffer.forget()
 
     def _take_back(self, doubt: Doubt) -> None:
         """Read again from a doubt: this one and later ones are void."""

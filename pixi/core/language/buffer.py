@@ -37,14 +37,13 @@ class RewindBuffer:
     Attributes:
         text: what can be looked at.
         at: the place in `text` of the next character to read.
-        waiting: what the next piece means depends on how the last one ended.
+        waiting: the end of the last piece, if what it means depends on the next one: CR, whose line break was
+            given out, or the first half of a surrogate pair; else "".
         final: no more text comes: the stream has ended, or the reply in it.
         ended: the reply has ended, though its stream may go on.
     """
 
     __slots__ = (
-        "_after_return",
-        "_high",
         "_oldest",
         "_past",
         "_start",
@@ -58,36 +57,28 @@ class RewindBuffer:
     def __init__(self) -> None:
         self.text = ""
         self.at = 0
-        self.waiting = self.final = self.ended = False
+        self.waiting = ""
+        self.final = self.ended = False
         # Rewinding.
         self._start = 0  # where in the reply `text` begins
         self._oldest: int | None = None  # the oldest mark
         self._past: list[str] = []  # what was read between the oldest mark and `text`
-        # Normalizing: how the last piece ended.
-        self._after_return = False  # in CR, and its line break was given out
-        self._high = ""  # in the first half of a surrogate pair, which waits here
-
-    @property
-    def calm(self) -> bool:
-        """Whether all was read, no mark is kept, and the next piece means the same as it would alone."""
-        return self.at == len(self.text) and self._oldest is None and not self.waiting
 
     def append(self, piece: str) -> None:
         """Take the next piece of the reply. Only what is not read yet stays in `text`."""
         if self.waiting or not _is_clean(piece):
             piece = self._normalized(piece)
-        at = self.at
         if self._oldest is not None:
-            self._past.append(self.text[max(self._oldest - self._start, 0) : at])
-        self.text = self.text[at:] + piece
-        self._start += at
+            self._past.append(self.text[max(self._oldest - self._start, 0) : self.at])
+        self.text = self.text[self.at :] + piece
+        self._start += self.at
         self.at = 0
 
     def end(self) -> None:
         """Take note that no piece comes any more."""
-        if self._high:
-            self._high = ""
+        if self.waiting > "\r":
             self.text += "\ufffd"
+        self.waiting = ""
         self.final = True
 
     def cut(self, at: int) -> None:
@@ -135,13 +126,14 @@ class RewindBuffer:
 
         Cutting a text elsewhere gives the same.
         """
-        if self._after_return and piece[:1] == "\n":
-            piece = piece[1:]
-        piece = self._high + piece
+        if self.waiting == "\r":
+            piece = piece.removeprefix("\n")
+        else:
+            piece = self.waiting + piece
         end = piece[-1:]
-        self._after_return = end == "\r"
-        self._high = end if "\ud800" <= end <= "\udbff" else ""
-        self.waiting = self._after_return or self._high != ""
-        piece = piece.removesuffix(self._high).replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
+        self.waiting = end if end == "\r" or "\ud800" <= end <= "\udbff" else ""
+        if self.waiting > "\r":
+            piece = piece[:-1]
+        piece = piece.replace("\r\n", "\n").replace("\r", "\n").translate(_INVISIBLE)
         piece = _BREAK.sub("", f"<{piece}")[1:] if self.text[-1:] == "<" else _BREAK.sub("", piece)
         return _LONE.sub("\ufffd", _PAIR.sub(_join, piece))

@@ -68,11 +68,6 @@ _STEPS_AT_ONCE: Final = 4
 """Steps that `closing` does at once: some milliseconds."""
 
 
-def _is_plain_end(text: str, bracket: str) -> bool:
-    """Return True if the text is not empty and plain, and no face makes the bracket behind it a part of it."""
-    return bool(text) and _is_plain(text) and not text[0].isspace() and not (bracket and text[-1] in ":=")
-
-
 class CommandStream:
     """A sans-IO parser of one reply: `feed` it text in any pieces, then `close` it.
 
@@ -104,6 +99,12 @@ class CommandStream:
         "_vocabulary",
     )
 
+    # Of a bare command or a tool call, behind which all is in doubt until it is closed:
+    _bare: Opening
+    _tool: str
+    _mark: int
+    _in_string: bool
+
     def __init__(
         self,
         names: Mapping[str, Iterable[str]] | Iterable[str] | None = None,
@@ -115,9 +116,8 @@ class CommandStream:
         self._buffer = RewindBuffer()
         self._argument = Argument(self._buffer, self._vocabulary)
         self._state = PROSE
-        self._expecting = (
-            True  # nothing is unread but the beginning of a usual opening, and nothing held back
-        )
+        # Nothing is unread but what a usual opening may begin with, and nothing is held back.
+        self._expecting = True
         # Prose: it is held back where it may be an ornament of the next command, or reasoning.
         self._prose: list[str] = []
         self._prose_size = 0
@@ -126,11 +126,6 @@ class CommandStream:
         self._leading = True  # nothing but prose came: it may be reasoning
         self._fenced = False  # a fence that was opened round the whole reply is not closed
         self._marks = ""  # emphasis that was opened round a command and is to be closed behind it
-        # A bare command or a tool call: all behind it is in doubt.
-        self._bare = Opening("", "[", 0)
-        self._tool = ""
-        self._mark = 0
-        self._in_string = False
         self._tags_end = True  # a closing tag of a tool call may still come
 
     @property
@@ -146,7 +141,7 @@ class CommandStream:
             if _is_plain(text):
                 argument.parts.append(text)
                 return [CommandText(text)]
-            events = self._close_usual(text)
+            events = self._close_usual(text) if "]" in text and argument.plain else None
         else:
             events = self._open_usual(text) if self._expecting else None
         return self._read(text) if events is None else events
@@ -158,34 +153,33 @@ class CommandStream:
         if unread in self._vocabulary.beginnings:
             buffer.text = unread
             return []
-        colon = unread.find(":") + 1
+        colon = unread.find(":") + 1 or unread.find("：") + 1
         usual = self._vocabulary.usual.get(unread[:colon])
+        if usual is None or (self._line_start and unread[0] == " "):
+            return None
         said, bracket, rest = unread[colon:].lstrip(" ").partition("]")
-        if usual is None or not _is_plain_end(said, bracket) or (self._line_start and unread[0] == " "):
+        if not _is_plain(said) or not said or said[0].isspace() or (bracket and said[-1] in ":="):
             return None
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
         self._state = ARGUMENT
         buffer.text = ""
         self._argument.open_plainly(usual.name, said)
         events = [*usual.events, CommandText(said)]
-        return self._close_plainly(events, rest) if bracket else events
+        return events + self.feed(f"]{rest}") if bracket else events
 
     def _close_usual(self, text: str) -> list[Event] | None:
         """Read plain text and the bracket that closes the command. None: it is not so."""
-        argument = self._argument
-        said, bracket, rest = text.partition("]")
-        if not (bracket and argument.plain and _is_plain(said)) or (said or argument.parts[-1])[-1] in ":=":
+        argument, buffer = self._argument, self._buffer
+        said, _, rest = text.partition("]")
+        if (said or argument.parts[-1])[-1] in ":=" or not _is_plain(said):
             return None
-        if not said:
-            return self._close_plainly([], rest)
-        argument.parts.append(said)
-        return self._close_plainly([CommandText(said)], rest)
-
-    def _close_plainly(self, events: list[Event], rest: str) -> list[Event]:
-        events.append(self._argument.close_plainly())
         self._state = PROSE
-        buffer = self._buffer
         buffer.at = 0
+        if said:
+            argument.parts.append(said)
+            events: list[Event] = [CommandText(said), argument.close_plainly()]
+        else:
+            events = [argument.close_plainly()]
         if rest in self._vocabulary.beginnings:
             buffer.text = rest
             self._expecting = True
@@ -199,9 +193,26 @@ class CommandStream:
         self._expecting = False
         if text and not self._buffer.final:
             self._buffer.append(text)
-            while self._step(events):
-                pass
+            self._run(events)
         return events
+
+    def _run(self, events: list[Event], steps: int = 0) -> None:
+        """Read on as far as the text goes, or so many steps.
+
+        A step leads to the next state, or to the end of the text, or through a part of a long argument.
+        """
+        while True:
+            state = (
+                self._argument.read(events) if self._state is ARGUMENT else _READ[self._state](self, events)
+            )
+            if state is NEED_MORE:
+                if self._buffer.final:
+                    self._state = ENDED
+                return
+            self._state = state
+            steps -= 1
+            if state is ENDED or not steps:
+                return
 
     def close(self) -> list[Event]:
         """The reply is over; gives what was still open or held back. Further calls give nothing."""
@@ -215,27 +226,11 @@ class CommandStream:
         """
         buffer = self._buffer
         buffer.end()
-        if self._expecting and not buffer.text.strip():
-            if buffer.text:
-                yield [Prose(buffer.text)]
-            self._state = ENDED
         self._expecting = False
         while self._state is not ENDED:
             events: list[Event] = []
-            for _ in range(_STEPS_AT_ONCE):
-                if not self._step(events):
-                    break
+            self._run(events, _STEPS_AT_ONCE)
             yield events
-
-    def _step(self, events: list[Event]) -> bool:
-        """Read on in this state, up to the next one or to the end of the text; False if nothing is left."""
-        state = _READ[self._state](self, events)
-        if state is NEED_MORE:
-            if self._buffer.final:
-                self._state = ENDED
-            return False
-        self._state = state
-        return state is not ENDED
 
     # --- prose -----------------------------------------------------------------------------------------
 
@@ -243,11 +238,11 @@ class CommandStream:
         buffer = self._buffer
         if not buffer.final and len(buffer.text) - buffer.at < _IDLE:
             rest = buffer.text[buffer.at :]
+            if self._leading and _is_idle(rest):
+                return NEED_MORE
             if rest in self._vocabulary.beginnings and not (self._prose or self._marks or buffer.waiting):
                 buffer.text, buffer.at = rest, 0
                 self._expecting = True
-                return NEED_MORE
-            if self._leading and _is_idle(rest):
                 return NEED_MORE
         state = self._close_marks() or self._read_prose_on(events)
         if state is NEED_MORE:
@@ -268,7 +263,7 @@ class CommandStream:
 
     def _read_prose_on(self, events: list[Event]) -> State | NeedMore:
         buffer = self._buffer
-        for _ in range(AT_ONCE):
+        for _ in AT_ONCE:
             if self._line_start and self._begin_line() is NEED_MORE:
                 return NEED_MORE
             text, at = buffer.text, buffer.at
@@ -449,9 +444,6 @@ class CommandStream:
     def _read_opening(self, events: list[Event]) -> State | NeedMore:
         return self._argument.begin(events)
 
-    def _read_argument(self, events: list[Event]) -> State | NeedMore:
-        return self._argument.read(events)
-
     def _read_bare(self, events: list[Event]) -> State | NeedMore:
         """Look for what ends the argument of a bare command.
 
@@ -526,7 +518,7 @@ class CommandStream:
         if buffer.final and not self._tags_end:
             return self._end_broken_call(events)
         careful = self._argument.broken < GENTLE  # else the first closing tag is the end
-        for _ in range(AT_ONCE):
+        for _ in AT_ONCE:
             text, at = buffer.text, buffer.at
             stop = _PAYLOAD_STOP.search(text, at)
             if stop is None:
@@ -568,7 +560,6 @@ class CommandStream:
 _READ: Final = {
     PROSE: CommandStream._read_prose,
     OPENING: CommandStream._read_opening,
-    ARGUMENT: CommandStream._read_argument,
     BARE: CommandStream._read_bare,
     THOUGHT: CommandStream._read_thought,
     TOOL_CALL: CommandStream._read_tool_call,

@@ -144,8 +144,7 @@ class Vocabulary:
         self._close = re.compile(rf"[\[【［]{FILL}/{FILL}({words}){FILL}[\]】］]", re.IGNORECASE)
         self.usual: dict[str, Usual] = {}
         beginnings = set(_BEFORE)
-        for word in written:
-            text = f"[{word.upper()}:"
+        for text in [f"[{word.upper()}{colon}" for word in written for colon in ":："]:
             opening = self.opening(text, 0, final=False)
             if not isinstance(opening, Opening) or opening != Opening(opening.name, "[", len(text)):
                 continue
