@@ -126,10 +126,7 @@ class RewindBuffer:
 
         Cutting a text elsewhere gives the same.
         """
-        if self.waiting == "\r":
-            piece = piece.removeprefix("\n")
-        else:
-            piece = self.waiting + piece
+        piece = piece.removeprefix("\n") if self.waiting == "\r" else self.waiting + piece
         end = piece[-1:]
         self.waiting = end if end == "\r" or "\ud800" <= end <= "\udbff" else ""
         if self.waiting > "\r":

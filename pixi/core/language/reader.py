@@ -279,7 +279,7 @@ class CommandStream:
         return PROSE
 
     def _begin_line(self) -> NeedMore | None:
-        """Look whether the line is somebody else's, and pass over a fence round the whole reply that it closes."""
+        """Look whether the line is somebody else's, or the end of a fence round the whole reply."""
         buffer = self._buffer
         while True:
             text, at, final = buffer.text, buffer.at, buffer.final
@@ -412,7 +412,7 @@ class CommandStream:
             events.append(Prose(text))
 
     def _end_prose(self, events: list[Event]) -> None:
-        """Give out all but the ornament of the command that opens here, and note what closes that behind it."""
+        """Give out all but the ornament of the command that opens here; its marks close behind that."""
         text = self._take_prose()
         ornament = self._ornament(text, _ORNAMENT)
         text = text.removesuffix(ornament)

@@ -1,42 +1,40 @@
 """Where the reader of a reply stands, what leads it on, and the theory of what it does in doubt.
 
-A reply is read once, from left to right, as it arrives. The reader is in one state; each state looks for the
-few characters that can mean something in it, and passes over the rest at the speed of a pattern. `FOLLOWS` is
-the whole of it: for each state those that may follow, and what in the text leads there.
+A reply is read once, from left to right, as it arrives. The reader is in one state. Each state looks for
+the few characters that can mean something in it and passes over the rest at the speed of a pattern.
 
-**More text.** A piece may end anywhere, also inside `[SE` or `</thi`. Where the text ends too early to tell,
-reading stops before the place in question and says `NEED_MORE`, here as in the vocabulary and the tags; the
-next piece is put behind what is unread, and the same place is looked at again. Since nothing is decided by
-what has arrived so far, only by the text itself, cutting a reply elsewhere changes nothing. All that is
-looked at twice is shorter than a bound (an opening, a tag, the beginning of a line), so waiting is cheap. In
-prose, the reader even waits by itself while nothing in a few characters could act.
+**More text.** A piece may end anywhere, also inside `[SE` or `</thi`. Where the text ends too early to
+tell, the reader stops before the place in question and says `NEED_MORE`, as the vocabulary and the tags do.
+The next piece is put behind what is unread, and the same place is looked at again. Nothing is decided by
+how much has arrived, so cutting a reply elsewhere changes nothing. What is looked at again is never longer
+than an opening, a tag, or the beginning of a line, so waiting is cheap.
 
-**Doubt.** Some characters mean one thing or another by what comes long after them. The bracket of `:]` closes
-the command, unless something else on its line does. A backtick opens a code span, unless its line ends first.
-`[NOTE: hm [SEND: hi]` is a note with a message in it, unless the reply ends before the note does. The reader
-then takes the likelier reading and goes on, but it remembers the place: a mark in the text and the number of
-pieces of the argument before it. That is a doubt. Text behind the oldest doubt is certain to nobody, so it is
-kept and not given out; everything before it is.
+**Doubt.** Some characters mean one thing or the other by what comes long after them. The bracket of `:]`
+closes the command, unless something else on its line does. A backtick opens a code span, unless the line
+ends first. `[NOTE: hm [SEND: hi]` is a note that speaks of a message, unless the note never ends. The
+reader then takes the likelier reading, goes on, and keeps a doubt: a mark in the text, and the number of
+pieces of the argument before it. Pieces before the oldest doubt are certain and are given out. Those behind
+it are held back.
 
-A doubt is resolved by reading on. Either the reading proves right (the span closes on its line, another
-bracket closes the command): the doubt is dropped, and the text behind it is given out. Or it is taken back:
-the text is rewound to the mark, later doubts are void, and the place is read the other way. There are four,
-in `argument`, and each says there what drops it and what takes it back. What stands behind `[SEND]` or
-`<tool-call …>` is in doubt as a whole until its closing tag comes; if none does, it is read again as what it
-then is.
+Reading on decides. Either the likelier reading was right: the doubt is dropped, and what it held back is
+given out. Or it was wrong, and is taken back: the pieces behind the mark are thrown away, later doubts with
+them, the text is rewound to the mark, and the place is read the other way. `[SEND]` and `<tool-call …>` are
+simpler: all behind them is held back until the closing tag comes, or cannot come any more.
 
-**Why it stays linear.** A piece that is read twice costs twice; what may not happen is that it is read again
-for each doubt about it. A span, a face: taken back at the end of their line at the latest, and read the other
-way they are no doubt any more, so a line is read once for each kind of doubt. Commands that open behind a face
-on its line are few (`_NESTED_ON_A_LINE`), or the face is believed at once. A fence: there is one kind, so one
-that never closes is taken back once. A command that opens inside another: it is taken back where a bracket is
-missing, and then all to the end of the reply may be read again; after `GENTLE` times the rest is read gently,
-which has no such doubt. A payload whose closing tag never came tells all later ones so. Rewinding itself costs
-what it gives back, since what was read is kept in pieces.
+**Why it stays linear.** To read a stretch twice costs twice. It must not be read again for each doubt in
+it. Code and faces are taken back where their line ends, and are no doubt when they are read the other way;
+so a line is read once more for each kind. Behind a face only a few commands may open on its line. An
+argument whose bracket is missing ends before the command inside it, and from there the text is read again;
+this happens `GENTLE` times in a reply, then it is read gently: a command that opens inside another ends it
+at once, without a doubt. A doubt that is some thousand characters old is decided without waiting for more.
+So no piece, however hostile, makes the reader go back further than that. Text is kept in pieces while there
+is a doubt, so keeping and rewinding cost what they keep and give back.
 
-**What is not nice.** A closing bracket of an inner pair is held back while only white space follows, because
-a command on the next line may claim it; that is a fifth, smaller doubt, which drops one bracket and reads
-nothing again. And `[SEND]` waits for its closing tag up to 4,096 characters before it is believed to be empty.
+**What is not nice.** A bracket that closes an inner pair is held back while only blanks follow, since a
+command on the next line may claim it. That is one more doubt, which drops a bracket and reads nothing
+again. The usual form of a command is also known to the front of `feed`, which reads it in a few steps: what
+it knows of the language is written twice. It changes the same state, and whatever it does not know at sight
+it leaves alone.
 """
 
 from collections.abc import Mapping
@@ -54,7 +52,7 @@ NEED_MORE: Final = NeedMore.NEED_MORE
 """The text ends too early to tell."""
 
 GENTLE: Final = 4
-"""How many broken openings are each read again to the end; after them the rest is read gently at once."""
+"""How many broken commands are each read again from inside; after them the rest is read gently at once."""
 
 
 class State(Enum):

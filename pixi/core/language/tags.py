@@ -75,13 +75,13 @@ def tag_at(text: str, at: int, final: bool) -> Tag | NeedMore | None:
 
 
 def end_of_thought_begun(text: str, at: int) -> int:
-    """Return where the beginning of a `</think>` may stand at the end of the text; its length: nowhere."""
+    """Return where the text may end in the beginning of a `</think>`; its length where it does not."""
     tag = text.rfind("<", max(at, len(text) - 16))
     return tag if tag >= 0 and tag_at(text, tag, final=False) is NEED_MORE else len(text)
 
 
 def end_of_tool_begun(text: str, at: int) -> int:
-    """Return where the beginning of a `</tool-call>` may stand at the end of the text; its length: nowhere."""
+    """Return where the text may end in the beginning of a `</tool-call>`; its length where it does not."""
     tag = text.rfind("<", max(at, len(text) - len(_LONGEST_END)))
     begun = tag >= 0 and _LONGEST_END.startswith(_BLANK.sub(" ", text[tag:].lower()))
     return tag if begun else len(text)

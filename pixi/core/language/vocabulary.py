@@ -280,7 +280,7 @@ def _without_colon(opening: Opening, gap: str, text: str, final: bool) -> Openin
 
 
 def _parts_from_text(text: str, end: int, fill: str) -> bool:
-    """Return True if what stands behind a number without a colon parts it from an argument, or ends the command.
+    """Return True if what stands behind a number without a colon parts it from text, or ends the command.
 
     In `[REACT #3😂]` it does, in `[SEND #3, you win]` and `[SEND #3-4 are fun]` it does not.
 
