@@ -10,8 +10,7 @@ These are the doubts about an argument (see `states`):
 | code | brackets behind backticks are text | the same backticks come | none come (in a span: on its line) |
 
 A doubt of code begins at the first character that would mean something else outside: up to there both
-readings are the same. After 16,384 characters the oldest doubt is decided: one of `nested` is dropped, any
-other is taken back.
+readings are the same.
 """
 
 import re
@@ -37,8 +36,6 @@ AT_ONCE: Final = range(64)
 # Commands that may open on a line behind `:]` before that bracket is taken for the closing one: what is read
 # twice stays a small multiple of the reply.
 _NESTED_ON_A_LINE: Final = 3
-_PATIENCE: Final = 16_384
-"""Characters behind a doubt after which it is decided: so much can be read again within some milliseconds."""
 
 
 Kind = Literal["face", "inner face", "nested", "code"]
@@ -109,7 +106,7 @@ class Argument:
         self._struck = False  # `<s>` stands open, so that `</s>` is its end and not the reply's
         self._complete = True  # a bracket or a line closed it
         # What of it is in doubt.
-        self._doubts: dict[Kind, Doubt] = {}  # the oldest first
+        self._doubts: dict[Kind, Doubt] = {}
         self._inner_close = 0  # the part that is a `]` of an inner pair, with only blanks behind; 0: none is
         self._nested_on_line = 0  # commands that opened on this line since a face
 
@@ -182,8 +179,6 @@ class Argument:
                 buffer.at = index
             if not stop:
                 state = self._end_of_text() if buffer.final else NEED_MORE
-            elif self._doubts and buffer.distance(next(iter(self._doubts.values())).mark) > _PATIENCE:
-                state = self._decide()
             elif self._code and text[index] != "`":
                 state = self._in_code(text[index], index)
             else:
@@ -324,7 +319,6 @@ class Argument:
             return self._take(bracket, index + 1)
         if bracket == "]" and self.parts and self.parts[-1][-1] in ":=":
             kind: Kind = "inner face" if self._depth > 1 else "face"
-            self._doubts.pop(kind, None)
             self._doubts[kind] = self._doubt(index)
             if kind == "face":
                 self._nested_on_line = 0
@@ -416,18 +410,6 @@ class Argument:
 
     def _doubt(self, index: int) -> Doubt:
         return Doubt(self._buffer.mark(index), self._depth, len(self.parts))
-
-    def _decide(self) -> State:
-        """Decide the oldest doubt, without what would decide it."""
-        kind = next(iter(self._doubts))
-        if kind == "code":
-            return self._no_code(self._buffer.at)
-        if kind != "nested":
-            return self._believe()
-        del self._doubts[kind]
-        if not self._doubts:
-            self._buffer.forget()
-        return ARGUMENT
 
     def _take_back(self, doubt: Doubt) -> None:
         """Read again from a doubt: this one and later ones are void."""

@@ -64,6 +64,11 @@ class RewindBuffer:
         self._oldest: int | None = None  # the oldest mark
         self._past: list[str] = []  # what was read between the oldest mark and `text`
 
+    @property
+    def place(self) -> int:
+        """How many characters of the reply stand before the next one to read."""
+        return self._start + self.at
+
     def append(self, piece: str) -> None:
         """Take the next piece of the reply. Only what is not read yet stays in `text`."""
         if self.waiting or not _is_clean(piece):
@@ -104,10 +109,6 @@ class RewindBuffer:
         if len(kept) > 1:
             self.text = "".join(reversed(kept))
         self.at = mark - self._start
-
-    def distance(self, mark: int) -> int:
-        """Return how many characters were read since a mark."""
-        return self._start + self.at - mark
 
     def since(self) -> str:
         """Return what was read since the oldest mark, which there must be."""

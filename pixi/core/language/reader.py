@@ -64,8 +64,8 @@ _BARE_STOP: Final = re.compile(r"[\[【［<]")
 _BARE_LONGEST: Final = 4_096
 """Characters behind `[SEND]` in which its closing tag is looked for."""
 _PAYLOAD_STOP: Final = re.compile(rf'["\\]|{END_TOOL.pattern}', re.IGNORECASE)
-_STEPS_AT_ONCE: Final = 4
-"""Steps that `closing` does at once: some milliseconds."""
+_AT_ONCE: Final = 1_024
+"""Characters that `closing` reads in one step, and `feed` beyond those of its piece: some milliseconds."""
 
 
 class CommandStream:
@@ -193,26 +193,23 @@ class CommandStream:
         self._expecting = False
         if text and not self._buffer.final:
             self._buffer.append(text)
-            self._run(events)
+            self._run(events, len(text) + _AT_ONCE)
         return events
 
-    def _run(self, events: list[Event], steps: int = 0) -> None:
-        """Read on as far as the text goes, or so many steps.
-
-        A step leads to the next state, or to the end of the text, or through a part of a long argument.
-        """
-        while True:
+    def _run(self, events: list[Event], characters: int) -> None:
+        """Read on as far as the text goes, but no further than so many characters."""
+        buffer = self._buffer
+        while characters > 0 and self._state is not ENDED:
+            before = buffer.place
             state = (
                 self._argument.read(events) if self._state is ARGUMENT else _READ[self._state](self, events)
             )
             if state is NEED_MORE:
-                if self._buffer.final:
+                if buffer.final:
                     self._state = ENDED
                 return
             self._state = state
-            steps -= 1
-            if state is ENDED or not steps:
-                return
+            characters -= max(0, buffer.place - before)
 
     def close(self) -> list[Event]:
         """The reply is over; gives what was still open or held back. Further calls give nothing."""
@@ -229,7 +226,7 @@ class CommandStream:
         self._expecting = False
         while self._state is not ENDED:
             events: list[Event] = []
-            self._run(events, _STEPS_AT_ONCE)
+            self._run(events, _AT_ONCE)
             yield events
 
     # --- prose -----------------------------------------------------------------------------------------
@@ -455,7 +452,7 @@ class CommandStream:
             text, final = buffer.text, buffer.final
             stop = _BARE_STOP.search(text, buffer.at)
             buffer.at = at = stop.start() if stop else len(text)
-            if buffer.distance(self._mark) > _BARE_LONGEST:
+            if buffer.place - self._mark > _BARE_LONGEST:
                 return self._end_bare(events, "")
             if stop is None:
                 return self._end_touching(events, complete=False) if final else NEED_MORE

@@ -26,9 +26,10 @@ it. Code and faces are taken back where their line ends, and are no doubt when t
 so a line is read once more for each kind. Behind a face only a few commands may open on its line. An
 argument whose bracket is missing ends before the command inside it, and from there the text is read again;
 this happens `GENTLE` times in a reply, then it is read gently: a command that opens inside another ends it
-at once, without a doubt. A doubt that is some thousand characters old is decided without waiting for more.
-So no piece, however hostile, makes the reader go back further than that. Text is kept in pieces while there
-is a doubt, so keeping and rewinding cost what they keep and give back.
+at once, without a doubt. Reading all again may still take long where a doubt was long. So `feed` reads its
+own piece and a little more, and `closing` a little at a time: what is taken back is caught up with over the
+next pieces. Text is kept in pieces while there is a doubt, so keeping and rewinding cost what they keep and
+give back.
 
 **What is not nice.** A bracket that closes an inner pair is held back while only blanks follow, since a
 command on the next line may claim it. That is one more doubt, which drops a bracket and reads nothing
