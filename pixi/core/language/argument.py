@@ -26,7 +26,7 @@ _STOP: Final = re.compile(f"[][【】［］\\\\`\n<{BREAK}]")
 _search: Final = _STOP.search
 _TICKS: Final = re.compile(r"`+")
 _BLANK: Final = re.compile(r"[^\S\n]*")
-_SAME_BRACKETS: Final = re.compile(r"([\[【［])\1*(?=\1)")
+_SAME_BRACKETS: Final = re.compile(r"([\[【［])\1{0,1023}(?=\1)")
 _BRACKETS: Final = frozenset("[]【】［］")
 _FENCE: Final = 3  # backticks: fewer open a span
 MEANING: Final = f"[]【】［］\\`\n<{BREAK}"
