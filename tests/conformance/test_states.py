@@ -22,7 +22,7 @@ class Watched(CommandStream):
 
 
 def test_each_state_is_followed_by_those_that_the_table_names_and_no_others() -> None:
-    seen = set()
+    seen: set[tuple[State, State]] = set()
     for case in load_cases():
         for pieces in ([case.reply], case.reply):
             stream = Watched(case.names, people=case.people)

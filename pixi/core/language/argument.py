@@ -64,7 +64,6 @@ class Argument:
     """
 
     __slots__ = (
-        "_bracket",
         "_buffer",
         "_closer",
         "_code",
@@ -91,30 +90,28 @@ class Argument:
         self._vocabulary = vocabulary
         self.broken = 0
         self.calm = self.plain = False
-        # The command.
-        self._name = ""
-        self._target = 0
-        self._bracket = "["
-        self._closer = "]"
-        self._emphasis = ""  # marks that opened in the opening, and may close behind its colon
-        # What was read of it. Between two commands there is no code and no doubt, and the depth is 1.
-        self.parts: list[str] = []
-        self._given = 0  # how many of the parts were given out
-        self._started = False  # its start was
+        # Between two commands there is no code and no doubt, and the depth is 1.
         self._depth = 1  # of brackets
         self._code = 0  # backticks of the span or fence that is open; 0: none is
-        self._struck = False  # `<s>` stands open, so that `</s>` is its end and not the reply's
-        self._complete = True  # a bracket or a line closed it
-        # What of it is in doubt.
         self._doubts: dict[Kind, Doubt] = {}
         self._inner_close = 0  # the part that is a `]` of an inner pair, with only blanks behind; 0: none is
         self._nested_on_line = 0  # commands that opened on this line since a face
+
+    # These belong to one command, and are set where it opens:
+    parts: list[str]
+    _name: str
+    _target: int
+    _closer: str
+    _emphasis: str  # marks that opened in the opening, and may close behind its colon
+    _struck: bool  # `<s>` stands open, so that `</s>` is its end and not the reply's
+    _started: bool  # its start was given out
+    _given: int  # how many of the parts were
+    _complete: bool  # a bracket or a line closed it
 
     def open(self, opening: Opening) -> None:
         """Take the opening of a command."""
         self._name = opening.name
         self._target = opening.target
-        self._bracket = opening.bracket
         self._closer = CLOSERS[opening.bracket]
         self._emphasis = opening.emphasis
         self._struck = self._started = False
@@ -125,7 +122,6 @@ class Argument:
         """Take the usual opening of a command, and plain text behind it that is given out elsewhere."""
         self._name = name
         self._target = 0
-        self._bracket = "["
         self._closer = "]"
         self._struck = False
         self._started = self.calm = self.plain = True
@@ -282,14 +278,14 @@ class Argument:
                 return self._take(bracket, index + 1)
         if run := _SAME_BRACKETS.match(text, index):
             # None but the last of a run can open a command.
-            if bracket == self._bracket:
+            if CLOSERS[bracket] == self._closer:
                 self._depth += run.end() - index
             return self._take(run[0], run.end())
         if "nested" not in self._doubts or "face" in self._doubts or self.broken >= GENTLE:
             state = self._open_nested(text, index)
             if state is not ARGUMENT:
                 return state
-        if bracket == self._bracket:
+        if CLOSERS[bracket] == self._closer:
             self._depth += 1
         return self._take(bracket, index + 1)
 

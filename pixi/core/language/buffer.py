@@ -37,6 +37,7 @@ class RewindBuffer:
     Attributes:
         text: what can be looked at.
         at: the place in `text` of the next character to read.
+        start: the place in the reply where `text` begins.
         waiting: the end of the last piece, if what it means depends on the next one: CR, whose line break was
             given out, or the first half of a surrogate pair; else "".
         final: no more text comes: the stream has ended, or the reply in it.
@@ -46,37 +47,31 @@ class RewindBuffer:
     __slots__ = (
         "_oldest",
         "_past",
-        "_start",
         "at",
         "ended",
         "final",
+        "start",
         "text",
         "waiting",
     )
 
     def __init__(self) -> None:
         self.text = ""
-        self.at = 0
+        self.at = self.start = 0
         self.waiting = ""
         self.final = self.ended = False
         # Rewinding.
-        self._start = 0  # where in the reply `text` begins
         self._oldest: int | None = None  # the oldest mark
         self._past: list[str] = []  # what was read between the oldest mark and `text`
-
-    @property
-    def place(self) -> int:
-        """How many characters of the reply stand before the next one to read."""
-        return self._start + self.at
 
     def append(self, piece: str) -> None:
         """Take the next piece of the reply. Only what is not read yet stays in `text`."""
         if self.waiting or not _is_clean(piece):
             piece = self._normalized(piece)
         if self._oldest is not None:
-            self._past.append(self.text[max(self._oldest - self._start, 0) : self.at])
+            self._past.append(self.text[max(self._oldest - self.start, 0) : self.at])
         self.text = self.text[self.at :] + piece
-        self._start += self.at
+        self.start += self.at
         self.at = 0
 
     def end(self) -> None:
@@ -95,7 +90,7 @@ class RewindBuffer:
 
     def mark(self, at: int) -> int:
         """Return a mark for a place in `text` that is not behind `at`, and keep everything from there on."""
-        mark = self._start + at
+        mark = self.start + at
         if self._oldest is None:
             self._oldest = mark
         return mark
@@ -103,17 +98,17 @@ class RewindBuffer:
     def rewind(self, mark: int) -> None:
         """Read again from a mark. Later marks are void, earlier ones stay good."""
         kept = [self.text]
-        while self._start > mark:
+        while self.start > mark:
             kept.append(self._past.pop())
-            self._start -= len(kept[-1])
+            self.start -= len(kept[-1])
         if len(kept) > 1:
             self.text = "".join(reversed(kept))
-        self.at = mark - self._start
+        self.at = mark - self.start
 
     def since(self) -> str:
         """Return what was read since the oldest mark, which there must be."""
         assert self._oldest is not None
-        return "".join([*self._past, self.text[max(self._oldest - self._start, 0) : self.at]])
+        return "".join([*self._past, self.text[max(self._oldest - self.start, 0) : self.at]])
 
     def forget(self) -> None:
         """Drop all marks."""

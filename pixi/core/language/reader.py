@@ -45,6 +45,7 @@ _is_plain = (frozenset(MEANING) | UNCLEAN).isdisjoint
 """Whether a piece of an argument is text and nothing else."""
 _is_idle = (frozenset(":：]】］<") | UNCLEAN).isdisjoint
 """Whether a piece of prose holds nothing that could open or end anything."""
+_EYES: Final = (":", "=", "")
 _IDLE: Final = 24
 """Characters of prose that may wait to be read until something in them could act."""
 
@@ -81,6 +82,7 @@ class CommandStream:
     __slots__ = (
         "_argument",
         "_bare",
+        "_beginnings",
         "_buffer",
         "_expecting",
         "_fenced",
@@ -96,6 +98,7 @@ class CommandStream:
         "_state",
         "_tags_end",
         "_tool",
+        "_usual",
         "_vocabulary",
     )
 
@@ -112,6 +115,8 @@ class CommandStream:
         people: Iterable[str] = (),
     ) -> None:
         self._vocabulary = vocabulary(names)
+        self._usual = self._vocabulary.usual
+        self._beginnings = self._vocabulary.beginnings
         self._people = people_named(tuple(people))
         self._buffer = RewindBuffer()
         self._argument = Argument(self._buffer, self._vocabulary)
@@ -141,7 +146,7 @@ class CommandStream:
             if _is_plain(text):
                 argument.parts.append(text)
                 return [CommandText(text)]
-            events = self._close_usual(text) if "]" in text and argument.plain else None
+            events = self._close_usual(text) if argument.plain else None
         else:
             events = self._open_usual(text) if self._expecting else None
         return self._read(text) if events is None else events
@@ -150,15 +155,20 @@ class CommandStream:
         """Read the usual opening of a command and a plain beginning of its argument. None: it is not so."""
         buffer = self._buffer
         unread = buffer.text + text
-        if unread in self._vocabulary.beginnings:
+        if unread in self._beginnings:
             buffer.text = unread
             return []
         colon = unread.find(":") + 1 or unread.find("：") + 1
-        usual = self._vocabulary.usual.get(unread[:colon])
+        usual = self._usual.get(unread[:colon])
         if usual is None or (self._line_start and unread[0] == " "):
             return None
-        said, bracket, rest = unread[colon:].lstrip(" ").partition("]")
-        if not _is_plain(said) or not said or said[0].isspace() or (bracket and said[-1] in ":="):
+        said = unread[colon:].lstrip(" ")
+        bracket = rest = ""
+        if not _is_plain(said):
+            said, bracket, rest = said.partition("]")
+            if not bracket or said[-1:] in _EYES or not _is_plain(said):
+                return None
+        if not said or said[0].isspace():
             return None
         self._expecting = self._leading = self._line_start = self._prose_at_line_start = False
         self._state = ARGUMENT
@@ -169,18 +179,19 @@ class CommandStream:
 
     def _close_usual(self, text: str) -> list[Event] | None:
         """Read plain text and the bracket that closes the command. None: it is not so."""
-        argument, buffer = self._argument, self._buffer
-        said, _, rest = text.partition("]")
-        if (said or argument.parts[-1])[-1] in ":=" or not _is_plain(said):
+        said, bracket, rest = text.partition("]")
+        argument = self._argument
+        if not bracket or (said or argument.parts[-1])[-1] in _EYES or not _is_plain(said):
             return None
         self._state = PROSE
-        buffer.at = 0
+        events: list[Event] = []
         if said:
             argument.parts.append(said)
-            events: list[Event] = [CommandText(said), argument.close_plainly()]
-        else:
-            events = [argument.close_plainly()]
-        if rest in self._vocabulary.beginnings:
+            events.append(CommandText(said))
+        events.append(argument.close_plainly())
+        buffer = self._buffer
+        buffer.at = 0
+        if rest in self._beginnings:
             buffer.text = rest
             self._expecting = True
             return events
@@ -200,7 +211,7 @@ class CommandStream:
         """Read on as far as the text goes, but no further than so many characters."""
         buffer = self._buffer
         while characters > 0 and self._state is not ENDED:
-            before = buffer.place
+            before = buffer.start + buffer.at
             state = (
                 self._argument.read(events) if self._state is ARGUMENT else _READ[self._state](self, events)
             )
@@ -209,7 +220,7 @@ class CommandStream:
                     self._state = ENDED
                 return
             self._state = state
-            characters -= max(0, buffer.place - before)
+            characters -= max(0, buffer.start + buffer.at - before)
 
     def close(self) -> list[Event]:
         """The reply is over; gives what was still open or held back. Further calls give nothing."""
@@ -223,6 +234,10 @@ class CommandStream:
         """
         buffer = self._buffer
         buffer.end()
+        if self._expecting and not buffer.text.strip():
+            self._state = ENDED
+            if buffer.text:
+                yield [Prose(buffer.text)]
         self._expecting = False
         while self._state is not ENDED:
             events: list[Event] = []
@@ -237,7 +252,7 @@ class CommandStream:
             rest = buffer.text[buffer.at :]
             if self._leading and _is_idle(rest):
                 return NEED_MORE
-            if rest in self._vocabulary.beginnings and not (self._prose or self._marks or buffer.waiting):
+            if rest in self._beginnings and not (self._prose or self._marks or buffer.waiting):
                 buffer.text, buffer.at = rest, 0
                 self._expecting = True
                 return NEED_MORE
@@ -452,7 +467,7 @@ class CommandStream:
             text, final = buffer.text, buffer.final
             stop = _BARE_STOP.search(text, buffer.at)
             buffer.at = at = stop.start() if stop else len(text)
-            if buffer.place - self._mark > _BARE_LONGEST:
+            if buffer.start + at - self._mark > _BARE_LONGEST:
                 return self._end_bare(events, "")
             if stop is None:
                 return self._end_touching(events, complete=False) if final else NEED_MORE
