@@ -49,6 +49,17 @@ REPLIES: tuple[str, ...] = (
 """,
 )
 
+CHINESE = """[NOTE: 他们今天上班很累，听起来一点力气都没有了，先好好安慰一下，语气温柔一点，不要太早开玩笑]
+[REACT: 🫂]
+[SEND: 哎呀，连着开了三个会，最后打印机还坏了？这简直就是一个大反派的起源故事，谁听了都想躲到灯塔上去]
+[SEND: 好，计划是这样的，先泡一杯热茶，再裹上你最软的那条毯子，然后把手机放到另一个房间里去]
+[SEND: 接着你从头到尾慢慢讲给我听，我哪儿也不去，膝盖上还趴着一只猫，她刚刚睡醒，正在等你开始]
+[SEND: 她说你好。嗯，其实她只是眨了眨眼，不过我觉得意思差不多，反正我们两个都有的是时间，不着急]
+[SEND: 明天早上我们一起做煎饼，好不好？你来挑配料，蜂蜜还是蓝莓？第一张肯定难看，那张归厨师自己吃]
+[SEND: 面糊要静置十分钟，这是奶奶教我的]
+"""
+"""A reply in Chinese; its characters are costlier to look at, and its commands are shorter."""
+
 STAMP_DIGITS = 20
 """Width of a moment in the stream: nanoseconds of the monotonic clock, with leading zeros."""
 

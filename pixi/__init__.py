@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pixi.channels.channel import Channel
     from pixi.core.card import Card, Field
-    from pixi.core.commands import (
+    from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
+    from pixi.core.language import (
         CommandEnded,
         CommandStarted,
         CommandStream,
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
         Thought,
         ToolCallEnded,
     )
-    from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
     from pixi.core.limits import Limits
     from pixi.core.message import Author, Image, Message
     from pixi.core.persona import Persona
@@ -70,7 +70,7 @@ __all__ = [
 _HOMES = {
     "pixi.channels.channel": ("Channel",),
     "pixi.core.card": ("Card", "Field"),
-    "pixi.core.commands": (
+    "pixi.core.language": (
         "CommandEnded",
         "CommandStarted",
         "CommandStream",

@@ -1,7 +1,8 @@
 """Writes the parts of docs/architecture.md that are made from the code: `python -m tests.architecture_page`.
 
-They are the floors of the house, the files of the engine, the way of a message, and the life of a turn: its
-pictures and its tables, from `pixi.core.life.NEXT`. Each stands between two comments, and a test compares it.
+They are the floors of the house, the files of the engine, the way of a message, how a reply is read, and the
+life of a turn: its pictures and its tables, from `pixi.core.life.NEXT`. Each stands between two comments, and
+a test compares it.
 """
 
 import ast
@@ -14,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks import hops
+from pixi.core.language.states import FOLLOWS
 from pixi.core.life import ENDING, FATES, LIVE, NEXT, Event, Life, Reason, State
 from tests.pages import ROOT
 from tests.test_architecture import FLOORS, arrows_of, read_house
@@ -43,7 +45,8 @@ def edited(page: str, parts: Mapping[str, str]) -> str:
 
 def drawn() -> dict[str, str]:
     """Make the parts that are drawn without running anything."""
-    return {"floors": floors(), "engine": engine(), "pictures": pictures(), "tables": tables()}
+    made = {"floors": floors(), "engine": engine(), "reader": reader()}
+    return made | {"pictures": pictures(), "tables": tables()}
 
 
 def walked() -> dict[str, str]:
@@ -106,6 +109,31 @@ def way(ways: Mapping[str, hops.Way]) -> str:
     told = f"From Discord to the act: **{there} hops**, {words} of them from the model's words on. "
     told += f"From there until the turn is closed: **{back} hops**."
     return f"{told}\n\n{_table(('station', 'hops', 'the way, from where it leaves the one before'), rows)}"
+
+
+# How a reply is read.
+
+
+def reader() -> str:
+    """Tell the theory of the reader, its doubts, and its states with what follows them."""
+    meanings = _meanings("State", "core.language.states")
+    rows = [
+        (
+            f"`{state.name}`",
+            meanings[state.name],
+            "; ".join(f"`{s.name}`: {why}" for s, why in follows.items()),
+        )
+        for state, follows in FOLLOWS.items()
+    ]
+    states = _table(("state", "where it is", "what follows"), rows)
+    return "\n\n".join([_theory("core.language.states"), _theory("core.language.argument"), states])
+
+
+def _theory(module: str) -> str:
+    """Read what a module says of itself below its first line, a paragraph a line; tables as they are."""
+    text = ast.get_docstring(ast.parse(_path(module).read_text(encoding="utf-8"))) or ""
+    paragraphs = text.split("\n\n")[1:]
+    return "\n\n".join(each if each.startswith("|") else " ".join(each.split()) for each in paragraphs)
 
 
 # The life of a turn.
@@ -195,7 +223,7 @@ def reasons() -> dict[State, Reason]:
 
 def tables() -> str:
     """Tell the whole table: live states, endings, events, and what becomes of the messages."""
-    meanings = {kind: _meanings(kind) for kind in ("State", "Event", "Fate")}
+    meanings = {kind: _meanings(kind, "core.life") for kind in ("State", "Event", "Fate")}
     same = everywhere()
     always = " · ".join(f"{_word(event)} → `{state.name}`" for event, state in same.items())
     live = _in_order(LIVE)
@@ -243,9 +271,9 @@ def _fate(state: State, meanings: Mapping[str, Mapping[str, str]]) -> str:
     return f"{_word(reason)}: {_lower(meanings['Fate'][FATES[reason].name])}"
 
 
-def _meanings(kind: str) -> dict[str, str]:
-    """Read what the members of an enumeration of the life mean: the words below each."""
-    tree = ast.parse((PACKAGE / "core" / "life.py").read_text(encoding="utf-8"))
+def _meanings(kind: str, module: str) -> dict[str, str]:
+    """Read what the members of an enumeration mean: the words below each."""
+    tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind)
     found = {}
     for member, words in pairwise(body):

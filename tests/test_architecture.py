@@ -52,6 +52,7 @@ CORE_MAY_IMPORT = {
     "itertools",
     "json",
     "math",
+    "msgspec",
     "rapidfuzz",
     "re",
     "types",
@@ -127,7 +128,7 @@ def arrows_of(module: Module, house: Mapping[str, Module], package: str) -> Iter
             yield "__init__", line
         elif name.startswith(f"{package}."):
             target = name.removeprefix(f"{package}.")
-            # `from pixi.core.commands import Prose` was read as `pixi.core.commands.Prose`.
+            # `from pixi.core.language import Prose` was read as `pixi.core.language.Prose`.
             while target not in house and "." in target:
                 target = target.rpartition(".")[0]
             yield (target if target in house else "__init__"), line

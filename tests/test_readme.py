@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.language import CommandEnded, CommandStream
 from pixi.personas.files import Loaded, load_persona
 from pixi.personas.shelf import list_personas, shipped_folder
 from tests.pages import ROOT, blocks, read_page, section

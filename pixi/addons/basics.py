@@ -1,7 +1,6 @@
 """The commands that every persona knows: send, note, react."""
 
-from pixi.core.commands import BUILT_IN
-from pixi.core.language import NOTE, REACT, SEND
+from pixi.core.language import BUILT_IN, NOTE, REACT, SEND
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 

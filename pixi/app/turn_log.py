@@ -1,7 +1,9 @@
 """One line in the log for each turn: whom it answered, on what, what it cost, and what was done."""
 
 import logging
-from dataclasses import asdict, fields
+from dataclasses import fields
+
+from msgspec.structs import asdict
 
 from pixi.core.report import TurnReport
 

@@ -6,10 +6,10 @@ Nothing is made or copied while nobody looks on: then there is no `ObservedTurn`
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Literal
 
-from pixi.core.commands import CommandEnded, CommandStarted
+from msgspec.structs import asdict
+
 from pixi.core.deltas import Delta, Finished, PromptProgress, Request, Text
 from pixi.core.events import (
     Answered,
@@ -24,7 +24,7 @@ from pixi.core.events import (
     TurnEvent,
     to_json,
 )
-from pixi.core.language import Thought
+from pixi.core.language import CommandEnded, CommandStarted, Thought
 from pixi.core.message import Message
 from pixi.core.reading import CommandEvent
 from pixi.core.report import TurnReport

@@ -7,7 +7,8 @@ from typing import assert_never
 
 from pixi.channels.terminal_text import json_line
 from pixi.cli.printer import Printer
-from pixi.core.commands import (
+from pixi.core.errors import ConfigError
+from pixi.core.language import (
     CommandEnded,
     CommandStarted,
     CommandStream,
@@ -17,7 +18,6 @@ from pixi.core.commands import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.errors import ConfigError
 
 HELP = "show how a raw reply is read, event by event"
 

@@ -14,10 +14,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from pixi.core.language import BUILT_IN
-
-BREAK: Final = "\u2060"
-"""WORD JOINER: it breaks no line, and is dropped from what a model writes (see `pixi.core.mending`)."""
+from pixi.core.language import BREAK, BUILT_IN
 
 
 class Family(NamedTuple):
@@ -263,11 +260,6 @@ def breaking(words: Iterable[str]) -> Callable[[str], str]:
         return broken
     search = _searching((*_TABLE, *more))
     return lambda text: search.sub(_break, text)
-
-
-def unbroken(text: str) -> str:
-    """Return the text as it was before it was broken: for what a model copied out of its prompt."""
-    return text.replace(BREAK, "")
 
 
 def words_in(template: str) -> list[str]:

@@ -1,22 +1,22 @@
 """What a model's stream is made of, and what is asked of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from pixi.core.language import Thought
 from pixi.core.lines import Line, ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True, gc=False):
     """A piece of the reply. Pieces that arrive together may come as one: cutting changes nothing."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True, gc=False):
     """Tokens as the server counted them; zero where it did not say. `cached` is part of `prompt`.
 
     `searches`: how often the server searched the web by itself.
@@ -36,8 +36,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True, gc=False):
     """What a model costs, in dollars for a million tokens. `cached` is the price of a cached prompt token.
 
     `search`: dollars for one search of the web.
@@ -61,8 +60,7 @@ FREE = Prices(0.0, 0.0, 0.0)
 """Of a model that runs here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True, gc=False):
     """The last delta of a stream. `length`: the server cut the reply at its token limit.
 
     Where another model wrote it than the one that was asked, `model` is its name and `prices` are its own.
@@ -74,16 +72,14 @@ class Finished:
     prices: Prices | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(Struct, frozen=True, gc=False):
     """A page of the web from which the server has what it writes: a stranger's address and title."""
 
     url: str
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptProgress:
+class PromptProgress(Struct, frozen=True, gc=False):
     """The server reads the prompt: a sign that it works, and nothing that a reply consists of.
 
     It comes before the first piece of a reply, never after it; a reply whose reading was told of may still be

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from pixi.core.commands import (
+from pixi.core.language import (
+    SEND,
     CommandEnded,
     CommandStarted,
     CommandStream,
@@ -14,7 +15,6 @@ from pixi.core.commands import (
     Thought,
     ToolCallEnded,
 )
-from pixi.core.language import SEND
 from pixi.core.limits import Limits
 from pixi.core.written import separator_of
 

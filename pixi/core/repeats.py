@@ -13,8 +13,7 @@ refrain of a song that is sung in several messages is none of our business.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from pixi.core.commands import CommandEnded, CommandStarted, CommandText
-from pixi.core.language import NOTE, REACT, SEND
+from pixi.core.language import NOTE, REACT, SEND, CommandEnded, CommandStarted, CommandText
 from pixi.core.lines import AssistantLine, Line
 from pixi.core.reading import CommandEvent
 from pixi.core.written import read_again

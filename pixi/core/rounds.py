@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pixi.core.citing import is_trace, traced
-from pixi.core.control_words import unbroken
 from pixi.core.deltas import Cited
-from pixi.core.language import NOTE
+from pixi.core.language import NOTE, unbroken
 from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.message import Image
 from pixi.core.reading import Act, Reading

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Literal
 
+from msgspec import structs
+
 from pixi.core.deltas import Finished, Prices, Request, Usage
 from pixi.core.tokens import estimate_all, estimate_tools
 
@@ -252,4 +254,4 @@ def counted(finished: Finished, request: Request, characters: int, *, failed: bo
     if finished.usage != Usage() or (failed and not characters):
         return finished
     prompt = estimate_all(request.lines) + estimate_tools(request.tools)
-    return replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))
+    return structs.replace(finished, usage=Usage(prompt, 0, -(-characters // CHARACTERS_PER_TOKEN)))

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, assert_never
 
 from pixi.core.citing import Sources
-from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Delta, Finished, PromptProgress, Repeats, Request, Text, ToolSchema, Usage
+from pixi.core.language import Thought
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, ToolCall, UserLine
 from pixi.core.message import Image

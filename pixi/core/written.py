@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from pixi.core.commands import CommandEnded, CommandStream
 from pixi.core.control_words import broken
+from pixi.core.language import CommandEnded, CommandStream
 
 SILENCE = "[SEND]"
 """What stands where nothing was said: chat templates want a line there, and the language has this one."""

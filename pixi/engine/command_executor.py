@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pixi.core.commands import CommandEnded, CommandStarted, CommandText
 from pixi.core.errors import ChannelError, ChannelLost, PixiError, StoreError, StoreOutdated
 from pixi.core.events import Failed, Grew, Opened, Performed, TurnEvent, act_id
-from pixi.core.language import Planned
+from pixi.core.language import CommandEnded, CommandStarted, CommandText, Planned
 from pixi.core.life import LIVE, Event, Life, State
 from pixi.core.reading import CommandEvent
 from pixi.engine.timeouts import give_up, within

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msgspec import structs
+
 from pixi.channels.channel import Channel
 from pixi.core.deltas import Finished, Prices, Usage
 from pixi.core.errors import ChannelError, StoreError, ToolError
@@ -439,7 +441,7 @@ class TurnUsage:
     def asked(self, finished: Finished) -> None:
         """Count what a request to the model that writes used."""
         searches = finished.usage.searches
-        usage = replace(finished.usage, searches=0)
+        usage = structs.replace(finished.usage, searches=0)
         if finished.model:  # another stood in for it
             self.count(finished.model, usage, finished.prices)
         else:

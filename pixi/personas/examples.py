@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from rapidfuzz import fuzz, process
 
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
+from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandStream, Event, Prose
 from pixi.core.persona import Example
 from pixi.personas.faults import Remark
 from pixi.personas.sections import Line, join

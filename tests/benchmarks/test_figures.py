@@ -51,8 +51,9 @@ def _has_value(figure: Figure) -> bool:
 
 
 def test_parser() -> None:
-    (figure,) = parser.run(quick=True)
-    assert _has_value(figure)
+    figure, kinds, hostile = parser.run(quick=True)
+    assert all(map(_has_value, (figure, kinds, hostile)))
+    assert list(kinds.ratios) == [f"{kind} / str.find" for kind in parser.KINDS]
     assert set(figure.floors) == {"str.find per chunk", "re.finditer over the whole"}
     assert "no network" in figure.peers["pixi-bot 1.4.1"]
     assert figure.met is None

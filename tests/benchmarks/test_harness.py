@@ -21,7 +21,7 @@ from benchmarks.replies import (
 )
 from benchmarks.report import Figure, document, in_words
 from benchmarks.rounds import Rounds, interleave
-from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.language import CommandEnded, CommandStream
 from tests.waiting import within
 
 

@@ -1,12 +1,11 @@
 """Reads a reply in given pieces, and brings its events to forms that can be compared."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from pixi.core.commands import (
+from pixi.core.language import (
     CommandEnded,
     CommandStarted,
     CommandStream,
@@ -15,10 +14,7 @@ from pixi.core.commands import (
     Prose,
     Thought,
     ToolCallEnded,
-    words_of,
 )
-from pixi.core.reader import Reader
-from pixi.core.vocabulary import people_named, vocabulary
 
 EVENT_TYPES = (Prose, CommandStarted, CommandText, CommandEnded, Thought, ToolCallEnded)
 
@@ -52,17 +48,6 @@ def read(
     assert stream.close() == [], "a second close gave events"
     assert stream.feed("[SEND: late]") == [], "a closed stream gave events"
     return Reading(tuple(events), ended)
-
-
-def read_alone(
-    reply: str,
-    names: Mapping[str, Iterable[str]] | Iterable[str] | None = None,
-    people: Iterable[str] = (),
-) -> list[Event]:
-    """What the full reader makes of a reply, with no shortcut before it."""
-    reader = Reader(vocabulary(words_of(names)), people_named(tuple(people)))
-    events = reader.read(reply)
-    return events if reader.ended else events + [event for step in reader.finish() for event in step]
 
 
 def pieces_at(reply: str, cuts: Iterable[int]) -> list[str]:
@@ -162,9 +147,9 @@ def check_shape(events: Sequence[Event]) -> None:
 
 
 def _check_frozen(event: Event) -> None:
-    field = dataclasses.fields(event)[0].name
+    field = event.__struct_fields__[0]
     try:
         setattr(event, field, getattr(event, field))
-    except dataclasses.FrozenInstanceError:
+    except AttributeError:
         return
     raise AssertionError(f"{event!r} can be changed")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.conformance.reading import check_shape, comparable, merged, outcomes, pieces_at, read, read_alone
+from tests.conformance.reading import check_shape, comparable, merged, outcomes, pieces_at, read
 from tests.conformance.replies import Case, load_cases
 
 CASES = load_cases()
@@ -27,8 +27,8 @@ def test_whole(case: Case) -> None:
 
 
 @every_case
-def test_however_it_is_read(case: Case) -> None:
-    """Cut in two anywhere, one character at a time, and by the reader alone, past which tidy commands go."""
+def test_however_it_is_cut(case: Case) -> None:
+    """Cut in two anywhere, and one character at a time."""
     whole = read([case.reply], case.names, case.people)
     expected = merged(whole.events)
     for place in range(len(case.reply) + 1):
@@ -41,7 +41,6 @@ def test_however_it_is_read(case: Case) -> None:
     check_shape(single.events)
     assert merged(single.events) == expected
     assert single.ended == whole.ended
-    assert merged(read_alone(case.reply, case.names, case.people)) == expected
 
 
 @pytest.mark.parametrize("reply", ["[REACT: 🥞]", "[SEND: a 🥞 b]", "so 🥞 [SEND: x]", "<think>🥞</think>"])

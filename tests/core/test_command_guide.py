@@ -12,7 +12,7 @@ from typing import assert_never
 import pytest
 
 from pixi import Engine, Limits, Persona
-from pixi.core.commands import (
+from pixi.core.language import (
     BUILT_IN,
     CommandEnded,
     CommandStarted,

@@ -6,9 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import CommandEnded, CommandStream, CommandText, Prose, ToolCallEnded
-from pixi.core.control_words import BREAK, FAMILIES, breaking, broken, unbroken, words_in
-from pixi.core.language import BUILT_IN
+from pixi.core.control_words import FAMILIES, breaking, broken, words_in
+from pixi.core.language import (
+    BREAK,
+    BUILT_IN,
+    CommandEnded,
+    CommandStream,
+    CommandText,
+    Prose,
+    ToolCallEnded,
+    unbroken,
+)
 from pixi.core.written import read_again, written
 
 TABLE = [word.replace("…", "name_1") for family in FAMILIES for word in family.words.split()]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import BUILT_IN, CommandEnded
+from pixi.core.language import BUILT_IN, CommandEnded
 from pixi.core.lines import AssistantLine, SystemLine, UserLine
 from pixi.core.message import Author, Message
 from pixi.core.persona import Example, Persona

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandText
+from pixi.core.language import BUILT_IN, CommandEnded, CommandText
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, UserLine
 from pixi.core.reading import CommandEvent, Reading

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
 from pixi.core.deltas import Cited, Delta, Finished, Text, ToolSchema, Usage
+from pixi.core.language import BUILT_IN, CommandEnded, CommandStarted, CommandText, Thought
 from pixi.core.limits import Limits
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.core.reading import CommandEvent, ProsePolicy

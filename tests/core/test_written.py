@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.core.commands import BUILT_IN, CommandEnded, CommandStream
+from pixi.core.language import BUILT_IN, CommandEnded, CommandStream
 from pixi.core.written import SILENCE, joined, read_again, separator_of, written
 
 PIECES = st.sampled_from(

@@ -6,8 +6,8 @@ from types import FrameType
 
 import pytest
 
-from pixi.core.commands import CommandStream
 from pixi.core.errors import ModelError
+from pixi.core.language import CommandStream
 from pixi.testing import ScriptedModel
 from tests.engine.scene import scene
 

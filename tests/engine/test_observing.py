@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pixi.core.commands import Thought
 from pixi.core.deltas import Finished, Prices, Text, Usage
 from pixi.core.errors import ModelError
+from pixi.core.language import Thought
 from pixi.core.lines import ToolCall
 from pixi.core.persona import Persona
 from pixi.models.model import Traits

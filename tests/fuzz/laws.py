@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixi.core.commands import CommandEnded, Event
+from pixi.core.language import CommandEnded, Event
 from tests.conformance.reading import Reading, check_shape, merged, pieces_at, read
 from tests.properties.fragments import CANARY, PEOPLE, may_hide_a_canary
 from tests.steps import TooManySteps, steps_of

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from pixi.core.commands import CommandStream
+from pixi.core.language import CommandStream
 from tests.fuzz.__main__ import odd_inputs, search
 from tests.fuzz.laws import Input, broken_law
 from tests.fuzz.mutation import LONGEST

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from pixi.core.control_words import broken, unbroken
+from pixi.core.control_words import broken
 from pixi.core.deltas import Request, ToolSchema
 from pixi.core.errors import ModelError
+from pixi.core.language import unbroken
 from pixi.core.lines import AssistantLine, Line, SystemLine, ToolCall, ToolLine, UserLine
 from pixi.models import served
 from pixi.models.cleaning import cleaned

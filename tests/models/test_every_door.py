@@ -11,9 +11,9 @@ from itertools import pairwise
 import pytest
 
 from pixi import Engine, Persona
-from pixi.core.commands import Thought
 from pixi.core.deltas import Delta, Finished, Request, Text
 from pixi.core.errors import ConfigError, ModelError
+from pixi.core.language import Thought
 from pixi.core.lines import AssistantLine, ToolCall, UserLine
 from pixi.core.message import Image
 from pixi.models.deadlines import Deadlines

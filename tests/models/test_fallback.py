@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from pixi.core.deltas import Delta, Finished, Prices, Request, Text, Usage
 from pixi.core.errors import ModelError
@@ -252,7 +253,11 @@ class Nested(Named):
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         async with aclosing(super().stream(request)) as deltas:
             async for delta in deltas:
-                yield replace(delta, model="inner", prices=DEAR) if isinstance(delta, Finished) else delta
+                yield (
+                    structs.replace(delta, model="inner", prices=DEAR)
+                    if isinstance(delta, Finished)
+                    else delta
+                )
 
 
 async def test_who_wrote_is_told_by_who_knows_it_best() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pixi.core.commands import Thought
 from pixi.core.deltas import Cited, Finished, Request, Usage
+from pixi.core.language import Thought
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.core.message import Image
 from pixi.models.dialects.prompt import Style

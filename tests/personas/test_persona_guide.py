@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pixi.core.commands import BUILT_IN
+from pixi.core.language import BUILT_IN
 from pixi.personas.files import load_persona
 from pixi.personas.front_matter import KEYS
 from pixi.personas.shelf import Broken, list_personas

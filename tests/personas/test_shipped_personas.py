@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.core.commands import CommandEnded, CommandStream, Prose
+from pixi.core.language import CommandEnded, CommandStream, Prose
 from pixi.core.persona import Persona
 from pixi.personas.files import load_persona
 from pixi.personas.shelf import find_persona, shipped_folder

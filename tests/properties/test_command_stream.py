@@ -1,12 +1,11 @@
 """What holds for the command language on every input, however odd and however cut."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from pixi.core.commands import (
+from pixi.core.language import (
     BUILT_IN,
     CommandEnded,
     CommandStarted,
@@ -17,7 +16,7 @@ from pixi.core.commands import (
     Thought,
 )
 from pixi.core.written import read_again, written
-from tests.conformance.reading import check_shape, merged, pieces_at, read, read_alone
+from tests.conformance.reading import check_shape, merged, pieces_at, read
 from tests.properties.fragments import CANARY, FRAGMENTS, PEOPLE, may_hide_a_canary
 
 any_character = st.characters(codec=None, exclude_categories=())
@@ -133,7 +132,6 @@ odd_replies = st.lists(
 def test_cutting_changes_nothing_whatever_the_names(reply: str, names: list[str], at: list[float]) -> None:
     whole = merged(read([reply], names).events)
     assert merged(read(_cut(reply, at), names).events) == whole
-    assert merged(read_alone(reply, names)) == whole
 
 
 @given(replies)

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from pixi.core.commands import CommandEnded, CommandStream
+from pixi.core.language import CommandEnded, CommandStream
 from tests.steps import steps_of
 
 # fmt: off

@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from pixi.app.looking_back import RebuiltRequest, look_back
 from pixi.app.studio.privacy import may_read
 from pixi.core.citing import sources_in
-from pixi.core.commands import CommandEnded
 from pixi.core.deltas import ToolSchema
-from pixi.core.language import NOTE, REACT, SEND
+from pixi.core.language import NOTE, REACT, SEND, CommandEnded
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
 from pixi.core.masking import Mask
 from pixi.core.message import Message

@@ -1,8 +1,10 @@
-"""The words of the inline command language: its built-in commands, and the events a reply is read into."""
+"""The built-in commands, and the events that a reply is read into."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 SEND: Final = "send"
 """Says a message."""
@@ -19,15 +21,13 @@ BUILT_IN: Mapping[str, tuple[str, ...]] = {
 """The built-in commands and their aliases."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(Struct, frozen=True, gc=False):
     """Text outside every command."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandStarted:
+class CommandStarted(Struct, frozen=True, gc=False):
     """A command's name is certain and its argument begins. `name` is the canonical, lower-case one.
 
     `target` is that of its `CommandEnded`.
@@ -37,15 +37,13 @@ class CommandStarted:
     target: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CommandText:
+class CommandText(Struct, frozen=True, gc=False):
     """A piece of the argument. The pieces, joined and trimmed, are the argument."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnded:
+class CommandEnded(Struct, frozen=True, gc=False):
     """Perform it now. `argument` is "" where there was none; `complete` is False where it broke off.
 
     `target` is the number of the earlier message that it is about, as in `[REACT #3: 😂]`; 0: none was named.
@@ -70,15 +68,13 @@ class Planned:
     target: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Struct, frozen=True, gc=False):
     """Reasoning, never to be delivered."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallEnded:
+class ToolCallEnded(Struct, frozen=True, gc=False):
     """The text form of a tool call. `payload` is as the model wrote it."""
 
     name: str

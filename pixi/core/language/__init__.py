@@ -1,0 +1,39 @@
+"""The inline command language: a reply's text in, in any pieces, events out.
+
+`reader` holds the parser, `states` its theory. The words of the language are in `vocabulary` and `tags`.
+"""
+
+from pixi.core.language.buffer import BREAK, unbroken
+from pixi.core.language.events import (
+    BUILT_IN,
+    NOTE,
+    REACT,
+    SEND,
+    CommandEnded,
+    CommandStarted,
+    CommandText,
+    Event,
+    Planned,
+    Prose,
+    Thought,
+    ToolCallEnded,
+)
+from pixi.core.language.reader import CommandStream
+
+__all__ = [
+    "BREAK",
+    "BUILT_IN",
+    "NOTE",
+    "REACT",
+    "SEND",
+    "CommandEnded",
+    "CommandStarted",
+    "CommandStream",
+    "CommandText",
+    "Event",
+    "Planned",
+    "Prose",
+    "Thought",
+    "ToolCallEnded",
+    "unbroken",
+]
