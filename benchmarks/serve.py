@@ -269,7 +269,7 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
     for _ in range(1 if quick else 3):
         # One more than are measured: the first is stopped, after it has woken what every process needs once.
         with pixi(server.paced(streams + 1, chunks, RATE), folder) as ours:
-            _warm(clients, ours)
+            _warm(clients, ours, server)
             measured["pixi"].append(_streamed(clients, ours, streams, SEND_STAMP))
         for way in WAYS:
             with relay(way, server.paced(streams, chunks, RATE)) as theirs:
@@ -310,10 +310,12 @@ def _streams(server: ServerAddress, clients: Worker, folder: Path, quick: bool) 
     ]
 
 
-def _warm(clients: Worker, served: Served) -> None:
-    """Begin a turn, and stop it."""
+def _warm(clients: Worker, served: Served, server: ServerAddress) -> None:
+    """Begin a turn, and stop it once the model is asked."""
     asked = {"do": "open", "port": served.port, "count": 1, "method": "POST", "path": "/api/chat"}
     clients.ask({**asked, "body": '{"message": "hello", "conversation": "first"}'})
+    while not server.report().get("asked"):
+        time.sleep(0.01)
     stop = urllib.request.Request(f"{served.address}/api/chat/first/stop", method="POST")
     with urllib.request.urlopen(stop, timeout=PATIENCE) as answer:
         answer.read()
@@ -324,7 +326,7 @@ def _idle(server: ServerAddress, clients: Worker, folder: Path, quick: bool) -> 
     """Clients that follow a turn which waits for its model."""
     count = 10 if quick else 1000
     with pixi(server.paced(3, 10, RATE), folder) as ours:
-        _warm(clients, ours)
+        _warm(clients, ours, server)
         asked = {"do": "open", "port": ours.port, "method": "POST", "path": "/api/chat"}
         body = '{"message": "hello", "conversation": "talk"}'
         told = clients.ask({**asked, "count": 1, "body": body})

@@ -3,8 +3,8 @@
 The path says what is wanted: `/fast/CHUNKS/v1/...` writes everything in one go;
 `/paced/STREAMS/CHUNKS/RATE/v1/...` waits for that many requests and then writes to each RATE chunks a
 second, evenly spread, every message's closing bracket together with the moment of its writing.
-`/report` tells how many writes a pace has made, and at its end how late they were and what share of its
-core they took.
+`/report` tells how many asked and how many writes a pace has made, and at its end how late they were and what
+share of its core they took.
 
 One thread, plain sockets, no event loop: there is nothing in it that could be slower than its client.
 """
@@ -115,6 +115,10 @@ class Pace:
             self.lateness.append(now - due)
             self.written += 1
         return -1.0
+
+    def told(self) -> dict[str, float]:
+        """How far it is: how many asked, and how many writes were made."""
+        return {"going": 1.0, "asked": len(self.members), "writes": self.written}
 
     def end(self) -> dict[str, float]:
         """End every stream and tell how the pace was kept: milliseconds, and the share of one core."""
@@ -239,7 +243,7 @@ class Server:
                 if len(self.pace.members) == self.pace.streams:
                     self.pace.begin()
             case ["report"]:
-                told = self.report if self.pace is None else {"going": 1.0, "writes": self.pace.written}
+                told = self.report if self.pace is None else self.pace.told()
                 body = json.dumps(told).encode()
                 connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
             case _:

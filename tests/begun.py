@@ -28,7 +28,8 @@ async def begun(
 def begun_in(db: Connection, conversation: str, ids: tuple[str, ...], *, model: str = "") -> int:
     """Begin such a turn by the statements alone."""
     lease = leases.lease(db, conversation, take=False)
-    return journal.begin_turn(db, conversation, 0, "pixi", ids, model=model, lease=lease).turn
+    (begun,) = journal.begin_turns(db, [journal.Beginning(conversation, 0, "pixi", ids, lease, model)])
+    return begun.turn
 
 
 class Watched(SqliteConnection):

@@ -6,12 +6,15 @@ the house publish further kinds.
 
 Nobody waits for those who look on. What they have not taken yet stands in a queue of their own; who takes it
 too slowly is told that something was missed, and then gets what is kept anew.
+
+Turns are kept as they were told of, but for what tools give; secrets are hidden in what leaves here. So a
+turn that nobody looks at costs next to nothing.
 """
 
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +48,9 @@ _AFTER_TEXT = frozenset({"asked", "answered", "state", "turn_end"})
 
 _PIECES = frozenset({"text", "thought"})
 """Events that come hundreds of times in a turn."""
+
+_OF_TOOLS = frozenset({"tool_call", "tool_result"})
+"""Events that hold more than the model and people wrote."""
 
 
 @dataclass(slots=True)
@@ -93,10 +99,10 @@ class _KeptTurn:
         self.forms.append(form)
         self.pieces = [form["text"]] if is_text else []
 
-    def all(self) -> list[Form]:
+    def forms_so_far(self) -> list[Form]:
         """Return them, in order."""
         self._join()
-        return list(self.forms)
+        return self.forms
 
     def _join(self) -> None:
         if len(self.pieces) > 1:
@@ -169,7 +175,7 @@ class LiveHub:
         """Return what the model wrote in a turn, by requests, to the letter; nothing once it is dropped."""
         texts: dict[int, list[str]] = {}
         kept = self._kept.get(conversation)
-        for form in (form for each in kept.turns for form in each.all()) if kept else ():
+        for form in (form for each in kept.turns for form in self._shown(each)[0]) if kept else ():
             if form["turn"] == turn and form["event"] == "text":
                 texts.setdefault(form["step"], []).append(form["text"])
         return ["".join(pieces) for pieces in texts.values()]
@@ -187,12 +193,16 @@ class LiveHub:
             self._hand_out("turn", form)
             return
         kept = self._talk_of(address)
-        for each in self._without_secrets(kept, form):
-            if each["event"] == "turn_start":
-                kept.turns.append(_KeptTurn())
-            if kept.turns:
-                kept.turns[-1].keep(each)
-            self._hand_out("turn", each)
+        if form["event"] == "turn_start":
+            kept.turns.append(_KeptTurn())
+        elif form["event"] in _OF_TOOLS:
+            form = _hidden(form, self._mask)  # of what may be long, only the beginning is kept
+        if kept.turns:
+            kept.turns[-1].keep(form)
+        if self._followers:
+            shown, kept.withheld = self._without_secrets(form, kept.withheld)
+            for each in shown:
+                self._hand_out("turn", each)
         self._note(form)
 
     async def follow(
@@ -210,6 +220,9 @@ class LiveHub:
             persona: whose talks are wanted; "": all.
         """
         follower = _Follower(kinds, conversation, persona)
+        if not self._followers:
+            for kept in self._kept.values():
+                kept.withheld = self._shown(kept.turns[-1])[1] if kept.turns else None
         self._followers.add(follower)
         follower.waiting.extend([*self._kept_for(follower), {"kind": "now"}])
         try:
@@ -236,11 +249,21 @@ class LiveHub:
         return [
             {**form, "kind": "turn"}
             for address, kept in self._kept.items()
+            if follower.conversation in ("", address)
             for turn in kept.turns
-            for form in turn.all()
+            if follower.conversation or (turn is kept.turns[-1] and self._talks[address].active)
+            for form in self._shown(turn)[0]
             if follower.wants("turn", form)
-            and (follower.conversation or (turn is kept.turns[-1] and self._talks[address].active))
         ]
+
+    def _shown(self, turn: _KeptTurn) -> tuple[list[Form], Form | None]:
+        """What may be told of a turn by now, and the end of its text that is withheld."""
+        shown: list[Form] = []
+        withheld: Form | None = None
+        for form in turn.forms_so_far():
+            more, withheld = self._without_secrets(form, withheld)
+            shown += more
+        return shown, withheld
 
     def _talk_of(self, address: str) -> _KeptTalk:
         kept = self._kept.get(address)
@@ -284,29 +307,30 @@ class LiveHub:
         if ends or event == "turn_start":
             self._hand_out("talk", talk.form())
 
-    def _without_secrets(self, kept: _KeptTalk, form: Form) -> Iterator[Form]:
-        """What may be told of an event. Text that may begin a secret waits for what follows.
+    def _without_secrets(self, form: Form, held: Form | None) -> tuple[list[Form], Form | None]:
+        """Return what may be told of an event, and what is withheld: text that may begin a secret waits.
 
         A piece with a secret in it keeps its length, since offsets count characters.
+
+        Args:
+            form: the event.
+            held: what was withheld before it.
         """
-        held = kept.withheld
         if form["event"] == "text":
             if held is not None:
                 form = {**form, "text": held["text"] + form["text"], "offset": held["offset"]}
             text = form["text"]
             until = len(text) - self._mask.begun(text)
-            kept.withheld = None
+            rest = None
             if until < len(text):
-                kept.withheld = {**form, "text": text[until:], "offset": form["offset"] + until}
+                rest = {**form, "text": text[until:], "offset": form["offset"] + until}
             if until and (shown := self._mask.cover(text[:until])) != text:
                 form = {**form, "text": shown}
-            if until:
-                yield form
-            return
-        if held is not None and form["event"] in _AFTER_TEXT:
-            kept.withheld = None
-            yield {**held, "text": "•" * len(held["text"]) if len(held["text"]) > 4 else held["text"]}
-        yield _hidden(form, self._mask)
+            return [form] if until else [], rest
+        if held is None or form["event"] not in _AFTER_TEXT:
+            return [_hidden(form, self._mask)], held
+        dots = "•" * len(held["text"]) if len(held["text"]) > 4 else held["text"]
+        return [{**held, "text": dots}, _hidden(form, self._mask)], None
 
 
 def _hidden(value: Any, mask: Mask) -> Any:

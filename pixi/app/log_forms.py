@@ -13,7 +13,7 @@ from pixi.core.masking import Mask
 def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
     """The record as JSON has it: `time`, `level`, `logger`, `message`, and what else it carries."""
     fields: dict[str, Any] = {
-        "time": datetime.fromtimestamp(record.created).astimezone().isoformat(timespec="milliseconds"),
+        "time": time_of(record.created),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": message_of(record),
@@ -23,7 +23,12 @@ def form_of(record: logging.LogRecord, mask: Mask) -> dict[str, Any]:
         fields |= {key: value for key, value in more.items() if key not in fields}
     if trace := trace_of(record):
         fields["traceback"] = trace
-    return {_name(key): _harmless(value, mask) for key, value in fields.items()}
+    return {_name(key): harmless_value(value, mask) for key, value in fields.items()}
+
+
+def time_of(created: float) -> str:
+    """When something was logged, as JSON has it."""
+    return datetime.fromtimestamp(created).astimezone().isoformat(timespec="milliseconds")
 
 
 def message_of(record: logging.LogRecord) -> str:
@@ -52,12 +57,12 @@ def _name(key: object) -> str:
     return name if name.isidentifier() else on_one_line(name)
 
 
-def _harmless(value: object, mask: Mask) -> object:
+def harmless_value(value: object, mask: Mask) -> object:
     """The value as plain data, with every text in it made harmless."""
     if isinstance(value, Mapping):
-        return {_name(key): _harmless(inner, mask) for key, inner in value.items()}
+        return {_name(key): harmless_value(inner, mask) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_harmless(inner, mask) for inner in value]
+        return [harmless_value(inner, mask) for inner in value]
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

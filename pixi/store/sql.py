@@ -62,7 +62,7 @@ from pixi.store.statements import (
     windows,
 )
 from pixi.store.statements import usage as books
-from pixi.store.statements.journal import CommandEnd, Intent, Plan, Settlement, record
+from pixi.store.statements.journal import Beginning, CommandEnd, Ending, Intent, Plan, Settlement, record
 from pixi.store.tables import Schema, Tables
 from pixi.store.writer import Row, Writer
 
@@ -84,7 +84,7 @@ class SqlStore:
 
     def receive(self, message: Message) -> Awaitable[Message | None]:
         """See `Store.receive`."""
-        return self._writer.ask(lambda db: inbox.receive(db, message))
+        return self._writer.ask(Row(inbox.receive, message, 0))
 
     async def revise(self, conversation: str, message_id: str, text: str) -> bool:
         """See `Store.revise`."""
@@ -140,26 +140,16 @@ class SqlStore:
         lease: int,
     ) -> Begun:
         """See `Store.begin_turn`."""
-        return await self._writer.ask(
-            lambda db: journal.begin_turn(
-                db,
-                conversation,
-                generation,
-                persona,
-                message_ids,
-                model=model,
-                revision=revision,
-                lease=lease,
-            )
-        )
+        beginning = Beginning(conversation, generation, persona, tuple(message_ids), lease, model, revision)
+        return await self._writer.ask(Row(journal.begin_turns, beginning, 1))
 
     def plan(self, turn: int, commands: Sequence[Planned]) -> Awaitable[None]:
         """See `Store.plan`."""
-        return self._writer.ask(Row(record, Plan(turn, tuple(commands))))
+        return self._writer.ask(Row(record, Plan(turn, tuple(commands)), 2))
 
     def command_ended(self, turn: int, number: int, outcome: CommandOutcome) -> Awaitable[None]:
         """See `Store.command_ended`."""
-        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome)))
+        return self._writer.ask(Row(record, CommandEnd(turn, number, outcome), 2))
 
     def mark_turn(self, turn: int, mark: Mark) -> Awaitable[None]:
         """See `Store.mark_turn`."""
@@ -178,13 +168,13 @@ class SqlStore:
     ) -> Awaitable[None]:
         """See `Store.intend`."""
         intent = Intent(turn, sequence, kind, payload, target, command, outcome)
-        return self._writer.ask(Row(record, intent))
+        return self._writer.ask(Row(record, intent, 2))
 
     def settle(
         self, turn: int, sequence: int, outcome: Outcome, platform_id: str | None = None
     ) -> Awaitable[None]:
         """See `Store.settle`."""
-        return self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id)))
+        return self._writer.ask(Row(record, Settlement(turn, sequence, outcome, platform_id), 2))
 
     async def end_turn(
         self,
@@ -202,24 +192,20 @@ class SqlStore:
         framing: Framing | None = None,
     ) -> bool:
         """See `Store.end_turn`."""
-
-        def end(db: Connection) -> bool:
-            books.spend(db, spent)
-            return journal.end_turn(
-                db,
-                turn,
-                lines,
-                finish=finish,
-                steps=steps,
-                usage=usage,
-                cost=cost,
-                model=model,
-                window=window,
-                again=tuple(again),
-                framing=framing,
-            )
-
-        recorded = await self._writer.ask(end)
+        ending = Ending(
+            turn,
+            lines,
+            finish,
+            steps,
+            usage,
+            cost,
+            model,
+            tuple(spent),
+            window,
+            tuple(again),
+            framing,
+        )
+        recorded = await self._writer.ask(Row(journal.end_turns, ending, 3))
         if not recorded:  # acts were recorded after everything was forgotten
             await self._sweep()
         return recorded

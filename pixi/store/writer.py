@@ -2,12 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.database import Connection
@@ -17,19 +17,27 @@ Operation = Callable[[Connection], T]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One row of what is written in one go with others of its kind, and answers nothing.
+class Row(Generic[T]):
+    """One row of what is written in one go with others of its kind.
 
     For each statement the thread gives Python's lock away and must wait for it again, which on a busy
-    loop takes far longer than the statement: so what comes often is written many rows at once.
+    loop takes far longer than the statement: so what comes often is written many rows at once. Rows that
+    follow each other are written by their `order`, so that those of one kind stand together: what concerns
+    one turn must be asked for in that order.
+
+    Attributes:
+        together: writes rows of one kind, given their values; gives what came of each.
+        value: what this one writes.
+        order: of its kind.
     """
 
-    together: Callable[[Connection, list[Any]], None]
+    together: Callable[[Connection, list[Any]], Sequence[T]]
     value: object
+    order: int
 
-    def __call__(self, db: Connection) -> None:
+    def __call__(self, db: Connection) -> T:
         """Write it alone."""
-        self.together(db, [self.value])
+        return self.together(db, [self.value])[0]
 
 
 ENOUGH_AT_ONCE = 512
@@ -200,20 +208,27 @@ def _carry_out(connection: Connection, batch: list[_Call]) -> list[object]:
 
 
 def _results(connection: Connection, batch: list[_Call]) -> list[object]:
-    results: list[object] = []
-    for together, calls in groupby(batch, key=_together):
-        if together is None:
-            results += [call.operation(connection) for call in calls]
+    results: list[object] = [None] * len(batch)
+    rows: list[tuple[int, Row[Any]]] = []  # that follow each other, with their places
+    for at, call in enumerate(batch):
+        if isinstance(call.operation, Row):
+            rows.append((at, call.operation))
         else:
-            rows = [call.operation.value for call in calls if isinstance(call.operation, Row)]
-            together(connection, rows)
-            results += [None] * len(rows)
+            _write(connection, rows, results)
+            results[at] = call.operation(connection)
+    _write(connection, rows, results)
     return results
+
+
+def _write(connection: Connection, rows: list[tuple[int, Row[Any]]], results: list[object]) -> None:
+    """Write rows by their kinds, and put what came of each in its place. Afterwards there are none left."""
+    rows.sort(key=lambda each: each[1].order)
+    for together, some in groupby(rows, key=lambda each: each[1].together):
+        places, kind = zip(*some, strict=True)
+        for at, result in zip(places, together(connection, [row.value for row in kind]), strict=True):
+            results[at] = result
+    rows.clear()
 
 
 def _is_alone(call: _Call) -> bool:
     return call.alone
-
-
-def _together(call: _Call) -> Callable[[Connection, list[Any]], None] | None:
-    return call.operation.together if isinstance(call.operation, Row) else None

@@ -42,11 +42,11 @@ def everything(db: Watched) -> None:
     room = "discord:1:7:pixi"
     picture = Image("image/png", b"cat")
     mo, ann = Author("11", "mo"), Author("12", "ann")
-    inbox.receive(db, Message("0", room, mo, "hm", 1.0, addressed=False))
+    inbox.receive(db, [Message("0", room, mo, "hm", 1.0, addressed=False)])
     for number in range(1, 5):
         quoted = (Quoted("0", mo, "hm"), Quoted("9", None, "oh"))
         author = (mo, ann)[number % 2]
-        inbox.receive(db, Message(str(number), room, author, "x", 1.0, images=(picture,), quoted=quoted))
+        inbox.receive(db, [Message(str(number), room, author, "x", 1.0, images=(picture,), quoted=quoted)])
     inbox.revise(db, room, "3", "y")
     inbox.withdraw(db, room, "3")
     inbox.message_id(db, room, 1)
@@ -62,12 +62,12 @@ def everything(db: Watched) -> None:
         journal.load(db, room)
         leases.owned_elsewhere(db, room)
         lines = (UserLine("x", (picture,)), AssistantLine("y")) if "1" in ids else ()
-        journal.end_turn(db, turn, lines, finish="stop", steps=1, usage=Usage(), cost=None, again=("1",))
+        journal.end_turns(db, [journal.Ending(turn, lines, "stop", 1, Usage(), again=("1",))])
     second = begun_in(db, room, ("1",))
     journal.load(db, room)
     db.execute("UPDATE leases SET owner = 99 WHERE conversation = ?", (room,))
     leases.lease(db, room, take=False)
-    journal.end_turn(db, second, (UserLine("x"),), finish="stop", steps=1, usage=Usage(), cost=None)
+    journal.end_turns(db, [journal.Ending(second, (UserLine("x"),), "stop", 1, Usage())])
     records.turn_behind(db, "discord:1:", "900")
     records.turns(db, room, 3)
     records.tally(db, "discord:1:", 0.0)
@@ -124,13 +124,13 @@ def test_a_message_finds_its_number_by_one_look(db: Watched) -> None:
             return 0
 
         db.raw.set_progress_handler(step, 1)
-        inbox.receive(db, Message(str(count), "room", Author("1", "mo"), "x", 1.0))
+        inbox.receive(db, [Message(str(count), "room", Author("1", "mo"), "x", 1.0)])
         db.raw.set_progress_handler(None, 0)
         return taken
 
     few = [steps(count) for count in range(10)][-1]
     for count in range(10, 3_000):
-        inbox.receive(db, Message(str(count), "room", Author("1", "mo"), "x", 1.0))
+        inbox.receive(db, [Message(str(count), "room", Author("1", "mo"), "x", 1.0)])
     assert steps(3_000) <= few + 5
 
 
@@ -146,7 +146,7 @@ def test_what_turns_came_to_lately_is_told_without_reading_through_the_older_one
 
     for count in range(1_000):
         room = f"discord:1:{count}:pixi"
-        inbox.receive(db, Message("1", room, Author("1", "mo"), "x", 1.0))
+        inbox.receive(db, [Message("1", room, Author("1", "mo"), "x", 1.0)])
         begun_in(db, room, ("1",))
     db.execute("UPDATE turns SET began = id")
     db.raw.set_progress_handler(step, 1)

@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
     with closing(SqliteConnection(schema.connect(path), path)) as db:
         db.become_owner()
         for number, images in ((1, (CAT, DOG)), (2, ()), (3, ())):
-            inbox.receive(db, Message(str(number), ROOM, MO, f"words {number}", 1.0, images=images))
+            inbox.receive(db, [Message(str(number), ROOM, MO, f"words {number}", 1.0, images=images)])
             turn = begun_in(db, ROOM, (str(number),))
             lines = (
                 UserLine(f"> words {number}", images),
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
                 ToolLine("c", "find", "found"),
                 AssistantLine("[SEND: hm]"),
             )
-            journal.end_turn(db, turn, lines, finish="stop", steps=1, usage=Usage(), cost=None)
+            journal.end_turns(db, [journal.Ending(turn, lines, "stop", 1, Usage())])
     return path
 
 
@@ -91,7 +91,7 @@ def test_a_message_that_cannot_be_read_came_all_the_same(
     assert carry_over(path, new)["messages"] == 3
     told = new.execute("SELECT id, body IS NULL FROM messages ORDER BY id").fetchall()
     assert told == [("1", 0), ("2", 1), ("3", 0)]
-    assert inbox.receive(new, Message("2", ROOM, MO, "words 2", 1.0)) is None, "it is not answered twice"
+    assert inbox.receive(new, [Message("2", ROOM, MO, "words 2", 1.0)]) == [None], "it is not answered twice"
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,42 @@ async def test_whoever_came_after_the_fault_is_told_too(ends: list[type[BaseExce
 async def test_rows_are_written_together_in_a_transaction_and_alone_without_one() -> None:
     written: list[list[int]] = []
 
-    def write(db: Database, values: list[int]) -> None:
+    def write(db: Database, values: list[int]) -> list[int]:
         written.append(values)
+        return [-value for value in values]
 
     writer = Writer("test", memory)
     await writer.open()
-    await asyncio.gather(*(writer.ask(Row(write, number)) for number in range(3)))
-    await writer.ask(Row(write, 3), alone=True)
+    answers = await asyncio.gather(*(writer.ask(Row(write, number, 0)) for number in range(3)))
+    assert await writer.ask(Row(write, 3, 0), alone=True) == -3
     await writer.close()
     assert written == [[0, 1, 2], [3]]
+    assert answers == [0, -1, -2]
+
+
+async def test_rows_of_several_kinds_are_written_in_the_order_of_their_kinds_between_other_calls() -> None:
+    written: list[tuple[str, list[str]]] = []
+
+    def early(db: Database, values: list[str]) -> list[str]:
+        written.append(("early", values))
+        return values
+
+    def late(db: Database, values: list[str]) -> list[str]:
+        written.append(("late", values))
+        return values
+
+    writer = Writer("test", memory)
+    await writer.open()
+    asked = [
+        writer.ask(Row(late, "a", 1)),
+        writer.ask(Row(early, "b", 0)),
+        writer.ask(Row(late, "c", 1)),
+        writer.ask(lambda db: "between"),
+        writer.ask(Row(early, "d", 0)),
+    ]
+    assert await asyncio.gather(*asked) == ["a", "b", "c", "between", "d"]
+    await writer.close()
+    assert written == [("early", ["b"]), ("late", ["a", "c"]), ("early", ["d"])]
 
 
 async def test_a_fault_while_opening_is_told(ends: list[type[BaseException]]) -> None:

@@ -183,10 +183,10 @@ def steps(db: Watched, work: Callable[[], object]) -> int:
 
 
 def turn(db: Watched, number: int, window: Bounds | None = None) -> int:
-    inbox.receive(db, Message(str(number), ROOM, MO, "hm", 1.0))
+    inbox.receive(db, [Message(str(number), ROOM, MO, "hm", 1.0)])
     begun = begun_in(db, ROOM, (str(number),), model="m")
     lines = (UserLine(f"mo: {number}"), AssistantLine("[SEND: hm]"))
-    journal.end_turn(db, begun, lines, finish="stop", steps=1, usage=Usage(), cost=None, window=window)
+    journal.end_turns(db, [journal.Ending(begun, lines, "stop", 1, Usage(), window=window)])
     return begun
 
 
@@ -243,10 +243,10 @@ def test_neither_window_nor_summary_is_found_by_reading_through_a_table(db: Watc
 
 
 def test_a_line_of_a_tool_is_no_reason_to_stumble(db: Watched) -> None:
-    inbox.receive(db, Message("1", ROOM, MO, "hm", 1.0))
+    inbox.receive(db, [Message("1", ROOM, MO, "hm", 1.0)])
     begun = begun_in(db, ROOM, ("1",), model="m")
     lines = (UserLine("mo: look"), ToolLine("c", "camera", "{}", (CAT,)))
-    journal.end_turn(db, begun, lines, finish="stop", steps=1, usage=Usage(), cost=None)
+    journal.end_turns(db, [journal.Ending(begun, lines, "stop", 1, Usage())])
     fold = windows.begin_fold(db, ROOM, 0, begun + 1)
     assert fold is not None
     assert fold.turns[0].lines[1] == ToolLine("c", "camera", "{}", (Image("image/png", b""),))

@@ -123,7 +123,9 @@ class _HealthScreen:
         self._loop = asyncio.get_running_loop()
         self._doctor = DoctorForm(False, 0, 0, [], None)
         self._run: asyncio.Task[None] | None = None
-        self._tail = house.closing.enter_context(tailing(house.mask, self._tell_line))
+        self._tail = house.closing.enter_context(
+            tailing(house.mask, self._tell_line, lambda: house.hub.followed)
+        )
 
     async def health(self, caller: Caller, asked: None) -> HealthForm:
         """Answer with how everything is now."""

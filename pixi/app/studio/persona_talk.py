@@ -67,10 +67,11 @@ class DraftTalk:
         channel.feed.waiting += 1
         try:
             await self._engine.receive(message, channel)
-            async with aclosing(channel.turn_from(place)) as forms:
-                async for form in forms:
-                    if form is not SILENCE:
-                        yield form
+            async with aclosing(channel.turn_from(place)) as events:
+                async for forms in events:
+                    for form in forms:
+                        if form is not SILENCE:
+                            yield form
             await self._engine.settled(self._address)
         finally:
             channel.feed.waiting -= 1

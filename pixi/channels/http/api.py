@@ -55,7 +55,7 @@ from pixi.channels.http.requests import (
 )
 from pixi.channels.http.rules import HttpRules
 from pixi.channels.http.shown import ShownPictures
-from pixi.channels.http.streams import Face, read_body, write_stream
+from pixi.channels.http.streams import Events, Face, Told, read_body, write_stream
 from pixi.channels.http.talks import Instead, Place, Talks, id_with_run
 from pixi.channels.http.visitors import Visitors
 from pixi.core.persona import Persona
@@ -207,8 +207,9 @@ class Api:
             return json_answer(SaidAnswer(name, message_id, mark), status=202)
         if streams:
             face = NativeStream(tools=self._rules.show_tools)
-            events = self._told(reply.events(resumes=True), place, are_adaptive)
-            return await write_stream(request, face, events)
+            return await write_stream(
+                request, face, reply.events(resumes=True), self._told(place, are_adaptive)
+            )
         if reply.known and not reply.over:
             raise Problem(
                 409,
@@ -216,7 +217,7 @@ class Api:
                 "The same request came before and is being answered. Ask again in a moment, or as a stream.",
                 headers={"Retry-After": "2"},
             )
-        return json_answer(await whole(self._told(reply.events(), place, are_adaptive), place.name))
+        return json_answer(await whole(reply.events(), place.name, self._told(place, are_adaptive)))
 
     async def _ui_chat(self, request: web.Request, body: bytes) -> web.StreamResponse:
         """Answer a page that talks by AI SDK. It shows people the body of an error as it is: plain words."""
@@ -229,7 +230,7 @@ class Api:
         last = asked.messages[-1]
         if verdicts := ai_sdk.verdicts_of(last):
             channel = self._talks.answer(place, verdicts)
-            events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
+            events: Events = channel.turn_from(_behind(channel, verdicts), pauses=pauses)
         else:
             files = attachments_in(last.get("parts"))
             at = f"/messages/{len(asked.messages) - 1}"
@@ -239,7 +240,7 @@ class Api:
             events = reply.events(pauses=pauses)
         self._talks.channels.at(place.address).protocol = protocol
         return await write_stream(
-            request, self._face(protocol, principal), self._told(events, place, are_adaptive)
+            request, self._face(protocol, principal), events, self._told(place, are_adaptive)
         )
 
     async def _replaced(
@@ -267,7 +268,7 @@ class Api:
         if asked.resume:
             verdicts = ag_ui.verdicts_of(asked.resume)
             channel = self._talks.answer(place, verdicts)
-            events = channel.turn_from(_behind(channel, verdicts), pauses=True)
+            events: Events = channel.turn_from(_behind(channel, verdicts), pauses=True)
         else:
             people = [each for each in asked.messages if each.get("role") == "user"]
             if not people:
@@ -329,7 +330,7 @@ class Api:
             events = feed.follow(begin, lambda: feed.idle)
         else:
             events = channel.turn_from(feed.begin_of_turn(), pauses=protocol == "ai-sdk-6")
-        return await write_stream(request, face, _at_once(self._told(events, place, are_adaptive)))
+        return await write_stream(request, face, _at_once(events), self._told(place, are_adaptive))
 
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Stop the reply that is being written; what was delivered stands."""
@@ -359,13 +360,8 @@ class Api:
         )
         return json_answer(PersonasAnswer(self._shown(principal), self._default(principal), can))
 
-    async def _told(
-        self, events: AsyncGenerator[Form, None], place: Place, are_adaptive: bool
-    ) -> AsyncGenerator[Form, None]:
-        """Yield events as a client is told of them."""
-        async with aclosing(events):
-            async for form in events:
-                yield form if form is SILENCE else self.as_told(form, place, are_adaptive)
+    def _told(self, place: Place, are_adaptive: bool) -> Told:
+        return partial(self.as_told, place=place, are_adaptive=are_adaptive)
 
     def as_told(self, form: Form, place: Place, are_adaptive: bool) -> Form:
         """An event that names talk and persona as the client does, with cards in the form that it wants."""
@@ -471,12 +467,12 @@ def _wants_no_answer(request: web.Request) -> bool:
     return any(wish.partition(";")[0].strip() == "respond-async" for wish in wishes)
 
 
-async def _at_once(events: AsyncGenerator[Form, None]) -> AsyncGenerator[Form, None]:
+async def _at_once(events: AsyncGenerator[list[Form], None]) -> AsyncGenerator[list[Form], None]:
     """Yield a sign of life before the events: who comes back is answered, though nothing happens for long."""
-    yield SILENCE
+    yield [SILENCE]
     async with aclosing(events):
-        async for form in events:
-            yield form
+        async for forms in events:
+            yield forms
 
 
 def _behind(channel: HttpChannel, questions: Iterable[str]) -> int:

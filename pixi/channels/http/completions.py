@@ -159,7 +159,7 @@ class Completions:
             if asked.model not in {each["id"] for each in self._models(asker)}:
                 raise self._no_model(asked.model, asker)
             if task := task_of(request.headers, asked.last, asked.body):
-                events = _each(text_events(await self._task(task, asked)))
+                events = _at_once(text_events(await self._task(task, asked)))
                 return await self._answer(request, asked, events, Wishes())
             if asked.json:
                 raise RefusedRequest(
@@ -190,7 +190,7 @@ class Completions:
         self,
         request: web.Request,
         asked: ChatCompletionRequest,
-        events: AsyncGenerator[Event, None],
+        events: AsyncGenerator[Sequence[Event], None],
         wishes: Wishes,
         stop: Callable[[int], Awaitable[None]] | None = None,
     ) -> web.StreamResponse:
@@ -200,7 +200,7 @@ class Completions:
         )
         if asked.stream:
             return await write_stream(request, face, _until_cut(events, face, stop))
-        gathered = [event async for event in _until_cut(events, face, stop, feed=True)]
+        gathered = [event async for some in _until_cut(events, face, stop, feed=True) for event in some]
         answer, problem = whole_answer(
             gathered, answer_id=answer_id, model=asked.model, created=created, wishes=wishes
         )
@@ -302,7 +302,7 @@ class Completions:
         name, message_id, instead = talk
         return _Turn(Place(asker, persona, name), message_id, instead, asked.last, quoted, asked.files), mark
 
-    async def _say(self, turn: _Turn) -> AsyncGenerator[Event, None]:
+    async def _say(self, turn: _Turn) -> AsyncGenerator[Sequence[Event], None]:
         """Say what is asked; yield the events of the turn, up to its end."""
 
         async def replaces() -> Instead | None:
@@ -320,8 +320,8 @@ class Completions:
             replaces=replaces,
         )
         async with aclosing(reply.events()) as events:
-            async for event in events:
-                yield event
+            async for some in events:
+                yield some
 
     async def _same(self, person: str, persona: str, mark: str, key: str) -> _Choice | None:
         """What was chosen for the request of which this is a retry; None: it is none."""
@@ -387,24 +387,23 @@ def _author(said: Said, asker: Principal) -> Author | None:
     return Author(asker.id, asker.name) if said.role == "user" else None
 
 
-async def _each(events: Sequence[Event]) -> AsyncGenerator[Event, None]:
-    for event in events:
-        yield event
+async def _at_once(events: Sequence[Event]) -> AsyncGenerator[Sequence[Event], None]:
+    yield events
 
 
 async def _until_cut(
-    events: AsyncGenerator[Event, None],
+    events: AsyncGenerator[Sequence[Event], None],
     face: ChatCompletionStream,
     stop: Callable[[int], Awaitable[None]] | None,
     *,
     feed: bool = False,
-) -> AsyncGenerator[Event, None]:
+) -> AsyncGenerator[Sequence[Event], None]:
     """The events; once the text is as long as it may be, the turn is stopped. `feed`: nobody else feeds the
     face."""
-    async for event in events:
-        yield event
-        if feed:
+    async for some in events:
+        yield some
+        for event in some if feed else ():
             face.feed(event)
         if stop is not None and face.cut:
-            await stop(int(event.get("turn", 0)))
+            await stop(int(some[-1].get("turn", 0)))
             stop = None

@@ -1,15 +1,16 @@
 """The events of a talk over HTTP: kept for a while, and followed by as many as want to.
 
 A turn does not wait for those who read it. Each event is put into a ring, from which every follower takes
-what it has not had yet. Who reads too slowly finds that its place in the ring is gone, and is told so; it can
-ask for the messages on record, and follow anew. So a client that stops reading costs nobody anything.
+what it has not had yet, all that is there at once. Who reads too slowly finds that its place in the ring is
+gone, and is told so; it can ask for the messages on record, and follow anew. So a client that stops reading
+costs nobody anything.
 """
 
 import asyncio
 import re
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
@@ -40,6 +41,7 @@ Form = dict[str, Any]
 SILENCE: Form = {"event": "silence", "turn": 0, "seq": 0}
 """Comes where there was no event for so long. It is none, and has no place in the ring."""
 
+_AT_ONCE = 100  # events that a follower takes: who stops reading then holds no more than these
 
 _MARK = re.compile(r"([0-9a-f]{8})-(\d{1,18})")
 
@@ -62,6 +64,21 @@ class Feed:
         closed: the server stops.
     """
 
+    __slots__ = (
+        "_grows",
+        "_more",
+        "_name",
+        "_numbering",
+        "_pieces",
+        "_ring",
+        "_silence",
+        "closed",
+        "count",
+        "followers",
+        "used",
+        "waiting",
+    )
+
     def __init__(self) -> None:
         self.count = 0
         self.waiting = 0
@@ -69,10 +86,11 @@ class Feed:
         self._name = secrets.token_hex(4)  # counts of another feed mean nothing here
         self.used = time.monotonic()
         self._numbering = Numbering()
-        self._ring: deque[Form | None] = deque(maxlen=RING)  # None: a piece that was left out
+        self._ring: list[Form | None] = []  # None: a piece that was left out
         self._grows = ""  # the id of the message that came in pieces last
         self._pieces: list[int] = []  # the counts before them
-        self._more: set[asyncio.Future[bool]] = set()  # of followers who have had everything
+        self._more: list[asyncio.Future[bool]] = []  # of followers who have had everything
+        self._silence: asyncio.TimerHandle | None = None  # one for all followers; None: nobody waits
         self.closed = False
 
     @property
@@ -88,6 +106,8 @@ class Feed:
     def push(self, event: TurnEvent) -> None:
         """Add an event, and wake those who follow."""
         self._ring.append(self._numbering.form(event))
+        if len(self._ring) > RING:
+            del self._ring[0]
         self.count += 1
         self.used = time.monotonic()
         self.wake()
@@ -103,7 +123,7 @@ class Feed:
 
     def _leave_out_pieces(self) -> None:
         pieces, self._pieces, self._grows = self._pieces, [], ""
-        if self._more:  # they are woken before this is called
+        if self.followers:  # they are woken before this is called
             asyncio.get_running_loop().call_soon(self._leave_out, pieces)
         else:
             self._leave_out(pieces)
@@ -164,21 +184,21 @@ class Feed:
 
     async def follow(
         self, place: int, over: Callable[[], bool] = lambda: False
-    ) -> AsyncGenerator[Form, None]:
+    ) -> AsyncGenerator[list[Form], None]:
         """Yield the events from a count on, as they come, until the feed is closed, or it is over.
 
-        After each long silence comes `SILENCE`.
+        Those that are there come together. After each long silence comes `SILENCE`.
 
         Raises:
             FollowedTooSlowly: some were dropped that were not yielded yet.
         """
         async with aclosing(self.follow_on(place, over)) as events:
-            async for _, form in events:
-                yield form
+            async for numbered in events:
+                yield [form for _, form in numbered]
 
     async def follow_on(
         self, place: int, over: Callable[[], bool] = lambda: False
-    ) -> AsyncGenerator[tuple[int, Form], None]:
+    ) -> AsyncGenerator[list[tuple[int, Form]], None]:
         """Yield the same, each with the count behind it, from which on to follow for who has had it."""
         self.followers += 1
         try:
@@ -187,38 +207,47 @@ class Feed:
                 if place < first:
                     raise FollowedTooSlowly("Events were dropped: read the messages, and follow anew.")
                 if place < self.count:
-                    form = self._ring[place - first]
-                    place += 1
-                    if form is not None:
-                        yield place, form
+                    there = self._ring[place - first : place - first + _AT_ONCE]
+                    numbered = [(n, form) for n, form in enumerate(there, place + 1) if form is not None]
+                    place += len(there)
+                    if numbered:
+                        yield numbered
                 elif self.closed or over():
                     return
                 elif not await self._hears_more():
-                    yield place, SILENCE
+                    yield [(place, SILENCE)]
         finally:
             self.followers -= 1
+            if not self.followers and self._silence is not None:
+                self._silence.cancel()
+                self._silence = None
 
     async def _hears_more(self) -> bool:
         """Wait until there may be more to follow; False after a long silence."""
         loop = asyncio.get_running_loop()
+        if self._silence is None:
+            self._silence = loop.call_later(KEEP_ALIVE_SECONDS, self._tell_silence)
         more: asyncio.Future[bool] = loop.create_future()
-        silence = loop.call_later(KEEP_ALIVE_SECONDS, _settle, more, False)
-        self._more.add(more)
-        try:
-            return await more
-        finally:
-            silence.cancel()
-            self._more.discard(more)
+        self._more.append(more)
+        return await more
+
+    def _tell_silence(self) -> None:
+        """Tell who waits that nothing came for long; or look again, when that will be."""
+        left = KEEP_ALIVE_SECONDS - (time.monotonic() - self.used)
+        if left <= 0:
+            self._settle(False)
+        loop = asyncio.get_running_loop()
+        self._silence = loop.call_later(left if left > 0 else KEEP_ALIVE_SECONDS, self._tell_silence)
 
     def wake(self) -> None:
         """Let those who follow look whether they go on."""
-        for more in self._more:
-            _settle(more, True)
+        self._settle(True)
 
-
-def _settle(more: "asyncio.Future[bool]", came: bool) -> None:
-    if not more.done():
-        more.set_result(came)
+    def _settle(self, came: bool) -> None:
+        waiting, self._more = self._more, []
+        for more in waiting:
+            if not more.done():
+                more.set_result(came)
 
 
 class HttpChannel:
@@ -316,12 +345,13 @@ class HttpChannel:
             pauses and form["event"] == "approval" and self.asks(form["id"])
         )
 
-    async def turn_from(self, place: int, *, pauses: bool = False) -> AsyncGenerator[Form, None]:
+    async def turn_from(self, place: int, *, pauses: bool = False) -> AsyncGenerator[list[Form], None]:
         """Yield the events from a count on, up to the end of a turn, see `ends`."""
-        async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as forms:
-            async for form in forms:
-                yield form
-                if self.ends(form, pauses=pauses):
+        async with aclosing(self.feed.follow(place, lambda: self.feed.idle)) as events:
+            async for forms in events:
+                end = next((n for n, form in enumerate(forms, 1) if self.ends(form, pauses=pauses)), 0)
+                yield forms[:end] if end else forms
+                if end:
                     return
 
     def parts(self, text: str) -> Sequence[str]:

@@ -193,16 +193,20 @@ class TalkHistory:
 
     async def _of_talk(
         self, feed: Feed, begin: int | None, place: Place, are_adaptive: bool
-    ) -> AsyncGenerator[Form, None]:
+    ) -> AsyncGenerator[list[Form], None]:
         """Yield the events of a talk, each with the place behind it; None: where to begin is not known."""
-        yield SILENCE
+        yield [SILENCE]
         if begin is None:
             begin = feed.count
-            yield {"event": "changed", "turn": feed.turn, "seq": 0, "place": feed.mark_of(begin)}
+            yield [{"event": "changed", "turn": feed.turn, "seq": 0, "place": feed.mark_of(begin)}]
         async with aclosing(feed.follow_on(begin)) as events:
-            async for count, form in events:
-                shown = form if form is SILENCE else self._api.as_told(form, place, are_adaptive)
-                yield shown if shown is SILENCE else {**shown, "place": feed.mark_of(count)}
+            async for numbered in events:
+                yield [
+                    form
+                    if form is SILENCE
+                    else {**self._api.as_told(form, place, are_adaptive), "place": feed.mark_of(count)}
+                    for count, form in numbered
+                ]
 
     # Going back and forth.
 

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import struct
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -21,6 +21,9 @@ TAKE_SECONDS = 60.0
 """How long a client may take to receive what was written to it."""
 
 _COMMENT = b": \n\n"
+
+_TAKEN_AT_ONCE = 8_192
+"""Bytes that wait to be sent, up to which a connection takes more without a wait; a loop pauses it later."""
 
 
 class Face(Protocol):
@@ -61,28 +64,39 @@ async def read_body(request: web.Request) -> bytes:
     return body
 
 
+Events = AsyncGenerator[Sequence[Mapping[str, Any]], None]
+"""Events as they come; those that come together are written together."""
+
+Told = Callable[[Any], Mapping[str, Any]]
+"""Makes of an event what a client is told of it."""
+
+
 async def write_stream(
-    request: web.Request, face: Face, events: AsyncGenerator[Mapping[str, Any], None]
+    request: web.Request,
+    face: Face,
+    events: Events,
+    told: Told = lambda event: event,
 ) -> web.StreamResponse:
-    """Write events through a face as they come. Where the client goes away, nothing else ends.
+    """Write events through a face as they come, those that come together at once.
+
+    Where the client goes away, nothing else ends.
 
     Raises:
         Problem: before the first event: nothing can be said.
     """
     async with aclosing(events):
-        first = await anext(events, None)  # what is refused is refused with a status of its own
+        first = await anext(events, ())  # what is refused is refused with a status of its own
         response = web.StreamResponse(headers=face.headers)
         try:
             await response.prepare(request)
             problem = ""
             try:
-                if first is not None:
-                    await _write(response, _piece(face, first))
-                async for event in events:
-                    await _write(response, _piece(face, event))
+                await _write(request, response, _piece(face, first, told))
+                async for some in events:
+                    await _write(request, response, _piece(face, some, told))
             except PixiError as error:  # e.g. the client took the events too slowly
                 problem = str(error)
-            await _write(response, face.close(problem))
+            await _write(request, response, face.close(problem))
             await response.write_eof()
         except ConnectionError:
             pass
@@ -91,11 +105,9 @@ async def write_stream(
         return response
 
 
-async def kept_alive(
-    objects: AsyncGenerator[Mapping[str, Any], None], closing: asyncio.Event
-) -> AsyncGenerator[Mapping[str, Any], None]:
+async def kept_alive(objects: AsyncGenerator[Mapping[str, Any], None], closing: asyncio.Event) -> Events:
     """Yield objects as they come, and `SILENCE` first and after long silences, until the server closes."""
-    yield SILENCE
+    yield (SILENCE,)
     closed = asyncio.ensure_future(closing.wait())
     coming: asyncio.Future[Mapping[str, Any]] | None = None
     try:
@@ -106,11 +118,11 @@ async def kept_alive(
             if coming.done():
                 given, coming = coming, None
                 try:
-                    yield given.result()
+                    yield (given.result(),)
                 except StopAsyncIteration:
                     return
             elif not closing.is_set():
-                yield SILENCE
+                yield (SILENCE,)
     finally:
         closed.cancel()
         if coming is not None:
@@ -127,11 +139,16 @@ def _reset(request: web.Request) -> None:
         transport.abort()
 
 
-def _piece(face: Face, event: Mapping[str, Any]) -> bytes:
-    return _COMMENT if event is SILENCE else face.feed(event)
+def _piece(face: Face, events: Sequence[Mapping[str, Any]], told: Told) -> bytes:
+    return b"".join(_COMMENT if event is SILENCE else face.feed(told(event)) for event in events)
 
 
-async def _write(response: web.StreamResponse, data: bytes) -> None:
-    if data:
-        async with asyncio.timeout(TAKE_SECONDS):
-            await response.write(data)
+async def _write(request: web.Request, response: web.StreamResponse, data: bytes) -> None:
+    transport = request.transport
+    if not data:
+        return
+    if transport is not None and transport.get_write_buffer_size() + len(data) < _TAKEN_AT_ONCE:
+        await response.write(data)  # waits for nobody
+        return
+    async with asyncio.timeout(TAKE_SECONDS):
+        await response.write(data)

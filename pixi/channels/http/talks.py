@@ -109,7 +109,9 @@ class Reply:
         self.place = channel.feed.begin_of_turn() if known else channel.feed.count
         self._settled = False
 
-    async def events(self, *, pauses: bool = False, resumes: bool = False) -> AsyncGenerator[Form, None]:
+    async def events(
+        self, *, pauses: bool = False, resumes: bool = False
+    ) -> AsyncGenerator[Sequence[Form], None]:
         """Yield the events of the turn that answers the message, up to its end.
 
         Nothing comes where it is answered no more: it was withdrawn.
@@ -122,18 +124,22 @@ class Reply:
             Problem: 503, the server stops before the end: the rest is said by the next one.
         """
         if self._recorded is not None:
-            for form in self._recorded:
-                yield form
+            yield self._recorded
             return
         ours = self._turn > 0  # its beginning may be kept no more
-        async with aclosing(self._channel.feed.follow(self.place, self._is_settled)) as forms:
-            async for form in forms:
-                if form["event"] == "turn_start":
-                    ours = self._message_id in form["answers"]
-                if ours or form["turn"] == 0:
-                    yield form
-                    if self._channel.ends(form, pauses=pauses):
-                        return
+        async with aclosing(self._channel.feed.follow(self.place, self._is_settled)) as events:
+            async for forms in events:
+                shown: list[Form] = []
+                for form in forms:
+                    if form["event"] == "turn_start":
+                        ours = self._message_id in form["answers"]
+                    if ours or form["turn"] == 0:
+                        shown.append(form)
+                        if self._channel.ends(form, pauses=pauses):
+                            yield shown
+                            return
+                if shown:
+                    yield shown
         if self._channel.feed.closed and not resumes:
             raise Problem(
                 503,

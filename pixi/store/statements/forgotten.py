@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from pixi.store.database import Database
 from pixi.store.kept import Forgotten
+from pixi.store.statements.many import select_many
 from pixi.store.statements.rows import OVERTAKEN
 
 
@@ -21,6 +22,12 @@ def revision_of(db: Database, conversation: str) -> int:
     """The number of the last time that words were taken out of a conversation; 0: never."""
     found = db.execute("SELECT revision FROM conversations WHERE address = ?", (conversation,)).fetchone()
     return int(found[0]) if found else 0
+
+
+def revisions_of(db: Database, conversations: Iterable[str]) -> dict[str, int]:
+    """The same of several conversations; those are left out that never lost a word."""
+    asked = "SELECT address, revision FROM conversations WHERE address IN ({})"
+    return dict(select_many(db, asked, conversations))
 
 
 def since(db: Database, revision: int) -> Forgotten:

@@ -6,42 +6,61 @@ from dataclasses import replace
 from pixi.core.message import Message, Quoted
 from pixi.store.database import Database
 from pixi.store.statements import pictures
+from pixi.store.statements.many import apart
 from pixi.store.statements.rows import as_overheard, pack_message, with_text
 
 LAST_TURN = "coalesce(nullif(messages.again, 0), messages.turn)"
 """The turn that answers a message, or did; the later one, where it came due again."""
 
 
-def receive(db: Database, message: Message) -> Message | None:
-    """Put a message into the inbox and give it its number; None if it was there already."""
-    if message.quoted:
-        message = replace(
-            message, quoted=tuple(_numbered(db, message.conversation, one) for one in message.quoted)
-        )
-    row = pack_message(message)
+def receive(db: Database, messages: list[Message]) -> list[Message | None]:
+    """Put messages into the inbox and give each its number; None for one that was there already."""
+    received: list[Message | None] = []
+    for some in apart(messages, lambda message: message.conversation):
+        received += _received(db, some)
+    return received
+
+
+def _received(db: Database, messages: list[Message]) -> list[Message | None]:
+    """The same of messages of different conversations."""
+    messages = [_with_numbers(db, message) if message.quoted else message for message in messages]
+    rows = [pack_message(message) for message in messages]
     # One process writes at a time, so that no other gives the same number away.
+    number = "(SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?)"
     recorded = db.execute(
         "INSERT INTO messages (conversation, id, body, author, addressed, sent_at, number)"
-        " VALUES (?, ?, ?, ?, ?, ?,"
-        " (SELECT coalesce(max(number), 0) + 1 FROM messages WHERE conversation = ?))"
-        " ON CONFLICT (conversation, id) DO NOTHING RETURNING position, number",
-        (
-            message.conversation,
-            message.id,
-            row.body,
-            message.author.id,
-            int(message.addressed),
-            message.sent_at,
-            message.conversation,
-        ),
-    ).fetchone()
-    if recorded is None:
-        return None
-    position, number = recorded
-    for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
-        db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
-    pictures.keep(db, message.conversation, row)
-    return replace(message, number=number)
+        f" VALUES {', '.join([f'(?, ?, ?, ?, ?, ?, {number})'] * len(rows))}"
+        " ON CONFLICT (conversation, id) DO NOTHING RETURNING conversation, position, number",
+        [
+            value
+            for message, row in zip(messages, rows, strict=True)
+            for value in (
+                message.conversation,
+                message.id,
+                row.body,
+                message.author.id,
+                int(message.addressed),
+                message.sent_at,
+                message.conversation,
+            )
+        ],
+    )
+    places = {conversation: (position, number) for conversation, position, number in recorded.fetchall()}
+    received: list[Message | None] = []
+    for message, row in zip(messages, rows, strict=True):
+        if message.conversation not in places:
+            received.append(None)
+            continue
+        position, number = places[message.conversation]
+        for person in {one.author.id for one in message.quoted if one.author} - {message.author.id}:
+            db.execute("INSERT INTO quotes (person, message) VALUES (?, ?)", (person, position))
+        pictures.keep(db, message.conversation, row)
+        received.append(replace(message, number=number))
+    return received
+
+
+def _with_numbers(db: Database, message: Message) -> Message:
+    return replace(message, quoted=tuple(_numbered(db, message.conversation, one) for one in message.quoted))
 
 
 def _numbered(db: Database, conversation: str, quoted: Quoted) -> Quoted:

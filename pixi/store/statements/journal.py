@@ -12,6 +12,7 @@ from pixi.core.events import Finish
 from pixi.core.language import Planned
 from pixi.core.lines import Line
 from pixi.core.message import Message
+from pixi.core.spending import Spent
 from pixi.store.database import Connection, Database
 from pixi.store.framing import Framing
 from pixi.store.kept import (
@@ -26,9 +27,9 @@ from pixi.store.kept import (
 )
 from pixi.store.statements import branches, pictures, windows
 from pixi.store.statements.auditing import changes_of, forget_arguments
-from pixi.store.statements.forgotten import revision_of, touch
+from pixi.store.statements.forgotten import revision_of, revisions_of, touch
 from pixi.store.statements.leases import check_owned
-from pixi.store.statements.many import marks, portions
+from pixi.store.statements.many import apart, change_many, marks, portions, select_many
 from pixi.store.statements.rows import (
     OVERTAKEN,
     kind_of,
@@ -38,6 +39,7 @@ from pixi.store.statements.rows import (
     unpack_message,
     unpack_text,
 )
+from pixi.store.statements.usage import spend
 
 
 def load(db: Database, conversation: str, context_tokens: int | None = None) -> SavedConversation:
@@ -123,42 +125,79 @@ def effects_of(db: Database, turn: int) -> tuple[Effect, ...]:
     )
 
 
-def begin_turn(
-    db: Database,
-    conversation: str,
-    generation: int,
-    persona: str,
-    message_ids: Sequence[str],
-    *,
-    model: str,
-    revision: int | None = None,
-    lease: int,
-) -> Begun:
-    """Record a turn and take its messages out of the waiting, as far as they are there."""
-    if revision is not None and revision_of(db, conversation) > revision:
-        raise StoreOutdated(f"Words were taken out of {conversation!r} meanwhile.")
-    begun = db.execute(
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A turn that is to be begun, see `Store.begin_turn`."""
+
+    conversation: str
+    generation: int
+    persona: str
+    message_ids: tuple[str, ...]
+    lease: int
+    model: str = ""
+    revision: int | None = None
+
+
+def begin_turns(db: Database, beginnings: list[Beginning]) -> list[Begun]:
+    """Record turns and take their messages out of the waiting, as far as they are there."""
+    return [
+        begun
+        for some in apart(beginnings, lambda beginning: beginning.conversation)
+        for begun in _begun(db, some)
+    ]
+
+
+def _begun(db: Database, beginnings: list[Beginning]) -> list[Begun]:
+    """The same of turns of different conversations."""
+    revisions = revisions_of(db, [each.conversation for each in beginnings if each.revision is not None])
+    for each in beginnings:
+        if each.revision is not None and revisions.get(each.conversation, 0) > each.revision:
+            raise StoreOutdated(f"Words were taken out of {each.conversation!r} meanwhile.")
+    now = time.time()
+    inserted = db.execute(
         "INSERT INTO turns (conversation, generation, persona, model, began, lease)"
-        " SELECT ?, ?, ?, ?, ?, number FROM leases WHERE conversation = ? AND number = ? RETURNING id",
-        (conversation, generation, persona, model, time.time(), conversation, lease),
-    ).fetchone()
-    if begun is None:
-        raise StoreOutdated(f"Another process owns {conversation!r} by now.")
-    (turn,) = begun
-    found: dict[str, bool] = {}
-    for ids in portions([*dict.fromkeys(message_ids)]):
-        taken = db.execute(
-            "UPDATE messages SET turn = coalesce(turn, ?), again = CASE WHEN turn IS NOT NULL THEN ? END"
-            f" WHERE conversation = ? AND id IN ({', '.join('?' * len(ids))})"
-            " AND (turn IS NULL OR again = 0) RETURNING id, author IS NULL AND body IS NULL",
-            (turn, turn, conversation, *ids),
+        " SELECT news.column1, news.column2, news.column3, news.column4, news.column5, leases.number"
+        f" FROM (VALUES {marks(len(beginnings), 6)}) AS news"
+        " JOIN leases ON leases.conversation = news.column1 AND leases.number = news.column6"
+        " RETURNING conversation, id",
+        [
+            value
+            for each in beginnings
+            for value in (each.conversation, each.generation, each.persona, each.model, now, each.lease)
+        ],
+    )
+    turns: dict[str, int] = dict(inserted.fetchall())
+    for each in beginnings:
+        if each.conversation not in turns:
+            raise StoreOutdated(f"Another process owns {each.conversation!r} by now.")
+    wanted = [
+        (turns[each.conversation], each.conversation, message_id)
+        for each in beginnings
+        for message_id in dict.fromkeys(each.message_ids)
+    ]
+    taken: dict[str, dict[str, bool]] = {each.conversation: {} for each in beginnings}
+    for portion in portions(wanted):
+        found = db.execute(
+            "UPDATE messages SET turn = coalesce(turn, news.column1),"
+            " again = CASE WHEN turn IS NOT NULL THEN news.column1 END"
+            f" FROM (VALUES {marks(len(portion), 3)}) AS news"
+            " WHERE conversation = news.column2 AND id = news.column3 AND (turn IS NULL OR again = 0)"
+            " RETURNING conversation, id, author IS NULL AND body IS NULL",
+            [value for row in portion for value in row],
         )
-        found |= dict(taken.fetchall())
-    if message_ids and not found:
-        raise StoreOutdated(f"None of these messages of {conversation!r} waits for an answer any more.")
-    if any(found.values()):  # forgotten just now, while whoever asks still has it in mind
-        db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
-    return Begun(int(turn), tuple(message_id for message_id in message_ids if message_id in found))
+        for conversation, message_id, is_forgotten in found.fetchall():
+            taken[conversation][message_id] = bool(is_forgotten)
+    begun: list[Begun] = []
+    for each in beginnings:
+        turn, ids = turns[each.conversation], taken[each.conversation]
+        if each.message_ids and not ids:
+            raise StoreOutdated(
+                f"None of these messages of {each.conversation!r} waits for an answer any more."
+            )
+        if any(ids.values()):  # forgotten just now, while whoever asks still has it in mind
+            db.execute("UPDATE turns SET generation = ? WHERE id = ?", (OVERTAKEN, turn))
+        begun.append(Begun(turn, tuple(name for name in each.message_ids if name in ids)))
+    return begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +243,7 @@ class CommandEnd:
 Entry = Intent | Settlement | Plan | CommandEnd
 
 
-def record(db: Connection, entries: list[Entry]) -> None:
+def record(db: Connection, entries: list[Entry]) -> list[None]:
     """Record what turns plan and do, in order as far as one and the same command or act is concerned.
 
     But for outcomes of acts, nothing is recorded of a turn that was ended, or whose conversation another
@@ -236,6 +275,7 @@ def record(db: Connection, entries: list[Entry]) -> None:
         if done.rowcount != len(portion):
             turn, number = portion[0][:2]
             raise StoreError(f"There is no command {number} of turn {turn} on record.")
+    return [None] * len(entries)
 
 
 def _insert(db: Database, columns: str, rows: list[tuple[Any, ...]]) -> None:
@@ -277,69 +317,114 @@ def mark_turn(db: Connection, turn: int, mark: Mark) -> None:
         db.execute("UPDATE commands SET outcome = 'dropped' WHERE turn = ? AND outcome IS NULL", (turn,))
 
 
-def end_turn(
-    db: Connection,
-    turn: int,
-    lines: tuple[Line, ...],
-    *,
-    finish: Finish,
-    steps: int,
-    usage: Usage,
-    cost: float | None,
-    model: str | None = None,
-    window: Bounds | None = None,
-    again: Sequence[str] = (),
-    framing: Framing | None = None,
-) -> bool:
-    """End a turn and append its lines; False if that is not to be, or not all of it: see `Store.end_turn`."""
-    found = db.execute(
-        "SELECT turns.conversation, finish, coalesce(owner, -1),"
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A turn that is to be ended, see `Store.end_turn`."""
+
+    turn: int
+    lines: tuple[Line, ...]
+    finish: Finish
+    steps: int
+    usage: Usage
+    cost: float | None = None
+    model: str | None = None
+    spent: tuple[Spent, ...] = ()
+    window: Bounds | None = None
+    again: tuple[str, ...] = ()
+    framing: Framing | None = None
+
+
+def end_turns(db: Connection, endings: list[Ending]) -> list[bool]:
+    """End turns and append their lines; False of one that is not to be ended, or not all of it."""
+    spend(db, [spent for ending in endings for spent in ending.spent])
+    return [ended for some in apart(endings, lambda ending: ending.turn) for ended in _ended(db, some)]
+
+
+def _ended(db: Connection, endings: list[Ending]) -> list[bool]:
+    """The same of different turns."""
+    asked = (
+        "SELECT turns.id, turns.conversation, finish, coalesce(owner, -1),"
         " turns.generation <> coalesce(conversations.generation, 0) FROM turns"
         " LEFT JOIN leases ON leases.conversation = turns.conversation"
-        " LEFT JOIN conversations ON address = turns.conversation WHERE id = ?",
-        (turn,),
-    ).fetchone()
-    if found is None:
-        raise StoreError(f"There is no turn {turn} on record.")
-    conversation, already, owner, overtaken = found
-    if already is not None or owner != db.owner:
-        return False
-    tokens = (usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens)
-    db.execute(
-        "UPDATE turns SET ended = ?, finish = ?, steps = ?,"
-        " prompt_tokens = ?, cached_tokens = ?, completion_tokens = ?, cost = ?, model = COALESCE(?, model)"
-        " WHERE id = ?",
-        (time.time(), finish, steps, *tokens, cost, model, turn),
+        " LEFT JOIN conversations ON address = turns.conversation WHERE id IN ({})"
     )
-    seen = not lines and _was_seen(db, turn)
-    if not lines and not seen:
-        db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
-        db.execute("UPDATE messages SET again = 0 WHERE again = ?", (turn,))
-        # Nothing tells any more to whom these acts were an answer: so nothing may tell of anybody.
-        db.execute("UPDATE effects SET payload = ? WHERE turn = ?", (b"", turn))
-    db.execute("DELETE FROM commands WHERE turn = ?", (turn,))
-    if overtaken:
-        db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
-        return False
-    if lines and framing is not None:
-        db.execute("UPDATE turns SET framing = ? WHERE id = ?", (pack_framing(framing), turn))
-    for line in lines:
-        row = pack_line(line)
+    known = {turn: state for turn, *state in select_many(db, asked, [each.turn for each in endings])}
+    for each in endings:
+        if each.turn not in known:
+            raise StoreError(f"There is no turn {each.turn} on record.")
+    ended = {each.turn: each for each in endings if known[each.turn][1:3] == [None, db.owner]}
+    _close(db, list(ended.values()))
+    change_many(db, "DELETE FROM commands WHERE turn IN ({})", ended)
+    complete: set[int] = set()
+    lines: list[tuple[str, int, str, bytes]] = []
+    for turn, each in ended.items():
+        conversation, *_, overtaken = known[turn]
+        seen = not each.lines and _was_seen(db, turn)
+        if not each.lines and not seen:
+            _requeue(db, turn)
+        if overtaken:
+            db.execute("DELETE FROM effects WHERE turn = ?", (turn,))
+            continue
+        for line in each.lines:
+            row = pack_line(line)
+            lines.append((conversation, turn, kind_of(line), row.body))
+            pictures.keep(db, conversation, row)
+        if each.lines:
+            _let_come_again(db, turn, each.again)
+        if each.window is not None:
+            windows.move(db, conversation, each.window)
+        if not seen:
+            complete.add(turn)
+    _insert(db, "lines (conversation, turn, kind, body)", lines)
+    return [each.turn in complete for each in endings]
+
+
+def _close(db: Database, endings: list[Ending]) -> None:
+    """Note in the turns' own rows how they ended."""
+    now = time.time()
+    for portion in portions(endings):
         db.execute(
-            "INSERT INTO lines (conversation, turn, kind, body) VALUES (?, ?, ?, ?)",
-            (conversation, turn, kind_of(line), row.body),
+            "UPDATE turns SET ended = news.column2, finish = news.column3, steps = news.column4,"
+            " prompt_tokens = news.column5, cached_tokens = news.column6, completion_tokens = news.column7,"
+            # Values of one column have one type, so that there is one for nothing.
+            " cost = nullif(news.column8, -1), model = coalesce(nullif(news.column9, ''), model),"
+            " framing = CASE WHEN length(news.column10) > 0 THEN news.column10 ELSE framing END"
+            f" FROM (VALUES {marks(len(portion), 10)}) AS news WHERE id = news.column1",
+            [
+                value
+                for each in portion
+                for value in (
+                    each.turn,
+                    now,
+                    each.finish,
+                    each.steps,
+                    each.usage.prompt_tokens,
+                    each.usage.cached_tokens,
+                    each.usage.completion_tokens,
+                    -1.0 if each.cost is None else float(each.cost),
+                    each.model or "",
+                    pack_framing(each.framing) if each.lines and each.framing is not None else b"",
+                )
+            ],
         )
-        pictures.keep(db, conversation, row)
-    for ids in portions(list(again) if lines else []):
-        # Those that came due again before do not a third time.
+
+
+def _requeue(db: Database, turn: int) -> None:
+    """Let the messages of a turn wait again, as if it had not been."""
+    db.execute("UPDATE messages SET turn = NULL WHERE turn = ?", (turn,))
+    db.execute("UPDATE messages SET again = 0 WHERE again = ?", (turn,))
+    # Nothing tells any more to whom these acts were an answer: so nothing may tell of anybody.
+    db.execute("UPDATE effects SET payload = ? WHERE turn = ?", (b"", turn))
+
+
+def _let_come_again(db: Database, turn: int, message_ids: Sequence[str]) -> None:
+    """Let messages come due again that a turn left unanswered; those that did before do not a third time."""
+    for ids in portions(list(message_ids)):
         db.execute(
             "UPDATE messages SET again = 0 WHERE turn = ? AND again IS NULL AND addressed = 1"
             f" AND body IS NOT NULL AND id IN ({', '.join('?' * len(ids))})",
             (turn, *ids),
         )
-    if window is not None:
-        windows.move(db, conversation, window)
-    return not seen
 
 
 def _was_seen(db: Database, turn: int) -> bool:

@@ -1,6 +1,6 @@
 """Statements for many rows at once: to ask a server for each of them would take seconds."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from pixi.store.database import Database
@@ -15,6 +15,17 @@ def portions(rows: list[T]) -> Iterator[list[T]]:
         size = next(size for size in (64, 8, 4, 2, 1) if size <= len(rows) - at)
         yield rows[at : at + size]
         at += size
+
+
+def apart(rows: list[T], key: Callable[[T], object]) -> Iterator[list[T]]:
+    """The rows in portions, in each of which no key comes twice."""
+    at, keys = 0, set[object]()
+    for n, row in enumerate(rows):
+        if (own := key(row)) in keys:
+            yield from portions(rows[at:n])
+            at, keys = n, set()
+        keys.add(own)
+    yield from portions(rows[at:])
 
 
 def marks(rows: int, columns: int) -> str:

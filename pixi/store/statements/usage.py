@@ -1,11 +1,13 @@
 """The books: what was used, added up by day, person, channel, guild and model."""
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pixi.core.deltas import Usage
 from pixi.core.spending import Part, Scope, Spent, date_of
 from pixi.store.database import Database
+from pixi.store.statements.many import marks, portions, select_many
 from pixi.store.statements.rows import OVERTAKEN
 
 _FIGURES = (
@@ -15,42 +17,42 @@ _FIGURES = (
 _KEPT_DAYS = 2  # of notices: a clock that was set back may come to an earlier day again
 
 _ADDED = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in _FIGURES)
-_ENTER = (
-    f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
-    f" VALUES ({', '.join('?' * (5 + len(_FIGURES)))})"
-    f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}"
-)
 _SUMS = ", ".join(f"coalesce(sum({name}), 0)" for name in _FIGURES)
 
 
 def spend(db: Database, spent: Iterable[Spent]) -> None:
     """Enter what was used. What was used in a turn that `forget` overtook was used by nobody."""
-    overtaken: dict[int, bool] = {}
-    # In the same order everywhere, so that two processes never wait for each other's rows.
-    for each in sorted(spent, key=_key):
-        if each.turn not in overtaken:
-            overtaken[each.turn] = bool(each.turn) and _is_overtaken(db, each.turn)
+    entries = list(spent)
+    asked = f"SELECT id FROM turns WHERE generation = {OVERTAKEN} AND id IN ({{}})"
+    overtaken = {turn for (turn,) in select_many(db, asked, {each.turn for each in entries if each.turn})}
+    sums: dict[tuple[int, str, str, str, str], Spent] = {}
+    for each in entries:
         person, channel = each.person, each.channel
-        if overtaken[each.turn]:
+        if each.turn in overtaken:
             person, channel = "", channel if each.guild else ""
-        usage = each.usage
+        key = each.day, _text(person), _text(channel), _text(each.guild), _text(each.model)
+        sums[key] = sums.get(key, Spent()) + each
+    # In the same order everywhere, so that two processes never wait for each other's rows.
+    for portion in portions(sorted(sums.items(), key=itemgetter(0))):
         db.execute(
-            _ENTER,
-            (
-                each.day,
-                _text(person),
-                _text(channel),
-                _text(each.guild),
-                _text(each.model),
-                each.messages,
-                each.writes,
-                usage.prompt_tokens,
-                usage.cached_tokens,
-                usage.completion_tokens,
-                usage.searches,
-                each.unpriced,
-                each.cost,
-            ),
+            f"INSERT INTO usage (day, person, channel, guild, model, {', '.join(_FIGURES)})"
+            f" VALUES {marks(len(portion), 5 + len(_FIGURES))}"
+            f" ON CONFLICT (day, person, channel, guild, model) DO UPDATE SET {_ADDED}",
+            [
+                value
+                for key, each in portion
+                for value in (
+                    *key,
+                    each.messages,
+                    each.writes,
+                    each.usage.prompt_tokens,
+                    each.usage.cached_tokens,
+                    each.usage.completion_tokens,
+                    each.usage.searches,
+                    each.unpriced,
+                    each.cost,
+                )
+            ],
         )
 
 
@@ -141,17 +143,8 @@ def _spent(by: Sequence[Part], row: Sequence[Any]) -> Spent:
     )
 
 
-def _is_overtaken(db: Database, turn: int) -> bool:
-    found = db.execute("SELECT generation FROM turns WHERE id = ?", (turn,)).fetchone()
-    return found is not None and found[0] == OVERTAKEN
-
-
 def _whom(scope: Scope, name: str) -> str:
     return f"{scope}:{_text(name)}"
-
-
-def _key(spent: Spent) -> tuple[int, str, str, str, str]:
-    return spent.day, spent.person, spent.channel, spent.guild, spent.model
 
 
 def _text(text: str) -> str:

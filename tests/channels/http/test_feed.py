@@ -44,12 +44,12 @@ def pushed(events: list[TurnEvent]) -> Feed:
 
 async def all_from(feed: Feed, place: int) -> list[Form]:
     """Return what is there from a place on."""
-    return [form async for form in feed.follow(place, lambda: True)]
+    return [form async for forms in feed.follow(place, lambda: True) for form in forms]
 
 
 async def all_until_closed(feed: Feed, place: int) -> list[Form]:
     """Return what comes from a place on until the feed is closed."""
-    return [form async for form in feed.follow(place)]
+    return [form async for forms in feed.follow(place) for form in forms]
 
 
 async def test_of_a_message_that_came_whole_no_piece_is_kept() -> None:
@@ -103,11 +103,11 @@ async def test_after_an_event_that_never_was_nobody_goes_on() -> None:
 async def test_who_reads_slowly_gets_the_message_instead_of_its_pieces() -> None:
     feed = pushed(TURN[:8])
     async with aclosing(feed.follow(0)) as slow:
-        seen = [await anext(slow) for _ in range(6)]
+        seen = await anext(slow)
         for event in TURN[8:]:
             feed.push(event)
         feed.close()
-        seen += [form async for form in slow]
+        seen += [form async for forms in slow for form in forms]
     numbers = [form["seq"] for form in seen]
     assert numbers == sorted(set(numbers))
     assert [form["id"] for form in seen if form["event"] == "send"] == ["1.1", "1.3"]
@@ -118,9 +118,9 @@ async def test_following_takes_no_task_for_an_event() -> None:
     loop = asyncio.get_running_loop()
 
     async def follow() -> None:
-        async for form in feed.follow(0):
+        async for forms in feed.follow(0):
             seen.set()
-            if form["event"] == "turn_end":
+            if forms[-1]["event"] == "turn_end":
                 return
 
     def counting(loop: asyncio.AbstractEventLoop, work: Any, **more: Any) -> "asyncio.Task[Any]":
@@ -144,10 +144,10 @@ async def test_a_silence_is_told_and_the_events_go_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(feed_module, "KEEP_ALIVE_SECONDS", 0.001)
     feed = Feed()
     async with aclosing(feed.follow(0)) as following:
-        assert await anext(following) is SILENCE
-        assert await anext(following) is SILENCE
+        assert await anext(following) == [SILENCE]
+        assert await anext(following) == [SILENCE]
         feed.push(TURN[0])
-        assert (await anext(following))["event"] == "turn_start"
+        assert [form["event"] for form in await anext(following)] == ["turn_start"]
 
 
 async def test_a_silent_stream_gets_comments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Our own face: each event as it is, as server-sent events whose ids say where a reader was."""
 
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from pixi.channels.http.bodies import ChatAnswer, RichContent, ShownMessage, ShownReaction
@@ -44,8 +44,10 @@ class NativeStream:
         return f"data: {json.dumps({'event': 'error', 'text': problem})}\n\n".encode()
 
 
-async def whole(events: AsyncGenerator[Form, None], conversation: str) -> ChatAnswer:
-    """Wait for all events of a reply.
+async def whole(
+    events: AsyncGenerator[Sequence[Form], None], conversation: str, told: Callable[[Form], Mapping[str, Any]]
+) -> ChatAnswer:
+    """Wait for all events of a reply; `told` makes of each what the client is told of it.
 
     Raises:
         Problem: 503, the server stops before its end.
@@ -55,7 +57,7 @@ async def whole(events: AsyncGenerator[Form, None], conversation: str) -> ChatAn
     reactions: list[ShownReaction] = []
     errors: list[str] = []
     turn, finish, usage = 0, "cancelled", {"prompt_tokens": 0, "cached_tokens": 0, "completion_tokens": 0}
-    async for event in events:
+    async for event in (told(form) async for forms in events for form in forms):
         match event:
             case {"event": "turn_start"}:
                 turn = event["turn"]
