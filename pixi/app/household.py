@@ -14,7 +14,7 @@ from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.address import Address, parse_address
-from pixi.channels.discord.house import Status
+from pixi.channels.discord.backend import Status
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message

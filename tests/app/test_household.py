@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.channels.discord.house import House
+from pixi.channels.discord.backend import House
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
 from pixi.store.kept import Place

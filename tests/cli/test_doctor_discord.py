@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from pixi.app.doctor import checks as doctor
-from pixi.channels.discord import account, server
+from pixi.channels.discord import preflight as account
+from pixi.channels.discord.gateway import server
 from pixi.channels.discord.rules import Faces, Rules
 from pixi.settings import Settings, load
 from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission

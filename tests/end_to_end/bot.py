@@ -10,10 +10,11 @@ from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord import client, reconnecting
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.client import Shards
+from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway import patches as reconnecting
+from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
 from tests.faults.ground import Ground
 from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User

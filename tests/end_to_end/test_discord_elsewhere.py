@@ -6,7 +6,7 @@ from pathlib import Path
 import discord.utils
 import pytest
 
-from pixi.channels.discord import refusals
+from pixi.channels.discord import requests as refusals
 from tests.end_to_end.bot import EDDA, PERSONA, Script, scene
 from tests.servers.scripted_openai import Until
 from tests.waiting import until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord import refusals
+from pixi.channels.discord import requests as refusals
 from tests.end_to_end.bot import Scene, scene
 from tests.servers.loopback_discord import Call, DropConnection
 

@@ -8,7 +8,7 @@ from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
-    from pixi.channels.discord.account import Account
+    from pixi.channels.discord.preflight import Account
     from pixi.settings import Settings
 
 _SHOWN = 20  # servers in which something is missing
@@ -23,7 +23,7 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
     if token is None:
         return [(True, NOT_SET_UP)]
     # Imported here: discord.py takes a second.
-    from pixi.channels.discord.account import look_up
+    from pixi.channels.discord.preflight import look_up
 
     mask = Mask()
     mask.learn([token.reveal()])

@@ -9,18 +9,18 @@ import aiohttp
 import discord
 
 from pixi.channels.discord.address import prefix_of
-from pixi.channels.discord.approving import Approvals
-from pixi.channels.discord.client import Client, Shards, quiet_logs
-from pixi.channels.discord.hearing.events import Events
-from pixi.channels.discord.hearing.recent import Recent
-from pixi.channels.discord.house import House
-from pixi.channels.discord.reconnecting import patient_gateway
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
+from pixi.channels.discord.gateway.patches import patient_gateway
+from pixi.channels.discord.gateway.server import Server, find_server, pointed_at
+from pixi.channels.discord.incoming.dispatch import Events
+from pixi.channels.discord.incoming.recent import Recent
+from pixi.channels.discord.incoming.wording import one_line
+from pixi.channels.discord.outgoing.approvals import Approvals
+from pixi.channels.discord.outgoing.channels import Speakers
 from pixi.channels.discord.residents import residents
-from pixi.channels.discord.server import Server, find_server, pointed_at
 from pixi.channels.discord.slash.commands import Slash
-from pixi.channels.discord.slash.words import Words
-from pixi.channels.discord.speaking.speakers import Speakers
-from pixi.channels.discord.wording import one_line
+from pixi.channels.discord.slash.translations import Words
 from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]

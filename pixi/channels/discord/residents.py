@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.house import House
+from pixi.channels.discord.backend import House
 from pixi.store.kept import Place
 
 

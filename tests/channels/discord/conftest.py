@@ -5,7 +5,9 @@ from unittest import mock
 
 import pytest
 
-from pixi.channels.discord import client, reconnecting, refusals
+from pixi.channels.discord import requests as refusals
+from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway import patches as reconnecting
 
 
 @pytest.fixture(autouse=True)

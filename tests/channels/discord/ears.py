@@ -11,11 +11,11 @@ import discord
 from aiohttp import web
 
 from pixi.channels.channel import Channel
-from pixi.channels.discord.asking import Askers
-from pixi.channels.discord.client import Client
-from pixi.channels.discord.hearing.ears import Hearing
-from pixi.channels.discord.hearing.recent import Recent
-from pixi.channels.discord.server import Server, pointed_at
+from pixi.channels.discord.gateway.client import Client
+from pixi.channels.discord.gateway.server import Server, pointed_at
+from pixi.channels.discord.incoming.handler import Hearing
+from pixi.channels.discord.incoming.recent import Recent
+from pixi.channels.discord.places import Askers
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.testing.recording_channel import RecordingChannel

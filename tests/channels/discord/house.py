@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.house import Status
+from pixi.channels.discord.backend import Status
 from pixi.channels.discord.rules import Rules
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
@@ -16,7 +16,7 @@ from pixi.store.kept import Place, Tally, TurnRecord
 
 @dataclass(slots=True)
 class RecordingHouse:
-    """A `pixi.channels.discord.house.House`. What it is told can be read; what it answers can be set.
+    """A `pixi.channels.discord.backend.House`. What it is told can be read; what it answers can be set.
 
     Attributes:
         received: messages, with the channels they came by.

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.speaking.channel import DiscordChannel
+from pixi.channels.discord.outgoing.channel import DiscordChannel
 from tests.channels.discord.house import RecordingHouse
 from tests.servers import loopback_discord as loopback
 from tests.servers.loopback_discord import LoopbackDiscord

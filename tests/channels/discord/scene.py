@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import discord
 import pytest
 
-from pixi.channels.discord.speaking.channel import DiscordChannel
-from pixi.channels.discord.speaking.speakers import Speakers
+from pixi.channels.discord.outgoing.channel import DiscordChannel
+from pixi.channels.discord.outgoing.channels import Speakers
 from pixi.core.message import Author
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.rest_discord import CHANNEL, RestDiscord, bot_of

@@ -9,7 +9,7 @@ from typing import Any
 import discord
 
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.client import Client
+from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.slash.commands import Slash
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse

@@ -1,6 +1,6 @@
 import pytest
 
-from pixi.channels.discord.hearing.addressing import Resident, Said, Why, fold, stands_in, who_is_meant
+from pixi.channels.discord.incoming.addressing import Resident, Said, Why, fold, stands_in, who_is_meant
 from tests.channels.discord.steps import grows_in_proportion
 
 PIXI = Resident("pixi", ("Pixi", "pancake fox"))

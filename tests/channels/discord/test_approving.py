@@ -9,9 +9,9 @@ import pytest
 
 from pixi.channels.channel import Question
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.slash.words import Words
-from pixi.channels.discord.speaking.channel import DiscordChannel
-from pixi.channels.discord.speaking.splitting import units
+from pixi.channels.discord.outgoing.channel import DiscordChannel
+from pixi.channels.discord.outgoing.splitting import units
+from pixi.channels.discord.slash.translations import Words
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
 from tests.channels.discord.house import RecordingHouse

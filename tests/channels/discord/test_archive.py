@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pixi.channels.archive import Asking, Query
-from pixi.channels.discord.archive import archive, looking, requests
+from pixi.channels.discord.archive import archive, requests
+from pixi.channels.discord.archive import search as looking
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room

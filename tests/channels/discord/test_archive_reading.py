@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.archive import Query
-from pixi.channels.discord.archive import forums, looking
+from pixi.channels.discord.archive import forums
+from pixi.channels.discord.archive import search as looking
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image as Pillow
 
 from pixi.channels.carried import Carried
-from pixi.channels.discord.hearing.attachments import AttachmentReader
+from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.rules import Rules
 from tests.servers.clients import Bot, connected, heard
 from tests.servers.loopback_discord import Channel as Room
@@ -257,7 +257,7 @@ async def test_a_file_that_is_gone_is_named(status: int, caplog: pytest.LogCaptu
 
 
 async def test_a_file_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.channels.discord.hearing.attachments._SECONDS", 0.1)
+    monkeypatch.setattr("pixi.channels.discord.incoming.attachments._SECONDS", 0.1)
 
     async def stuck(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()

@@ -7,9 +7,10 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from discord.http import Route
 
-from pixi.channels.discord import bot, client
+from pixi.channels.discord import bot
 from pixi.channels.discord.bot import Bot, Shards
-from pixi.channels.discord.server import find_server, pointed_at
+from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway.server import find_server, pointed_at
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place
 from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS

@@ -5,11 +5,11 @@ from typing import Any
 import discord
 import pytest
 
-from pixi.channels.discord.asking import Askers
-from pixi.channels.discord.hearing import catch_up
-from pixi.channels.discord.hearing.catch_up import CatchingUp, Missed
-from pixi.channels.discord.hearing.watermarks import Watermarks
-from pixi.channels.discord.refusals import own_member
+from pixi.channels.discord.incoming import catch_up
+from pixi.channels.discord.incoming.catch_up import CatchingUp, Missed
+from pixi.channels.discord.incoming.watermarks import Watermarks
+from pixi.channels.discord.places import Askers
+from pixi.channels.discord.requests import own_member
 from pixi.core.deltas import Usage
 from pixi.store.kept import TurnRecord
 from tests.channels.discord.ears import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Ears, ears

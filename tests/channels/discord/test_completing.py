@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pixi.channels.discord.completing import complete, complete_answer
+from pixi.channels.discord.gateway.payloads import complete, complete_answer
 from tests.channels.discord.ears import BOT, GENERAL, GUILD, MO
 from tests.channels.discord.plain_server import PlainServer, plain_server
 from tests.channels.discord.test_bot import house, lines, running, texts

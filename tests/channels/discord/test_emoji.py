@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking.emoji import EmojiNames, find, written
+from pixi.channels.discord.outgoing.emoji import EmojiNames, find, written
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.channels.discord.hearing import handing
-from pixi.channels.discord.hearing.attachments import AttachmentReader
+from pixi.channels.discord.incoming import handing
+from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message

@@ -1,7 +1,7 @@
 import asyncio
 from functools import partial
 
-from pixi.channels.discord.hearing.lanes import Lanes
+from pixi.channels.discord.incoming.queues import Lanes
 
 
 class Diary:

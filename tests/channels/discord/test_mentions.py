@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking.mentions import may_be, with_mention, with_own_emoji
+from pixi.channels.discord.outgoing.mentions import may_be, with_mention, with_own_emoji
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pixi.channels.discord.speaking.stickers import MOST_NAMES, find, names_of
+from pixi.channels.discord.outgoing.stickers import MOST_NAMES, find, names_of
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.message import Image
 from pixi.core.persona import Persona

@@ -1,5 +1,5 @@
-from pixi.channels.discord.hearing.bot_turns import BotTurns
-from pixi.channels.discord.hearing.recent import Recent, Remark
+from pixi.channels.discord.incoming.bot_turns import BotTurns
+from pixi.channels.discord.incoming.recent import Recent, Remark
 from pixi.core.message import Author
 
 ROOM = 7

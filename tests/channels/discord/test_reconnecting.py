@@ -17,8 +17,8 @@ import pytest
 from aiohttp import WSMsgType, web
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, KeepAliveHandler
 
-from pixi.channels.discord import reconnecting
 from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.gateway import patches as reconnecting
 from pixi.core.errors import ConfigError
 from tests.channels.discord.ears import BOT, PERSONAS, user
 from tests.channels.discord.house import RecordingHouse

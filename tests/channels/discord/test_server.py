@@ -11,8 +11,8 @@ from discord.asset import Asset
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from pixi.channels.discord.client import Client, Shards
-from pixi.channels.discord.server import Server, find_server, pointed_at
+from pixi.channels.discord.gateway.client import Client, Shards
+from pixi.channels.discord.gateway.server import Server, find_server, pointed_at
 from pixi.core.errors import ConfigError
 
 GATEWAY = {"url": "ws://127.0.0.1:9/gate"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import discord
 import pytest
 
-from pixi.channels.discord.server import address_of_chat
-from pixi.channels.discord.speaking import webhooks
-from pixi.channels.discord.speaking.faces import webhook_marked
+from pixi.channels.discord.gateway.server import address_of_chat
+from pixi.channels.discord.outgoing import identities as webhooks
+from pixi.channels.discord.outgoing.names import webhook_marked
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (

@@ -8,10 +8,10 @@ from typing import Any
 import discord
 import pytest
 
-from pixi.channels.discord.client import quiet_logs
-from pixi.channels.discord.house import Status
+from pixi.channels.discord.backend import Status
+from pixi.channels.discord.gateway.client import quiet_logs
 from pixi.channels.discord.slash import invocation
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Words
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent

@@ -9,10 +9,11 @@ from datetime import timedelta
 import discord
 import pytest
 
-from pixi.channels.discord import refusals
-from pixi.channels.discord.refusals import Patience
-from pixi.channels.discord.speaking import delivery, shared
-from pixi.channels.discord.speaking.channel import NOTICE
+from pixi.channels.discord import requests as refusals
+from pixi.channels.discord.outgoing import context as shared
+from pixi.channels.discord.outgoing import delivery
+from pixi.channels.discord.outgoing.channel import NOTICE
+from pixi.channels.discord.requests import Patience
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona

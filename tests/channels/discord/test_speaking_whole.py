@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord.speaking.channel import NOTICE
+from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.persona import Persona

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from pixi.channels.discord.speaking.splitting import LIMIT, clean, split, units
+from pixi.channels.discord.outgoing.splitting import LIMIT, clean, split, units
 from tests.channels.discord.steps import grows_in_proportion
 
 FAMILY = "👩‍👩‍👧"

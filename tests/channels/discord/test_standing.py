@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.discord.speaking import standing
+from pixi.channels.discord import permissions as standing
 from pixi.core.venue import Rights, Venue
 from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.room import Room, room_of

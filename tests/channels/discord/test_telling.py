@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.slash.inert import block, clipped, inert, inert_line
-from pixi.channels.discord.slash.telling import Field, Told, dollars, number, tell_notes, tell_why
-from pixi.channels.discord.slash.words import Words
-from pixi.channels.discord.speaking.splitting import units
+from pixi.channels.discord.outgoing.formatting import block, clipped, inert, inert_line
+from pixi.channels.discord.outgoing.splitting import units
+from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.why import Field, Told, dollars, number, tell_notes, tell_why
 from pixi.core.citing import traced
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN

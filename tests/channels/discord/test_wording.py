@@ -1,6 +1,6 @@
 import pytest
 
-from pixi.channels.discord.wording import Names, one_line, worded
+from pixi.channels.discord.incoming.wording import Names, one_line, worded
 from tests.channels.discord.steps import grows_in_proportion
 
 NAMES = Names(

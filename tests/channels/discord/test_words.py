@@ -9,7 +9,7 @@ import discord
 import pytest
 
 import pixi.channels.discord as room
-from pixi.channels.discord.slash.words import Language, Words
+from pixi.channels.discord.slash.translations import Language, Words
 
 WORDS = Words()
 ENGLISH = WORDS.english

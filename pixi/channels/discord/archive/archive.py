@@ -9,13 +9,13 @@ import discord
 
 from pixi.channels.archive import Asking, Found, Posts, Query, Way
 from pixi.channels.discord.archive.forums import Forums
-from pixi.channels.discord.archive.looking import Looking, Sought, found_of, told
 from pixi.channels.discord.archive.places import NOT_HERE, View, place_meant
 from pixi.channels.discord.archive.requests import Deadline, Hit, Json, Requests
-from pixi.channels.discord.archive.sight import Place, Sight
-from pixi.channels.discord.archive.telling import name_of, written
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import Refused, own_member
+from pixi.channels.discord.archive.search import Looking, Sought, found_of, told
+from pixi.channels.discord.archive.visibility import Place, Sight
+from pixi.channels.discord.archive.written import name_of, written
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.requests import Refused, own_member
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.strangers import clipped
 

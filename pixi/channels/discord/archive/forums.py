@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import discord
 
 from pixi.channels.archive import Post
-from pixi.channels.discord.archive.looking import NOT_ALL, Looking, Match, Sought, told
 from pixi.channels.discord.archive.matching import best_first, snippet
 from pixi.channels.discord.archive.places import View
 from pixi.channels.discord.archive.requests import Hit, thread_from
-from pixi.channels.discord.archive.sight import Place
-from pixi.channels.discord.archive.telling import inert, link_to, name_of, written
-from pixi.channels.discord.refusals import Refused
+from pixi.channels.discord.archive.search import NOT_ALL, Looking, Match, Sought, told
+from pixi.channels.discord.archive.visibility import Place
+from pixi.channels.discord.archive.written import inert, link_to, name_of, written
+from pixi.channels.discord.requests import Refused
 from pixi.core.errors import ChannelError
 from pixi.core.strangers import clipped
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import discord
 
 from pixi.channels.discord.archive.requests import Requests, thread_from
-from pixi.channels.discord.archive.sight import Place, Sight
+from pixi.channels.discord.archive.visibility import Place, Sight
 from pixi.core.errors import ChannelError
 
 NOT_HERE = (

@@ -11,7 +11,7 @@ from typing import Any
 import discord
 from discord.http import HTTPClient, Route
 
-from pixi.channels.discord.refusals import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
+from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
 from pixi.core.errors import ChannelLost
 
 Json = dict[str, Any]

@@ -9,17 +9,17 @@ from discord import app_commands
 from discord.app_commands import AppCommandContext, AppInstallationType, locale_str
 
 from pixi.channels.discord.access import may_talk
-from pixi.channels.discord.asking import asker_of_interaction
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS
-from pixi.channels.discord.slash.about import About
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.places import asker_of_interaction
+from pixi.channels.discord.requests import FAULTS
+from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, Governing, Wardrobe
 from pixi.channels.discord.slash.failing import Failing
-from pixi.channels.discord.slash.governing import HOW, NEEDS, Governing, Wardrobe
 from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.own_data import OwnData
+from pixi.channels.discord.slash.person_commands import About
 from pixi.channels.discord.slash.recalling import Recalling
 from pixi.channels.discord.slash.registering import Registering
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Words
 
 _log = logging.getLogger("pixi.discord")
 

@@ -5,11 +5,11 @@ import logging
 import discord
 from discord import app_commands
 
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS
-from pixi.channels.discord.slash.inert import inert_line
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.outgoing.formatting import inert_line
+from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Words
 from pixi.core.errors import PixiError, StoreError
 
 _log = logging.getLogger("pixi.discord")

@@ -11,15 +11,15 @@ from discord.utils import MISSING
 
 from pixi.channels.discord.access import Asker, is_admin
 from pixi.channels.discord.address import Address
-from pixi.channels.discord.asking import asker_of_interaction, chosen_for
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.outgoing.formatting import clipped, inert_line
+from pixi.channels.discord.outgoing.splitting import LIMIT
+from pixi.channels.discord.permissions import payer_in
+from pixi.channels.discord.places import asker_of_interaction, chosen_for
+from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.residents import residents
-from pixi.channels.discord.slash.inert import clipped, inert_line
-from pixi.channels.discord.slash.telling import Told
-from pixi.channels.discord.slash.words import Language, Words
-from pixi.channels.discord.speaking.splitting import LIMIT
-from pixi.channels.discord.speaking.standing import payer_in
+from pixi.channels.discord.slash.translations import Language, Words
+from pixi.channels.discord.slash.why import Told
 from pixi.core.errors import PixiError
 from pixi.core.spending import Payer
 

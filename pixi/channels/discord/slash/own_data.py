@@ -9,11 +9,11 @@ from typing import Any
 
 import discord
 
-from pixi.channels.discord.house import House
+from pixi.channels.discord.backend import House
 from pixi.channels.discord.slash.failing import Failing
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.telling import number
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.why import number
 
 _FILE = "pixi.json"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import discord
 
 from pixi.channels.discord.access import Asker, may_talk
-from pixi.channels.discord.asking import asker_of_interaction
-from pixi.channels.discord.refusals import FAULTS
+from pixi.channels.discord.places import asker_of_interaction
+from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.rules import Rules
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import discord
 
 from pixi.channels.discord.access import is_admin
 from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.house import House
+from pixi.channels.discord.backend import House
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.telling import tell_notes, tell_why
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.why import tell_notes, tell_why
 from pixi.core.errors import PixiError
 from pixi.core.language import SEND
 from pixi.store.kept import TurnRecord

@@ -9,7 +9,7 @@ import discord
 from discord import app_commands
 from discord.http import Route
 
-from pixi.channels.discord.refusals import Refused, asked
+from pixi.channels.discord.requests import Refused, asked
 from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")

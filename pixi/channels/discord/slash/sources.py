@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.channels.discord.slash.inert import inert_line
+from pixi.channels.discord.outgoing.formatting import inert_line
 from pixi.core.lines import Line, ToolLine
 
 _TOOL = re.compile(r"(?P<kind>query|search)_(?P<database>.+)_database")

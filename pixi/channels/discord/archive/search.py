@@ -1,0 +1,292 @@
+"""Looking for messages: by the server's own search, or where there is none in what was written last."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import discord
+
+from pixi.channels.archive import Found
+from pixi.channels.discord.archive.matching import best_first, snippet
+from pixi.channels.discord.archive.places import View, place_by_id
+from pixi.channels.discord.archive.requests import (
+    PAGE,
+    SEARCH_PAGE,
+    Hit,
+    Indexing,
+    Lately,
+    Requests,
+    thread_from,
+)
+from pixi.channels.discord.archive.visibility import Place, Sight
+from pixi.channels.discord.archive.written import message_of, words_of, written
+from pixi.channels.discord.requests import Refused
+from pixi.core.errors import ChannelError, ChannelLost
+
+_log = logging.getLogger("pixi.discord")
+
+_SEARCH_PAGES = 4
+_MOST_PLACES = 250  # that a search names, the newest: their ids stand in an address
+_LONGEST = 1_024  # characters of what is searched; Discord's limit
+_NONE_THERE = (0, 403, 404, 405)  # status of a refusal that will be the same the next time; 0: of no sense
+_WITHOUT_SEARCH = 600.0  # seconds until a server that has no search is asked for it again
+_FOR_INDEX = 6.0  # seconds that a server is given to finish its index
+
+_SCANNED = 20  # places, of which the newest messages are read
+_PAGES = 3  # of each
+_AT_ONCE = 4
+_MATCHES = 60  # messages that are looked at more closely
+
+ONLY_LATEST = (
+    "Only the latest messages of the newest channels were looked through, as this server has no search."
+)
+STILL_INDEXING = (
+    "Discord is still preparing its search of this server, so only the latest messages were looked through; "
+    "a later search finds more."
+)
+NOT_ALL = "Not everything could be looked through in time."
+NOT_SHOWN = "The bot is not shown what people write: its operator can switch on Message Content Intent."
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What is looked for.
+
+    Attributes:
+        words: "" for whatever the authors wrote.
+        authors: ids; empty: everybody's.
+        name: of the author, where nobody tells whose it is; "" for anybody.
+        before, after: ids between which the message's own must be; 0: any.
+        anywhere: all that the bot may read is meant, so that no places need be named.
+    """
+
+    words: str
+    authors: tuple[int, ...] = ()
+    name: str = ""
+    before: int = 0
+    after: int = 0
+    anywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A message that was found, and may be told."""
+
+    message: discord.Message
+    place: Place
+    words: str
+
+
+class Looking:
+    """Looks for messages. One for a bot: it remembers where there is no search, and what was found lately."""
+
+    def __init__(self) -> None:
+        self._lately = Lately()
+        self._no_search: dict[int, float] = {}
+
+    async def messages(
+        self,
+        sought: Sought,
+        places: Sequence[Place],
+        view: View,
+        *,
+        limit: int,
+    ) -> tuple[list[Match], str]:
+        """The best messages in these places and their threads, and why not all was looked at.
+
+        Raises:
+            ChannelError: nothing could be looked at.
+        """
+        if not places:
+            return [], ""
+        guild = view.sight.guild.id
+        why = ONLY_LATEST
+        if not self._lacks_search(guild):
+            try:
+                return await self._searched(sought, places, view, limit)
+            except Indexing:
+                why = STILL_INDEXING
+            except Refused as error:
+                if error.status in _NONE_THERE:
+                    self._no_search[guild] = time.monotonic() + _WITHOUT_SEARCH
+                else:  # it did not like these words, or was asked too much
+                    why = NOT_ALL
+                _log.info("guild %s cannot be searched: %s; its history is read", guild, error)
+            except ChannelLost as error:
+                _log.info("guild %s could not be searched: %s", guild, error)
+                why = NOT_ALL
+        found, partial = await self._read_through(sought, places, view, limit)
+        return found, " ".join(dict.fromkeys(reason for reason in (partial or why, why) if reason))
+
+    # By the server's own search.
+
+    async def _searched(
+        self, sought: Sought, places: Sequence[Place], view: View, limit: int
+    ) -> tuple[list[Match], str]:
+        found: dict[int, Match] = {}
+        partial = NOT_ALL if len(places) > _MOST_PLACES and not sought.anywhere else ""
+        terms = _terms(sought, places, view.sight)
+        for number in range(_SEARCH_PAGES):
+            try:
+                hits, total = await self._page(terms, number * SEARCH_PAGE, view)
+            except ChannelError:
+                if not found:
+                    raise
+                return list(found.values()), NOT_ALL
+            for hit in hits:
+                match = await self._match(hit, view) if _fits(hit, sought) else None
+                if match is not None:
+                    found.setdefault(match.message.id, match)
+                if len(found) >= limit:
+                    return list(found.values()), ""
+            if not hits or total <= (number + 1) * SEARCH_PAGE:
+                return list(found.values()), partial
+        return list(found.values()), NOT_ALL
+
+    async def _page(
+        self, terms: tuple[tuple[str, str], ...], offset: int, view: View
+    ) -> tuple[list[Hit], int]:
+        """A page of a search, and how much was found; one of a moment ago is not asked for again."""
+        guild, waited = view.sight.guild.id, 0.0
+        key = guild, terms, offset
+        kept: tuple[list[Hit], int] | None = self._lately.get(key)
+        while kept is None:
+            try:
+                kept = await view.requests.search(guild, terms, offset)
+                self._lately.keep(key, kept)
+            except Indexing as early:
+                waited += early.seconds
+                if waited > min(_FOR_INDEX, view.requests.deadline.left):
+                    raise
+                await asyncio.sleep(early.seconds)
+        return kept
+
+    def _lacks_search(self, guild: int) -> bool:
+        until = self._no_search.get(guild)
+        if until is not None and time.monotonic() >= until:
+            del self._no_search[guild]
+            return False
+        return until is not None
+
+    async def _match(self, hit: Hit, view: View) -> Match | None:
+        """The message, where everybody who reads along may read it at this moment."""
+        place: Place | None
+        if hit.thread is not None:
+            place = thread_from(view.sight.guild, hit.thread)
+        else:
+            place = await place_by_id(hit.channel, view)
+        if place is None or place.id != hit.channel:
+            return None
+        return await told(hit, place, view)
+
+    # By reading what was written last.
+
+    async def _read_through(
+        self, sought: Sought, places: Sequence[Place], view: View, limit: int
+    ) -> tuple[list[Match], str]:
+        chosen = [*await _with_threads(places, view.sight)][:_SCANNED]
+        key = view.sight.guild.id, sought, tuple(place.id for place in chosen)
+        kept: _Read | None = self._lately.get(key)
+        if kept is None:
+            kept = await _scanned(chosen, sought, view.requests)
+            self._lately.keep(key, kept)
+        by_id = {place.id: place for place in chosen}
+        matches = [await told(hit, by_id[hit.channel], view) for hit in kept.hits]
+        return [match for match in matches if match is not None][:limit], kept.partial
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What matches among the messages that were read, and what is wrong with them."""
+
+    hits: list[Hit]
+    partial: str
+
+
+async def _with_threads(places: Sequence[Place], sight: Sight) -> list[Place]:
+    """Where messages are: channels, and the open threads of these channels that may be read; newest first."""
+    rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
+    found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
+    for thread in sight.guild.threads:
+        if thread.parent_id in rooms and await sight.shows(thread):
+            found.setdefault(thread.id, thread)
+    return sorted(
+        found.values(), key=lambda place: (place.id != sight.here.id, -(place.last_message_id or 0))
+    )
+
+
+async def _scanned(places: Sequence[Place], sought: Sought, requests: Requests) -> _Read:
+    """What matches among the last messages of places."""
+    at_once = asyncio.Semaphore(_AT_ONCE)
+    read: list[list[Hit]] = [[] for _ in places]
+    failures: list[ChannelError] = []
+
+    async def scan(number: int, place: Place) -> None:
+        before = sought.before or None
+        async with at_once:
+            for _ in range(_PAGES):
+                try:
+                    page = await requests.history(place.id, before=before)
+                except ChannelError as error:
+                    failures.append(error)
+                    return
+                read[number] += [hit for hit in page if _fits(hit, sought)]
+                if len(page) < PAGE or page[-1].id <= sought.after:
+                    return
+                before = page[-1].id
+
+    async with asyncio.TaskGroup() as tasks:
+        for number, place in enumerate(places):
+            tasks.create_task(scan(number, place))
+    if failures and len(failures) == len(places):
+        raise failures[0]
+    failures = [error for error in failures if not isinstance(error, Refused)]  # the others would be again
+    hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
+    texts = [hit.text for hit in hits]
+    best = await best_first(sought.words, texts, _MATCHES)
+    partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if failures else ""
+    return _Read([hits[number] for number in best], partial)
+
+
+def _fits(hit: Hit, sought: Sought) -> bool:
+    author = hit.raw.get("author")
+    author = author if isinstance(author, dict) else {}
+    if sought.authors and str(author.get("id")) not in map(str, sought.authors):
+        return False
+    names = (str(author.get(key, "")).casefold() for key in ("username", "global_name"))
+    if sought.name and sought.name.casefold() not in names:
+        return False
+    return hit.id > sought.after and (not sought.before or hit.id < sought.before)
+
+
+async def told(hit: Hit, place: Place, view: View) -> Match | None:
+    """The message, where somebody wrote something in it that everybody here may read at this moment."""
+    if not await view.sight.shows(place):
+        return None
+    message = message_of(place, hit)
+    if message is None or not (message.webhook_id or await view.sight.hears(message.author.id)):
+        return None
+    words = words_of(message, view.sight, view.bot)
+    return Match(message, place, words) if words.strip() else None
+
+
+def _terms(sought: Sought, places: Sequence[Place], sight: Sight) -> tuple[tuple[str, str], ...]:
+    """The query of a search; without words the newest come first."""
+    terms = [("content", sought.words[:_LONGEST])] if sought.words else []
+    if not sought.anywhere:
+        terms += [("channel_id", str(place.id)) for place in places[:_MOST_PLACES]]
+    terms += [("author_id", str(author)) for author in sought.authors]
+    terms += [("max_id", str(sought.before))] if sought.before else []
+    terms += [("min_id", str(sought.after))] if sought.after else []
+    terms += [("sort_by", "relevance" if sought.words else "timestamp"), ("sort_order", "desc")]
+    if sight.is_adult:
+        terms.append(("include_nsfw", "true"))
+    return tuple(terms)
+
+
+def found_of(matches: Sequence[Match], words: str, partial: str) -> Found:
+    """What was found, as it is told: the stretch of each message that is about the words."""
+    told = (written(each.message, each.place, snippet(each.words, words)) for each in matches)
+    return Found(tuple(told), partial)

@@ -1,0 +1,1 @@
+"""How discord.py is connected, and every place in which it is patched."""

@@ -1,0 +1,188 @@
+"""Catching up: what was written while the bot was away is found by watermarks, and heard like the rest."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import discord
+
+from pixi.channels.discord.address import Address
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.incoming.watermarks import Watermarks
+from pixi.channels.discord.places import Askers, chosen_for
+from pixi.channels.discord.requests import Refused, asked, own_member, where
+from pixi.channels.discord.residents import residents
+from pixi.core.errors import ChannelError, StoreError
+
+_log = logging.getLogger("pixi.discord")
+
+_CHANNELS = 200  # that are read after one start
+_UNANNOUNCED = 50  # of them channels that Discord does not list by itself, i.e. direct messages
+_AT_ONCE = 4
+_PATIENCE = 1.0  # seconds in which a history is asked for again
+_SECONDS = 8.0  # for reading one channel, whose people wait
+_DIRECT_SECONDS = 8.0  # for finding direct messages, for which all channels of a shard wait
+
+InGuild = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
+Readable = InGuild | discord.DMChannel
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A channel where something was written after the message `after`; `last` is the newest, 0: unknown."""
+
+    channel: Readable
+    after: int
+    last: int = 0
+
+
+class CatchingUp:
+    """Finds the channels where something was missed, and reads them.
+
+    Args:
+        client: is connected.
+        house: has the rules, and knows where there were conversations.
+        marks: up to where everything was dealt with.
+        askers: forgets the roles that it knows, which may have changed meanwhile.
+        hear: deals with one message, and raises the watermark.
+    """
+
+    def __init__(
+        self,
+        client: discord.Client,
+        house: House,
+        marks: Watermarks,
+        askers: Askers,
+        hear: Callable[[discord.Message], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._house = house
+        self._marks = marks
+        self._askers = askers
+        self._hear = hear
+        self._at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> list[Missed]:
+        """The channels of these guilds, and with `direct` the direct messages, that should be read.
+
+        Those with a conversation come first, and of the others the newest. Without any watermark nothing
+        is known of what was missed.
+        """
+        marks, rules = dict(self._marks.marks), self._house.rules
+        if not marks or rules.catch_up_messages <= 0 or rules.catch_up_minutes <= 0:
+            return []
+        self._askers.forget_roles()
+        oldest = discord.utils.time_snowflake(
+            discord.utils.utcnow() - timedelta(minutes=rules.catch_up_minutes)
+        )
+        alive = self._alive(marks)
+        found: list[Missed] = []
+        for guild in guilds:
+            for channel in _channels_of(guild):
+                after, last = max(marks.get(channel.id, alive), oldest), channel.last_message_id or 0
+                if last > after and _may_read(channel):
+                    found.append(Missed(channel, after, last))
+            await asyncio.sleep(0)
+        found.sort(key=lambda each: -each.last)
+        if direct:
+            found = [*await self._direct(marks, oldest), *found]
+        return found if len(found) <= _CHANNELS else await self._first_those_with_conversations(found)
+
+    def _alive(self, marks: Mapping[int, int]) -> int:
+        """Until when nothing was written where no watermark is. What another process of the same bot took
+        note of, in the guilds of its own shards, does not count."""
+        here = [mark for each, mark in marks.items() if self._client.get_channel(each) is not None]
+        return max(here or marks.values())
+
+    async def read(self, missed: Missed) -> None:
+        """Hear the newest messages that were missed in a channel, in their order."""
+        channel, rules = missed.channel, self._house.rules
+        limit = rules.catch_up_messages
+
+        async def history() -> list[discord.Message]:
+            return [each async for each in channel.history(limit=limit)]
+
+        self._marks.thaw(channel.id)
+        try:
+            async with self._at_once:
+                newest = await asked(history, "history", seconds=_SECONDS, patience=_PATIENCE)
+        except ChannelError as error:
+            _log.warning("what was missed in %s could not be read: %s", where(channel), error)
+            if isinstance(error, Refused):
+                self._marks.raise_to(channel.id, missed.last)
+            else:
+                self._marks.freeze(channel.id)
+            return
+        waiting = [message for message in reversed(newest) if message.id > missed.after]
+        for message in waiting:
+            await self._hear(message)
+        if newest:
+            self._marks.raise_to(channel.id, newest[0].id)
+        if waiting:
+            _log.info("%d messages that were missed in %s were heard", len(waiting), where(channel))
+
+    async def _direct(self, marks: dict[int, int], oldest: int) -> list[Missed]:
+        unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
+        unannounced.sort(key=lambda each: -marks[each])
+        found: dict[int, Missed] = {}
+
+        async def find(channel_id: int) -> None:
+            async with self._at_once:
+                channel = await self._fetched(channel_id)
+            if channel is not None:
+                found[channel_id] = Missed(channel, max(marks[channel_id], oldest))
+
+        wanted = unannounced[:_UNANNOUNCED]
+        try:
+            async with asyncio.timeout(_DIRECT_SECONDS):
+                await asyncio.gather(*map(find, wanted))
+        except TimeoutError:
+            _log.warning("direct messages could not all be looked for in time")
+        return [found[each] for each in wanted if each in found]
+
+    async def _fetched(self, channel_id: int) -> Readable | None:
+        try:
+            channel = await asked(
+                lambda: self._client.fetch_channel(channel_id), "channel", seconds=_DIRECT_SECONDS
+            )
+        except ChannelError:
+            return None  # it is gone, or the bot is
+        if isinstance(channel, discord.Thread) and channel.guild.get_channel(channel.parent_id) is None:
+            return None  # it belongs to another process
+        return channel if isinstance(channel, (discord.DMChannel, discord.Thread)) else None
+
+    async def _first_those_with_conversations(self, found: list[Missed]) -> list[Missed]:
+        known = [each for each in found if await self._conversed(each.channel)]
+        others = [each for each in found if each not in known]
+        left = len(found) - _CHANNELS
+        _log.warning("more channels have new messages than are read after a start: %d are left out", left)
+        return [*known, *others][:_CHANNELS]
+
+    async def _conversed(self, channel: Readable) -> bool:
+        bot = self._client.user
+        assert bot is not None  # it is connected
+        for name in residents(self._house, bot.id, chosen_for(channel)):
+            try:
+                if await self._house.turns(str(Address(bot.id, channel.id, name)), 1):
+                    return True
+            except StoreError:
+                return False
+        return False
+
+
+def _channels_of(guild: discord.Guild) -> Iterator[InGuild]:
+    yield from guild.text_channels
+    yield from guild.voice_channels
+    yield from guild.stage_channels
+    yield from guild.threads
+
+
+def _may_read(channel: InGuild) -> bool:
+    """Whether it is worth asking for the history."""
+    me = own_member(channel.guild)
+    if me is None or (isinstance(channel, discord.Thread) and channel.parent is None):
+        return True
+    allowed = channel.permissions_for(me)
+    return allowed.view_channel and allowed.read_message_history

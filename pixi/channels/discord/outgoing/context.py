@@ -1,0 +1,143 @@
+"""What all the channels of a bot share when they speak."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import discord
+
+from pixi.channels.channel import Question
+from pixi.channels.discord.archive.archive import Archives
+from pixi.channels.discord.backend import House
+from pixi.channels.discord.outgoing.emoji import EmojiNames
+from pixi.channels.discord.outgoing.identities import Webhooks
+from pixi.channels.discord.outgoing.rest import Content
+from pixi.channels.discord.permissions import Standing
+from pixi.channels.discord.requests import Refused, missing, timed_out, where
+from pixi.core.events import Verdict
+from pixi.core.message import Author
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_log = logging.getLogger("pixi.discord")
+
+_EXCUSE_SECONDS = 60.0  # between two excuses in a channel
+_EXCUSED = 1_000  # channels of which it is remembered when
+
+
+class Heard(Protocol):
+    """A message that was heard."""
+
+    @property
+    def author(self) -> Author:
+        """Who wrote it."""
+        ...
+
+
+class Recent(Protocol):
+    """What was heard lately, as far as speaking depends on it."""
+
+    def latest_by_others(self, channel_id: int) -> int:
+        """The id of the last message there that the bot did not post; 0: unknown."""
+        ...
+
+    def find(self, channel_id: int, message_id: int) -> Heard | None:
+        """What is remembered of a message."""
+        ...
+
+
+class Approvals(Protocol):
+    """Asks people for their yes."""
+
+    async def ask(
+        self,
+        question: Question,
+        post: Callable[[Content, discord.AllowedMentions], Awaitable[int]],
+        *,
+        channel: int,
+        guild: discord.Guild | None,
+        persona: str,
+        seconds: float,
+    ) -> Verdict:
+        """Ask by a message that `post` posts, which gives its id, and wait so long for the answer."""
+        ...
+
+
+@dataclass(slots=True)
+class Shared:
+    """One for a bot.
+
+    Attributes:
+        elsewhere: the server is another than Discord, and may ignore who must not be pinged.
+    """
+
+    client: discord.Client
+    house: House
+    recent: Recent
+    webhooks: Webhooks
+    approvals: Approvals | None = None
+    elsewhere: bool = False
+    standing: Standing = field(default_factory=Standing)
+    archives: Archives = field(init=False)
+    _names: asyncio.Future[EmojiNames] | None = None
+    _noted: set[tuple[int, str]] = field(default_factory=set)
+    _beside: set[asyncio.Task[None]] = field(default_factory=set)
+    _excused: dict[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.archives = Archives(self.client, self.house, self.standing)
+
+    def prepare(self) -> None:
+        """Have the names of emoji read in a thread, before anybody reacts."""
+        if self._names is None:
+            languages = {persona.language for persona in self.house.personas.values()}
+            self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames, languages)
+
+    async def emoji_names(self) -> EmojiNames:
+        """The names of emoji."""
+        self.prepare()
+        assert self._names is not None
+        return await asyncio.shield(self._names)
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something while others go on."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def close(self) -> None:
+        """End what is done beside."""
+        tasks = [*self._beside]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def may_excuse(self, channel_id: int) -> bool:
+        """Whether people there were not told lately that something is broken; they are told now."""
+        now = time.monotonic()
+        before = self._excused.get(channel_id)
+        if before is not None and now - before < _EXCUSE_SECONDS:
+            return False
+        self._excused.pop(channel_id, None)
+        self._excused[channel_id] = now
+        if len(self._excused) > _EXCUSED:
+            self._excused.pop(next(iter(self._excused)))  # the oldest
+        return True
+
+    def refused(self, channel: "MessageableChannel", what: str, error: Refused) -> None:
+        """Tell the operator what Discord refuses; of what holds for the whole channel once."""
+        level = logging.INFO
+        if error.closed:
+            level = logging.DEBUG if (channel.id, what) in self._noted else logging.WARNING
+            self._noted.add((channel.id, what))
+        lacking = missing(channel, what)
+        told = f" It lacks {lacking}." if lacking else " It is timed out." if timed_out(channel) else ""
+        _log.log(level, "%s: %s%s", where(channel), error, told)
+
+    def accepted(self, channel_id: int, what: str) -> None:
+        """It works there: should it be refused again, the operator is told again."""
+        self._noted.discard((channel_id, what))
