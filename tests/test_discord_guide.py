@@ -11,7 +11,7 @@ import pytest
 from pixi.app.doctor.discord import NOT_SET_UP
 from pixi.app.turn_log import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
 from pixi.core.report import TurnReport
 from pixi.settings import DiscordSettings, load
@@ -51,7 +51,7 @@ def test_the_languages_are_those_of_the_words() -> None:
     languages = re.findall(r"English|German|Spanish|French|Japanese|Portuguese|Chinese", told)
     files = list((Path(ROOT) / "pixi" / "channels" / "discord" / "slash" / "translations").glob("*.toml"))
     assert len(set(languages)) == len(files)
-    assert Words().of("en-US").say("menus.why.name") in told
+    assert Translations().of("en-US").say("menus.why.name") in told
 
 
 @pytest.mark.parametrize("block", blocks(GUIDE, "toml"), ids=lambda block: block.text.split("\n")[0])

@@ -13,8 +13,8 @@ from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.address import Address, parse_address
-from pixi.channels.discord.backend import Status
+from pixi.channels.discord.address import ConversationAddress, parse_address
+from pixi.channels.discord.backend import BotStatus
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
@@ -37,7 +37,7 @@ _TASK_TOKENS = 300
 
 
 class Household:
-    """A `House` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
+    """A `BotBackend` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
 
     Args:
         settings: what the operator wants.
@@ -293,7 +293,7 @@ class Household:
         if not conversation.startswith(_EVERYWHERE):
             return conversation
         address = parse_address(conversation)
-        return str(Address(address.bot, address.channel))
+        return str(ConversationAddress(address.bot, address.channel))
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -333,11 +333,11 @@ class Household:
             return ""
         return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         """How the program is doing, and what is left for whoever asks."""
         today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
         bill = await self.engine.bill()
-        return Status(
+        return BotStatus(
             self.version,
             up_seconds=self.up_seconds,
             talking=self.engine.talking,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
 from pixi.store.kept import Place
@@ -23,7 +23,7 @@ async def test_it_is_a_house(tmp_path: Path) -> None:
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, "[discord]\nbots = true\n")
         async with house_in(tmp_path) as household:
-            house: House = household
+            house: BotBackend = household
             assert house.rules.bots is True
             assert house.default_persona == "pixi"
             assert set(house.personas) >= {"pixi", "edda", "laoqin"}

@@ -10,7 +10,7 @@ from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord.address import Address
+from pixi.channels.discord.address import ConversationAddress
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway import patches as reconnecting
@@ -158,7 +158,7 @@ class Scene:
 
     def address(self, room: Room | None = None, persona: str = "pixi") -> str:
         """By which the house knows a conversation."""
-        return str(Address(self.discord.bot.id, (room or self.room).id, persona))
+        return str(ConversationAddress(self.discord.bot.id, (room or self.room).id, persona))
 
     async def answered(self, house: Household, count: int) -> None:
         """Wait until the model was asked so often, and nothing is left to be answered."""

@@ -8,7 +8,7 @@ from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
-    from pixi.channels.discord.preflight import Account
+    from pixi.channels.discord.preflight import BotInfo
     from pixi.settings import Settings
 
 _SHOWN = 20  # servers in which something is missing
@@ -36,7 +36,7 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
     return [(fine, on_one_line(mask.hide(text))) for fine, text in told]
 
 
-def _findings(account: "Account") -> Iterator[tuple[bool, str]]:
+def _findings(account: "BotInfo") -> Iterator[tuple[bool, str]]:
     if account.reads is None:
         yield True, "the server tells nothing of intents"
     elif account.reads:

@@ -7,7 +7,7 @@ from pixi.channels.discord.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class Requester:
     """Somebody who wants something of the bot, and where.
 
     Attributes:
@@ -26,7 +26,7 @@ class Asker:
     is_bot: bool = False
 
 
-def may_talk(rules: Rules, asker: Asker) -> bool:
+def may_talk(rules: Rules, asker: Requester) -> bool:
     """Whether the bot answers them there.
 
     Whoever or whatever is blocked is denied, admins too. Admins then pass all lists. For the others each
@@ -48,7 +48,7 @@ def may_talk(rules: Rules, asker: Asker) -> bool:
     )
 
 
-def is_blocked(rules: Rules, asker: Asker) -> bool:
+def is_blocked(rules: Rules, asker: Requester) -> bool:
     """Whether they, or the place, are on a list of what is blocked: not even overheard."""
     return (
         asker.user in rules.blocked_users
@@ -58,14 +58,14 @@ def is_blocked(rules: Rules, asker: Asker) -> bool:
     )
 
 
-def is_admin(rules: Rules, asker: Asker) -> bool:
+def is_admin(rules: Rules, asker: Requester) -> bool:
     """Whether they govern the bot there: an admin of the settings, or one of the guild who may talk to it."""
     return may_talk(rules, asker) and (
         asker.user in rules.admins or (asker.guild is not None and asker.manages)
     )
 
 
-def _person_allowed(rules: Rules, asker: Asker) -> bool:
+def _person_allowed(rules: Rules, asker: Requester) -> bool:
     if not rules.allowed_users and not rules.allowed_roles:
         return True
     return asker.user in rules.allowed_users or not asker.roles.isdisjoint(rules.allowed_roles)

@@ -8,7 +8,7 @@ _KIND = "discord"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ConversationAddress:
     """Where a persona talks. Channels, threads and DMs all count as channels; a guild never does.
 
     Attributes:
@@ -30,7 +30,7 @@ def prefix_of(bot: int) -> str:
     return f"{_KIND}:{bot}:"
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> ConversationAddress:
     """The address that was written so.
 
     Raises:
@@ -41,4 +41,4 @@ def parse_address(text: str) -> Address:
     channel, colon, persona = rest.partition(":")
     if kind != _KIND or not (bot.isdecimal() and channel.isdecimal() and colon):
         raise PixiError(f"{text!r} is no address on Discord.")
-    return Address(int(bot), int(channel), persona)
+    return ConversationAddress(int(bot), int(channel), persona)

@@ -13,7 +13,7 @@ from pixi.store.kept import Place, Tally, TurnRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class BotStatus:
     """How the program is doing.
 
     Attributes:
@@ -37,8 +37,8 @@ class Status:
     searches: tuple[Spent, ...] = ()
 
 
-class House(Protocol):
-    """Personas, models, conversations and records. Conversations go by the text of their `Address`.
+class BotBackend(Protocol):
+    """Personas, models, conversations and records. Conversations go by `str(ConversationAddress)`.
 
     Properties are read anew each time: settings and personas may change while the bot runs. Methods
     raise `StoreError` where the store cannot be read or written, and nothing else unless it says so.
@@ -99,7 +99,7 @@ class House(Protocol):
         """Take nothing more; let messages that people see being written be finished, within this time."""
         ...
 
-    # What people chose for a channel. `channel` is an `Address` without a persona.
+    # What people chose for a channel. `channel` is an `ConversationAddress` without a persona.
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -127,7 +127,7 @@ class House(Protocol):
         """All that is kept of a person, as plain data."""
         ...
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         """How the program is doing, and what is left for whoever asks."""
         ...
 

@@ -9,18 +9,18 @@ import aiohttp
 import discord
 
 from pixi.channels.discord.address import prefix_of
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
 from pixi.channels.discord.gateway.patches import patient_gateway
-from pixi.channels.discord.gateway.server import Server, find_server, pointed_at
-from pixi.channels.discord.incoming.dispatch import Events
-from pixi.channels.discord.incoming.recent import Recent
+from pixi.channels.discord.gateway.server import DiscordServer, find_server, pointed_at
+from pixi.channels.discord.incoming.dispatch import Dispatcher
+from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.incoming.wording import one_line
 from pixi.channels.discord.outgoing.approvals import Approvals
-from pixi.channels.discord.outgoing.channels import Speakers
-from pixi.channels.discord.residents import residents
-from pixi.channels.discord.slash.commands import Slash
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.outgoing.channels import DiscordChannels
+from pixi.channels.discord.residents import channel_personas
+from pixi.channels.discord.slash.commands import SlashCommands
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]
@@ -51,14 +51,14 @@ class Bot:
 
     def __init__(
         self,
-        house: House,
+        backend: BotBackend,
         *,
         token: str,
         api_url: str = "",
         shards: Shards | None = None,
         tell: Callable[[str], None],
     ) -> None:
-        self._house = house
+        self._backend = backend
         self._token = token
         self._api_url = api_url
         self._shards = shards
@@ -77,14 +77,14 @@ class Bot:
             async with pointed_at(server):
                 await self._run(token, server)
 
-    async def _run(self, token: str, server: Server | None) -> None:
+    async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)
-        recent = Recent(lambda: self._house.rules.overhear)
-        words = Words()
-        approvals = Approvals(client, self._house, words)
+        recent = RecentMessages(lambda: self._backend.rules.overhear)
+        words = Translations()
+        approvals = Approvals(client, self._backend, words)
         approvals.install()
-        speakers = Speakers(client, self._house, recent, approvals, elsewhere=server is not None)
-        slash = Slash(client, self._house, speakers, words=words, forgotten=recent.forget)
+        speakers = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
+        slash = SlashCommands(client, self._backend, speakers, words=words, forgotten=recent.forget)
         slash.install()
 
         async def ready() -> None:
@@ -93,10 +93,10 @@ class Bot:
             self._tell(_connected(bot, len(client.guilds)))
             events.beside(self._resume(prefix_of(bot.id), speakers))
             events.beside(slash.sync())
-            if self._house.rules.faces == "profile":
+            if self._backend.rules.faces == "profile":
                 events.beside(self._dress(client, bot.id, speakers))
 
-        events = Events(client, self._house, speakers, recent, ready)
+        events = Dispatcher(client, self._backend, speakers, recent, ready)
         try:
             await events.listen()
             await _stay(client)
@@ -109,7 +109,7 @@ class Bot:
 
     # Coming.
 
-    async def _logged_in(self, token: str, server: Server | None) -> Client:
+    async def _logged_in(self, token: str, server: DiscordServer | None) -> Client:
         """A client that the token opened, however long it takes until there is a connection."""
         wait = _FIRST_WAIT
         while True:
@@ -133,7 +133,7 @@ class Bot:
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
-    async def _log_in(self, client: Client, token: str, server: Server | None) -> None:
+    async def _log_in(self, client: Client, token: str, server: DiscordServer | None) -> None:
         try:
             await client.login(token)
             if server is not None:
@@ -157,27 +157,29 @@ class Bot:
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client, server))
 
-    async def _dress(self, client: Client, bot: int, speakers: Speakers) -> None:
+    async def _dress(self, client: Client, bot: int, speakers: DiscordChannels) -> None:
         """Show in each server as the persona that answers there by default."""
         for guild in list(client.guilds):
-            await speakers.wear(guild, residents(self._house, bot, (guild.id,))[0])
+            await speakers.wear(guild, channel_personas(self._backend, bot, (guild.id,))[0])
 
-    async def _resume(self, prefix: str, speakers: Speakers) -> None:
+    async def _resume(self, prefix: str, speakers: DiscordChannels) -> None:
         """Go on with what was left half-done: at the start, and for a process that ends beside this one."""
         while True:
             try:
-                await self._house.resume(prefix, speakers.open)
+                await self._backend.resume(prefix, speakers.open)
             except StoreError as error:
                 _log.warning("what was left half-done could not be looked for: %s", error)
             await asyncio.sleep(_LOOK_SECONDS)
 
     # Going.
 
-    async def _leave(self, client: Client, events: Events, speakers: Speakers, approvals: Approvals) -> None:
+    async def _leave(
+        self, client: Client, events: Dispatcher, speakers: DiscordChannels, approvals: Approvals
+    ) -> None:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
             await events.stop(_FOR_LANES)
-            drain = self._house.drain(_FOR_DRAINING)
+            drain = self._backend.drain(_FOR_DRAINING)
             await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
             await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
             await approvals.close()
@@ -223,17 +225,17 @@ def _connected(bot: discord.ClientUser, servers: int) -> str:
     return f"Connected as {one_line(bot.name)}, in {servers} server{'' if servers == 1 else 's'}."
 
 
-def _wrong_token(server: Server | None) -> ConfigError:
+def _wrong_token(server: DiscordServer | None) -> ConfigError:
     where = f"at {_PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
     return ConfigError(f"Discord does not know the token in DISCORD_TOKEN.\nMake a new one {where}.")
 
 
-def _no_content(client: Client, server: Server | None) -> str:
+def _no_content(client: Client, server: DiscordServer | None) -> str:
     page = f" at {_PORTAL}/{client.application_id or ''}/bot" if server is None else ""
     return f"Discord does not show the bot what people write: switch on Message Content Intent{page}"
 
 
-def _refused(code: int, client: Client, server: Server | None) -> NoReturn:
+def _refused(code: int, client: Client, server: DiscordServer | None) -> NoReturn:
     """Tell why Discord's gateway closed the door for good.
 
     Raises:

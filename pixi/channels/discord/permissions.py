@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.access import Asker, is_admin, may_talk
-from pixi.channels.discord.places import guild_of, places_of, roles_of
-from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
+from pixi.channels.discord.access import Requester, is_admin, may_talk
+from pixi.channels.discord.places import channel_ids, guild_id_of, roles_of
+from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
 from pixi.core.spending import Payer
@@ -37,7 +37,7 @@ def venue_of(channel: "MessageableChannel") -> Venue:
 
 def payer_in(channel: "Place", person: str) -> Payer:
     """On whose account something is used in a channel; a thread counts to the one that it hangs on."""
-    guild = guild_of(channel)
+    guild = guild_id_of(channel)
     parent = channel.parent_id if isinstance(channel, discord.Thread) else channel.id
     return Payer(person, f"{_PLATFORM}:{parent}", f"{_PLATFORM}:{guild}" if guild is not None else "")
 
@@ -70,7 +70,7 @@ class _Known:
     until: float
 
 
-class Standing:
+class Directory:
     """Finds out what people may do. Discord is asked about a member, and its answer holds for a minute."""
 
     def __init__(self) -> None:
@@ -86,8 +86,8 @@ class Standing:
         """
         if not person.isdecimal():
             return Rights()
-        user, guild = int(person), guild_of(channel)
-        asker = Asker(user=user, guild=guild, channels=places_of(channel))
+        user, guild = int(person), guild_id_of(channel)
+        asker = Requester(user=user, guild=guild, channels=channel_ids(channel))
         if guild is not None:
             there = getattr(channel, "guild", None)
             if not isinstance(there, discord.Guild):
@@ -100,7 +100,7 @@ class Standing:
                     return Rights()
                 member = None
             if member is not None:
-                asker = Asker(
+                asker = Requester(
                     user=user,
                     roles=roles_of(member),
                     guild=guild,
@@ -129,8 +129,8 @@ class Standing:
             return known.member
         member: discord.Member | None
         try:
-            member = await asked(lambda: guild.fetch_member(user), "member", seconds=_SECONDS)
-        except Refused as error:
+            member = await send_request(lambda: guild.fetch_member(user), "member", seconds=_SECONDS)
+        except DiscordRefused as error:
             if error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
                 raise
             member = None

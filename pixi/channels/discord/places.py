@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import discord
 
-from pixi.channels.discord.access import Asker
-from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
+from pixi.channels.discord.access import Requester
+from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     Place = MessageableChannel | GuildChannel | PrivateChannel | InteractionChannel
 
 
-def places_of(channel: "Place | None") -> tuple[int, ...]:
+def channel_ids(channel: "Place | None") -> tuple[int, ...]:
     """Ids of a guild's channel, and of what it belongs to: a thread's parent, the category. None in a DM."""
-    if channel is None or guild_of(channel) is None:
+    if channel is None or guild_id_of(channel) is None:
         return ()
     if isinstance(channel, discord.Thread):
         parent = channel.parent
@@ -38,7 +38,7 @@ def places_of(channel: "Place | None") -> tuple[int, ...]:
     return (channel.id, category) if category else (channel.id,)
 
 
-def guild_of(channel: "Place | None") -> int | None:
+def guild_id_of(channel: "Place | None") -> int | None:
     """Id of the guild that a channel is in; None in a DM."""
     if channel is None or isinstance(channel, discord.abc.PrivateChannel):
         return None
@@ -47,10 +47,10 @@ def guild_of(channel: "Place | None") -> int | None:
     return channel.guild.id
 
 
-def chosen_for(channel: "Place") -> tuple[int, ...]:
+def config_ids(channel: "Place") -> tuple[int, ...]:
     """Where people may have chosen what holds in a channel: itself, a thread's parent, the guild."""
     parent = channel.parent_id if isinstance(channel, discord.Thread) else None
-    return tuple(each for each in (channel.id, parent, guild_of(channel)) if each)
+    return tuple(each for each in (channel.id, parent, guild_id_of(channel)) if each)
 
 
 def roles_of(member: discord.Member) -> frozenset[int]:
@@ -58,15 +58,15 @@ def roles_of(member: discord.Member) -> frozenset[int]:
     return frozenset((*member._roles, member.guild.id))
 
 
-def asker_of_interaction(interaction: discord.Interaction) -> Asker:
+def requester_of(interaction: discord.Interaction) -> Requester:
     """Who used a command, and where."""
     user = interaction.user
     member = user if isinstance(user, discord.Member) else None
-    return Asker(
+    return Requester(
         user=user.id,
         roles=roles_of(member) if member is not None else frozenset(),
         guild=interaction.guild_id,
-        channels=places_of(interaction.channel),
+        channels=channel_ids(interaction.channel),
         manages=interaction.guild_id is not None and interaction.permissions.manage_guild,
         is_bot=user.bot,
     )
@@ -79,7 +79,7 @@ class Askers:
         self._roles: OrderedDict[tuple[int, int], frozenset[int]] = OrderedDict()
         self._channels: OrderedDict[int, tuple[int, ...] | None] = OrderedDict()
 
-    async def of(self, message: discord.Message, rules: Rules, *, ask: bool = True) -> Asker | None:
+    async def of(self, message: discord.Message, rules: Rules, *, ask: bool = True) -> Requester | None:
         """Who wrote a message, and where; None where the rules block what cannot be found out.
 
         Args:
@@ -88,8 +88,8 @@ class Askers:
             ask: whether Discord may be asked.
         """
         channel, author = message.channel, message.author
-        guild = guild_of(channel)
-        places = places_of(channel)
+        guild = guild_id_of(channel)
+        places = channel_ids(channel)
         if isinstance(channel, discord.PartialMessageable) and guild is not None:
             found = await self._places(message, ask=ask)
             if found is None and rules.blocked_channels:
@@ -104,7 +104,7 @@ class Askers:
             if known is None and rules.blocked_roles:
                 return None
             roles = known or roles
-        return Asker(
+        return Requester(
             user=author.id,
             roles=roles,
             guild=guild,
@@ -128,10 +128,12 @@ class Askers:
             return None
         there = message.guild
         try:
-            member = await asked(lambda: there.fetch_member(message.author.id), "member", seconds=_SECONDS)
+            member = await send_request(
+                lambda: there.fetch_member(message.author.id), "member", seconds=_SECONDS
+            )
             roles = roles_of(member)
         except ChannelError as error:
-            if not isinstance(error, Refused) or error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
+            if not isinstance(error, DiscordRefused) or error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
                 _log.warning("the roles of user %s could not be read: %s", message.author.id, error)
                 return None
             roles = frozenset()  # they left the guild
@@ -148,11 +150,11 @@ class Askers:
         there = message.guild
         places: tuple[int, ...] | None = None
         try:
-            channel = await asked(lambda: there.fetch_channel(channel_id), "channel", seconds=_SECONDS)
-            places = places_of(channel)
+            channel = await send_request(lambda: there.fetch_channel(channel_id), "channel", seconds=_SECONDS)
+            places = channel_ids(channel)
         except ChannelError as error:
             _log.warning("channel %s could not be read: %s", channel_id, error)
-            if not isinstance(error, Refused):
+            if not isinstance(error, DiscordRefused):
                 return None  # another time, maybe
         _remember(self._channels, channel_id, places)
         return places

@@ -8,7 +8,7 @@ import aiohttp
 import discord
 import msgspec
 
-from pixi.channels.discord.gateway.server import Server, find_server
+from pixi.channels.discord.gateway.server import DiscordServer, find_server
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ConfigError, PixiError
 
@@ -50,7 +50,7 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class BotInfo:
     """A bot.
 
     Attributes:
@@ -104,14 +104,14 @@ def invitation(application: int, permissions: int) -> str:
     return f"https://discord.com/oauth2/authorize?{query}"
 
 
-async def look_up(rules: Rules, token: str, api_url: str = "") -> Account:
+async def look_up(rules: Rules, token: str, api_url: str = "") -> BotInfo:
     """Ask Discord, or the server at `api_url`, for everything of the bot.
 
     Raises:
         ConfigError: the token is not known there, or what answers is not Discord.
         PixiError: it cannot be asked now.
     """
-    server = await find_server(api_url, token) if api_url else Server(DISCORD, "")
+    server = await find_server(api_url, token) if api_url else DiscordServer(DISCORD, "")
     timeout = aiohttp.ClientTimeout(total=_SECONDS)
     headers = {"Authorization": f"Bot {token}", "User-Agent": "DiscordBot (pixi-persona, 1)"}
     async with aiohttp.ClientSession(
@@ -124,7 +124,7 @@ async def look_up(rules: Rules, token: str, api_url: str = "") -> Account:
     wanted = needed(rules)
     bits = discord.Permissions(**dict.fromkeys(wanted, True)).value
     number = int(application.id) if application and application.id.isdecimal() else 0
-    return Account(
+    return BotInfo(
         name=me.username,
         host=urlsplit(server.rest).hostname or server.rest,
         portal="" if api_url else f"{PORTAL}/{number or ''}",

@@ -98,7 +98,7 @@ _SECONDS = 90.0  # for one request, what discord.py waits and tries again by its
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two tries
 
 
-class Refused(ChannelError):
+class DiscordRefused(ChannelError):
     """Discord said no.
 
     Attributes:
@@ -114,7 +114,7 @@ class Refused(ChannelError):
         self.closed = code in _CLOSED or status in (401, 429)
 
 
-class Patience:
+class RetryTimer:
     """Pauses between tries, each longer than the one before it, until so many seconds are over."""
 
     __slots__ = ("_pause", "_until")
@@ -133,23 +133,23 @@ class Patience:
         return True
 
 
-def refusal(error: Exception, what: str) -> ChannelError:
+def as_channel_error(error: Exception, what: str) -> ChannelError:
     """What an error of a request means; `what` was asked for, e.g. `message`.
 
     `ChannelLost` where nobody knows whether it happened: the connection broke, or the server did.
     """
     if isinstance(error, discord.RateLimited):
-        return Refused(f"Discord refused the {what}: {_LINES_BY_STATUS[429]}.", status=429)
+        return DiscordRefused(f"Discord refused the {what}: {_LINES_BY_STATUS[429]}.", status=429)
     if isinstance(error, discord.HTTPException) and error.status < 500:
         why = _LINES.get(error.code) or _LINES_BY_STATUS.get(error.status) or one_line(error.text)
         told = f"Discord refused the {what}: {why or f'HTTP status {error.status}'}."
-        return Refused(told, code=error.code, status=error.status)
+        return DiscordRefused(told, code=error.code, status=error.status)
     if isinstance(error, discord.HTTPException):
         return ChannelLost(f"Discord did not take the {what}: it answers with HTTP status {error.status}.")
     return ChannelLost(f"Discord could not be reached for the {what}: {_named(error)}.")
 
 
-async def asked(
+async def send_request(
     request: Callable[[], Awaitable[T]], what: str, *, patience: float = 0.0, seconds: float = _SECONDS
 ) -> T:
     """What a request gives, waiting where the server says so, which every request may.
@@ -165,16 +165,16 @@ async def asked(
         Refused: Discord said no, or something that nobody understands.
         ChannelLost: nobody knows whether it happened.
     """
-    left, patient = min(_LONGEST_WAIT, seconds), Patience(patience)
+    left, patient = min(_LONGEST_WAIT, seconds), RetryTimer(patience)
     while True:
         try:
             async with asyncio.timeout(seconds):
                 return await request()
         except UNREADABLE as error:
             told = f"{type(error).__name__}: {one_line(str(error))}"
-            raise Refused(f"Discord's answer to the {what} could not be read ({told}).") from error
+            raise DiscordRefused(f"Discord's answer to the {what} could not be read ({told}).") from error
         except FAULTS as error:
-            wait, meaning = _told_to_wait(error), refusal(error, what)
+            wait, meaning = _told_to_wait(error), as_channel_error(error, what)
             if wait is not None and wait <= left:
                 left -= wait
                 await asyncio.sleep(wait)
@@ -182,7 +182,7 @@ async def asked(
                 raise meaning from error
 
 
-def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:
+def missing_permissions(channel: "MessageableChannel | GuildChannel", what: str) -> str:
     """Which permissions the bot lacks there for `what`, by the names that Discord's settings show."""
     guild = getattr(channel, "guild", None)
     if not isinstance(guild, discord.Guild) or isinstance(channel, discord.PartialMessageable):
@@ -197,7 +197,7 @@ def missing(channel: "MessageableChannel | GuildChannel", what: str) -> str:
     return ", ".join(name.replace("_", " ").title() for name in needed if not held.get(name, True))
 
 
-def timed_out(channel: "MessageableChannel") -> bool:
+def is_timed_out(channel: "MessageableChannel") -> bool:
     """Whether a moderator has silenced the bot there for a time."""
     guild = getattr(channel, "guild", None)
     me = own_member(guild) if isinstance(guild, discord.Guild) else None
@@ -214,7 +214,7 @@ def own_member(guild: discord.Guild) -> discord.Member | None:
     return me if me is not None and me.joined_at is not None and everyone is not None else None
 
 
-def where(channel: "MessageableChannel | GuildChannel") -> str:
+def channel_label(channel: "MessageableChannel | GuildChannel") -> str:
     """A channel as an operator finds it: its name, its server's name, its id."""
     name = getattr(channel, "name", None)
     guild = getattr(channel, "guild", None)

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from pixi.channels.discord import requests as refusals
+from pixi.channels.discord import requests
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway import patches as reconnecting
 
@@ -17,6 +17,6 @@ def _no_idle_waiting() -> Iterator[None]:
     with (
         mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
         mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
-        mock.patch.object(refusals, "_FIRST_PAUSE", 0.01),
+        mock.patch.object(requests, "_FIRST_PAUSE", 0.01),
     ):
         yield

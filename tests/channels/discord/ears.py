@@ -12,14 +12,14 @@ from aiohttp import web
 
 from pixi.channels.channel import Channel
 from pixi.channels.discord.gateway.client import Client
-from pixi.channels.discord.gateway.server import Server, pointed_at
-from pixi.channels.discord.incoming.handler import Hearing
-from pixi.channels.discord.incoming.recent import Recent
+from pixi.channels.discord.gateway.server import DiscordServer, pointed_at
+from pixi.channels.discord.incoming.handler import MessageHandler
+from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.places import Askers
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.testing.recording_channel import RecordingChannel
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 
 BOT, GUILD, MO, ANA, ROBOT, HOOK = 900, 100, 11, 12, 13, 14
 CATEGORY, GENERAL, FORUM, THREAD, POST, DM = 199, 200, 203, 5_000, 5_001, 300
@@ -82,16 +82,16 @@ class Ears:
     """The parts under test, and the world that they hear."""
 
     client: Client
-    house: RecordingHouse
+    backend: RecordingBackend
     rest: Rest
-    recent: Recent
-    hearing: Hearing
+    recent: RecentMessages
+    hearing: MessageHandler
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(10_000))
 
     @property
     def received(self) -> list[Message]:
         """What the house got, in order."""
-        return [message for message, _ in self.house.received]
+        return [message for message, _ in self.backend.received]
 
     @property
     def addressed(self) -> list[Message]:
@@ -228,11 +228,13 @@ def guild() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def ears(*, since: int = 0, house: RecordingHouse | None = None, **rules: Any) -> AsyncIterator[Ears]:
+async def ears(
+    *, since: int = 0, backend: RecordingBackend | None = None, **rules: Any
+) -> AsyncIterator[Ears]:
     """Ears in a server that the bot was told of; `since` is the id from which messages are this process's."""
-    rest, house = Rest(), house or RecordingHouse()
-    house.personas = PERSONAS
-    house.obey(**rules)
+    rest, backend = Rest(), backend or RecordingBackend()
+    backend.personas = PERSONAS
+    backend.obey(**rules)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", rest.answer)
     runner = web.AppRunner(app)
@@ -240,16 +242,16 @@ async def ears(*, since: int = 0, house: RecordingHouse | None = None, **rules: 
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
     client = Client()
-    async with pointed_at(Server(f"http://{host}:{port}", "ws://127.0.0.1:9")):
+    async with pointed_at(DiscordServer(f"http://{host}:{port}", "ws://127.0.0.1:9")):
         try:
             await client.login("t0ken")
             rest.asked.clear()
             state: Any = client._connection
             state._add_guild_from_data(guild())
             assert client.user is not None
-            recent = Recent(lambda: house.rules.overhear)
-            hearing = Hearing(house, Voices(), recent, Askers(), bot=client.user, since=since)
-            yield Ears(client, house, rest, recent, hearing)
+            recent = RecentMessages(lambda: backend.rules.overhear)
+            hearing = MessageHandler(backend, Voices(), recent, Askers(), bot=client.user, since=since)
+            yield Ears(client, backend, rest, recent, hearing)
         finally:
             await client.close()
             await runner.cleanup()

@@ -8,9 +8,9 @@ import discord
 import pytest
 
 from pixi.channels.discord.outgoing.channel import DiscordChannel
-from pixi.channels.discord.outgoing.channels import Speakers
+from pixi.channels.discord.outgoing.channels import DiscordChannels
 from pixi.core.message import Author
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.rest_discord import CHANNEL, RestDiscord, bot_of
 
 
@@ -20,7 +20,7 @@ class Heard:
 
 
 @dataclass
-class Recent:
+class RecentMessages:
     """What was heard, for the asking."""
 
     latest: int = 0
@@ -39,9 +39,9 @@ class Scene:
 
     rest: RestDiscord
     client: discord.Client
-    house: RecordingHouse
-    recent: Recent
-    speakers: Speakers
+    backend: RecordingBackend
+    recent: RecentMessages
+    speakers: DiscordChannels
 
     def hears(self, author: int, text: str, *, name: str = "Mo", channel: int = CHANNEL) -> str:
         """Somebody writes a message, and the bot hears it; gives its id."""
@@ -58,8 +58,8 @@ class Scene:
     @asynccontextmanager
     async def restarted(self) -> AsyncIterator["Scene"]:
         """The same server, and a process that remembers nothing."""
-        speakers = Speakers(self.client, self.house, recent := Recent())
-        yield Scene(self.rest, self.client, self.house, recent, speakers)
+        speakers = DiscordChannels(self.client, self.backend, recent := RecentMessages())
+        yield Scene(self.rest, self.client, self.backend, recent, speakers)
         await speakers.close()
 
 
@@ -68,8 +68,8 @@ async def scene_with(
     monkeypatch: pytest.MonkeyPatch, *, permissions: int = discord.Permissions.all().value
 ) -> AsyncIterator[Scene]:
     """A scene in which the bot has these permissions."""
-    rest, house, recent = RestDiscord(), RecordingHouse(), Recent()
+    rest, backend, recent = RestDiscord(), RecordingBackend(), RecentMessages()
     async with bot_of(rest, monkeypatch, permissions=permissions) as client:
-        speakers = Speakers(client, house, recent)
-        yield Scene(rest, client, house, recent, speakers)
+        speakers = DiscordChannels(client, backend, recent)
+        yield Scene(rest, client, backend, recent, speakers)
         await speakers.close()

@@ -8,11 +8,11 @@ from typing import Any
 
 import discord
 
-from pixi.channels.discord.address import Address
+from pixi.channels.discord.address import ConversationAddress
 from pixi.channels.discord.gateway.client import Client
-from pixi.channels.discord.slash.commands import Slash
+from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.core.persona import Persona
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.servers.clients import pointed_at
 from tests.servers.loopback_discord import Channel, Guild, Interaction, LoopbackDiscord, Permission, User
 from tests.servers.loopback_discord import interactions as used
@@ -43,8 +43,8 @@ class Stage:
 
     discord: LoopbackDiscord
     client: Client
-    slash: Slash
-    house: RecordingHouse
+    slash: SlashCommands
+    backend: RecordingBackend
     wardrobe: Wardrobe
     forgotten: list[str]
     guild: Guild
@@ -53,7 +53,7 @@ class Stage:
     boss: User
 
     def address(self, channel: Channel | Guild, persona: str = "") -> str:
-        return str(Address(self.discord.bot.id, channel.id, persona))
+        return str(ConversationAddress(self.discord.bot.id, channel.id, persona))
 
     async def use(
         self, line: str, who: User | None = None, where: Channel | None = None, **options: Any
@@ -83,9 +83,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(house: RecordingHouse | None = None, *, sync: bool = True) -> AsyncIterator[Stage]:
+async def stage(backend: RecordingBackend | None = None, *, sync: bool = True) -> AsyncIterator[Stage]:
     """A bot that is connected, and whose commands are registered unless told otherwise."""
-    house = house or RecordingHouse(personas=PERSONAS)
+    backend = backend or RecordingBackend(personas=PERSONAS)
     wardrobe = Wardrobe()
     async with LoopbackDiscord() as server:
         guild = server.guild("Pancake house")
@@ -97,14 +97,14 @@ async def stage(house: RecordingHouse | None = None, *, sync: bool = True) -> As
         with pointed_at(server):
             async with Client() as client:
                 forgotten: list[str] = []
-                slash = Slash(client, house, wardrobe, forgotten=forgotten.append)
+                slash = SlashCommands(client, backend, wardrobe, forgotten=forgotten.append)
                 slash.install()
                 running = asyncio.create_task(client.start(server.token))
                 await server.ready()
                 await until(lambda: client.get_guild(guild.id) is not None)
                 if sync:
                     await slash.sync()
-                yield Stage(server, client, slash, house, wardrobe, forgotten, guild, general, mo, boss)
+                yield Stage(server, client, slash, backend, wardrobe, forgotten, guild, general, mo, boss)
                 await client.close()
                 await asyncio.wait([running], timeout=5)
 

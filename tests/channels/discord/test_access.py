@@ -4,20 +4,20 @@ from math import ceil
 
 import pytest
 
-from pixi.channels.discord.access import Asker, is_admin, is_blocked, may_talk
+from pixi.channels.discord.access import Requester, is_admin, is_blocked, may_talk
 from pixi.channels.discord.rules import Rules
 
 USER, ROLE, GUILD, CATEGORY, CHANNEL, THREAD, OTHER = 1, 2, 3, 4, 5, 6, 99
 
-IN_GUILD = Asker(USER, frozenset({GUILD, ROLE}), GUILD, (THREAD, CHANNEL, CATEGORY))
-IN_DM = Asker(USER)
+IN_GUILD = Requester(USER, frozenset({GUILD, ROLE}), GUILD, (THREAD, CHANNEL, CATEGORY))
+IN_DM = Requester(USER)
 ASKERS = (
     IN_GUILD,
-    Asker(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, manages=True),
-    Asker(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, is_bot=True),
-    Asker(USER, frozenset(), GUILD, (CHANNEL,)),
+    Requester(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, manages=True),
+    Requester(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, is_bot=True),
+    Requester(USER, frozenset(), GUILD, (CHANNEL,)),
     IN_DM,
-    Asker(USER, is_bot=True),
+    Requester(USER, is_bot=True),
 )
 
 KINDS = ("users", "roles", "channels", "guilds")
@@ -48,7 +48,7 @@ def every_rules() -> Iterator[Rules]:
                 )
 
 
-def labels(asker: Asker) -> set[tuple[str, int]]:
+def labels(asker: Requester) -> set[tuple[str, int]]:
     """Everything by which a list can mean them."""
     guild = set() if asker.guild is None else {("guilds", asker.guild)}
     roles = {("roles", role) for role in asker.roles}
@@ -59,7 +59,7 @@ def listed(rules: Rules, prefix: str, kinds: tuple[str, ...]) -> set[tuple[str, 
     return {(kind, each) for kind in kinds for each in getattr(rules, f"{prefix}_{kind}")}
 
 
-def expected(rules: Rules, asker: Asker) -> bool:
+def expected(rules: Rules, asker: Requester) -> bool:
     """The promise again, as sets: deny first, then admins, then each wish that the operator has."""
     theirs = labels(asker)
     if theirs & listed(rules, "blocked", KINDS):
@@ -108,15 +108,15 @@ def test_a_blocked_admin_is_denied() -> None:
 
 
 def test_who_manages_the_guild_governs_there_if_they_may_talk() -> None:
-    manager = Asker(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, manages=True)
+    manager = Requester(USER, IN_GUILD.roles, GUILD, IN_GUILD.channels, manages=True)
 
     assert is_admin(Rules(), manager)
     assert not is_admin(Rules(), IN_GUILD)
     assert not is_admin(Rules(allowed_users=(OTHER,)), manager)
-    assert not is_admin(Rules(), Asker(USER, manages=True))
+    assert not is_admin(Rules(), Requester(USER, manages=True))
 
 
 def test_only_who_is_on_a_block_list_is_blocked() -> None:
     assert is_blocked(Rules(blocked_roles=(ROLE,)), IN_GUILD)
     assert not is_blocked(Rules(allowed_users=(OTHER,)), IN_GUILD)
-    assert not is_blocked(Rules(bots=False), Asker(USER, is_bot=True))
+    assert not is_blocked(Rules(bots=False), Requester(USER, is_bot=True))

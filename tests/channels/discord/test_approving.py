@@ -11,21 +11,21 @@ from pixi.channels.channel import Question
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.channel import DiscordChannel
 from pixi.channels.discord.outgoing.splitting import units
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Channel, Interaction, Message, Permission, User, payloads
 from tests.waiting import until
 
-WORDS = Words()
+WORDS = Translations()
 SAY = WORDS.english.say
 
 
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingHouse()) as room:
+    async with room_of(RecordingBackend()) as room:
         yield room
 
 
@@ -124,7 +124,7 @@ async def test_the_click_of_somebody_else_counts_for_nothing(room: Room) -> None
 
 async def test_who_was_blocked_meanwhile_allows_nothing(room: Room) -> None:
     async with asked(room) as open_:
-        room.house.obey(blocked_users=(room.mo.id,))
+        room.backend.obey(blocked_users=(room.mo.id,))
         begun = await pressed(room, room.mo, open_)
         assert begun.content == SAY("says.refused")
         assert not open_.answer.done()
@@ -162,7 +162,7 @@ async def test_questions_at_once_are_answered_each_for_itself(room: Room) -> Non
 
 
 async def test_a_webhook_s_persona_asks_by_the_bot(room: Room) -> None:
-    room.house.obey(faces="webhook")
+    room.backend.obey(faces="webhook")
     async with asked(room) as open_:
         assert open_.message.author is room.discord.bot
         assert open_.message.webhook is None
@@ -198,8 +198,8 @@ async def test_a_turn_that_is_stopped_takes_its_question_back(room: Room) -> Non
 
 
 async def test_a_bot_that_leaves_takes_its_questions_back_and_another_knows_none(room: Room) -> None:
-    house = RecordingHouse()
-    async with room_of(house) as here:
+    backend = RecordingBackend()
+    async with room_of(backend) as here:
         channel, _ = await here.asked()
         task = asyncio.create_task(channel.approve(question(here.mo), seconds=30))
         await here.discord.wait_for(lambda: len(here.general.messages) > 1)
@@ -208,7 +208,7 @@ async def test_a_bot_that_leaves_takes_its_questions_back_and_another_knows_none
         task.cancel()
         here.discord.fail("PATCH", "/messages/", 500)  # the last process had no time for it
         await asyncio.gather(task, return_exceptions=True)
-        bot = Bot(house, token=here.discord.token, api_url=here.discord.api_url, tell=lambda _: None)
+        bot = Bot(backend, token=here.discord.token, api_url=here.discord.api_url, tell=lambda _: None)
         second = asyncio.create_task(bot.run())
         try:
             await here.discord.ready(2)
@@ -327,8 +327,8 @@ async def test_a_person_is_asked_in_the_language_they_chose(room: Room, language
 async def test_of_whom_no_language_is_known_the_server_s_is_spoken(
     server: str, persona: str, label: str
 ) -> None:
-    house = RecordingHouse(personas={"pixi": Persona("Pixi", "", language=persona, summon=("pixi",))})
-    async with room_of(house) as room:
+    backend = RecordingBackend(personas={"pixi": Persona("Pixi", "", language=persona, summon=("pixi",))})
+    async with room_of(backend) as room:
         room.guild.locale = server
         room.discord.world.tell_guild("GUILD_UPDATE", room.guild, payloads.guild(room.guild))
         await room.discord.idle()

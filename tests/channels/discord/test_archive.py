@@ -225,7 +225,7 @@ async def test_a_search_that_hangs_leaves_time_for_reading(
 def test_what_was_found_lately_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    lately = requests.Lately(seconds=30.0, most=2)
+    lately = requests.TimedCache(seconds=30.0, most=2)
     lately.keep("a", 1)
     now = 20.0
     lately.keep("b", 2)
@@ -299,7 +299,7 @@ async def test_what_the_bot_must_not_hear_it_does_not_read(room: Room) -> None:
         ({"blocked_guilds": (room.guild.id,)}, set()),
     ]
     for rules, wanted in cases:
-        room.house.rules = Rules(read_history=True, **rules)
+        room.backend.rules = Rules(read_history=True, **rules)
         assert await here.texts("griddle") == wanted, rules
 
 
@@ -334,6 +334,6 @@ async def test_a_direct_message_has_no_archive(room: Room) -> None:
 async def test_the_setting_says_whether_there_is_one(room: Room) -> None:
     channel, _ = await room.asked()
     assert channel.abilities.archive
-    room.house.obey(read_history=False)
+    room.backend.obey(read_history=False)
     assert not channel.abilities.archive
     assert channel.archive is None, "also for a turn that has begun, and for an addon's tool"

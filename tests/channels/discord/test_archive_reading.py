@@ -117,5 +117,5 @@ async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:
     await forum.post(room.ana, "Pancake of Ana", "pancake?")
     here = await desk(room, room.general)
     assert len((await here.archive.posts(Query("pancake"), here.asking)).posts) == 1
-    room.house.obey(blocked_users=(room.ana.id,))
+    room.backend.obey(blocked_users=(room.ana.id,))
     assert (await here.archive.posts(Query("pancake"), here.asking)).posts == []

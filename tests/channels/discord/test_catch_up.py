@@ -6,7 +6,7 @@ import discord
 import pytest
 
 from pixi.channels.discord.incoming import catch_up
-from pixi.channels.discord.incoming.catch_up import CatchingUp, Missed
+from pixi.channels.discord.incoming.catch_up import CatchUp, MissedChannel
 from pixi.channels.discord.incoming.watermarks import Watermarks
 from pixi.channels.discord.places import Askers
 from pixi.channels.discord.requests import own_member
@@ -22,10 +22,10 @@ class Return:
 
     def __init__(self, here: Ears) -> None:
         self.here = here
-        self.marks = Watermarks(here.house)
+        self.marks = Watermarks(here.backend)
         self.heard: list[str] = []
         self.broken = ""
-        self.catching_up = CatchingUp(here.client, here.house, self.marks, Askers(), self.hear)
+        self.catching_up = CatchUp(here.client, here.backend, self.marks, Askers(), self.hear)
 
     async def hear(self, message: discord.Message) -> None:
         if message.content == self.broken:
@@ -34,7 +34,7 @@ class Return:
         self.heard.append(message.content)
         self.marks.raise_to(message.channel.id, message.id)
 
-    async def missed(self, *, direct: bool = False) -> Sequence[Missed]:
+    async def missed(self, *, direct: bool = False) -> Sequence[MissedChannel]:
         await self.marks.load(BOT, discord.utils.time_snowflake(discord.utils.utcnow()))
         return await self.catching_up.missed(self.here.client.guilds, direct=direct)
 
@@ -46,7 +46,7 @@ class Return:
 
 def mark(here: Ears, payload: dict[str, Any]) -> None:
     """Everything up to this message was dealt with."""
-    here.house.marks[f"discord:{BOT}:{payload['channel_id']}:"] = int(payload["id"])
+    here.backend.marks[f"discord:{BOT}:{payload['channel_id']}:"] = int(payload["id"])
 
 
 async def test_at_the_first_start_nothing_was_missed() -> None:
@@ -116,7 +116,7 @@ async def test_direct_messages_are_asked_for_by_their_watermarks() -> None:
     async with ears() as here:
         mark(here, here.sent("known", 100, channel=DM))
         here.sent("are you there?", 50, channel=DM)
-        here.house.marks[f"discord:{BOT}:404:"] = 5
+        here.backend.marks[f"discord:{BOT}:404:"] = 5
 
         assert await Return(here).catch_up() == []
         assert await Return(here).catch_up(direct=True) == ["are you there?"]
@@ -171,7 +171,7 @@ async def test_channels_with_a_conversation_come_first_where_there_are_too_many(
     monkeypatch.setattr(catch_up, "_CHANNELS", 2)
     async with ears() as here:
         record = TurnRecord(1, "", "Pixi", "m", 0.0, "stop", 1, Usage(), None, (), (), ())
-        here.house.past[f"discord:{BOT}:{THREAD}:pixi"] = [record]
+        here.backend.past[f"discord:{BOT}:{THREAD}:pixi"] = [record]
         mark(here, here.sent("known", 200, channel=DM))
         here.sent("ours", 100, channel=THREAD)
         here.sent("another", 50, channel=POST)

@@ -8,7 +8,7 @@ from aiohttp import web
 from pixi.channels.discord.gateway.payloads import complete, complete_answer
 from tests.channels.discord.ears import BOT, GENERAL, GUILD, MO
 from tests.channels.discord.plain_server import PlainServer, plain_server
-from tests.channels.discord.test_bot import house, lines, running, texts
+from tests.channels.discord.test_bot import backend, lines, running, texts
 from tests.waiting import until
 
 
@@ -21,7 +21,7 @@ def lean(number: int, text: str, **more: Any) -> dict[str, Any]:
 async def test_a_server_that_tells_not_where_to_resume_is_talked_on_and_resumed() -> None:
     async with plain_server() as server:
         server.silent = True
-        here = house()
+        here = backend()
         async with running(server, here):
             await server.say(f"<@{BOT}> one")
             await until(lambda: len(texts(here)) == 1)
@@ -42,7 +42,7 @@ async def test_a_server_that_tells_not_where_to_resume_is_talked_on_and_resumed(
 )
 async def test_a_message_of_which_little_is_told_is_heard(more: dict[str, Any]) -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             newest = int(server.message("before")["id"])
             await server.send("MESSAGE_CREATE", lean(newest + 1, f"<@{BOT}> hi", **more))
@@ -52,7 +52,7 @@ async def test_a_message_of_which_little_is_told_is_heard(more: dict[str, Any]) 
 
 async def test_an_edit_of_which_only_the_words_are_told_is_passed_on() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             asked = await server.say(f"<@{BOT}> one")
             await until(lambda: texts(here))
@@ -69,7 +69,7 @@ async def test_a_guild_is_there_whatever_is_odd_in_it(caplog: pytest.LogCaptureF
     async with plain_server() as server:
         server.guild["channels"] = [{"id": str(GENERAL), "type": 0, "name": "general"}]
         server.guild |= {"threads": [{"id": "7"}], "members": None, "stickers": [{}], "voice_states": [7]}
-        here = house()
+        here = backend()
         with caplog.at_level(logging.WARNING):
             async with running(server, here) as told:
                 await server.say(f"<@{BOT}> hi")
@@ -92,7 +92,7 @@ async def test_a_history_that_nobody_can_read_does_not_stop_the_answer(
 
     monkeypatch.setattr(PlainServer, "rest", odd)
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             await server.say(f"<@{BOT}> hi")
             await until(lambda: texts(here), "the answer")
@@ -133,7 +133,7 @@ ODD = [
 @pytest.mark.parametrize("more", [*LEAN, *ODD], ids=repr)
 async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(more: dict[str, Any]) -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             newest = int(server.message("before")["id"])
             told = lean(newest + 1, f"<@{BOT}> hi", guild_id=str(GUILD)) | copy.deepcopy(more)
@@ -148,7 +148,7 @@ async def test_the_words_of_a_message_are_heard_whatever_is_odd_beside_them(more
 @pytest.mark.parametrize("more", LEAN, ids=repr)
 async def test_a_history_is_read_whatever_the_server_leaves_out(more: dict[str, Any]) -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             await server.say(f"<@{BOT}> one")
             await until(lambda: texts(here), "the first message")

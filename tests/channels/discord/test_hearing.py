@@ -11,6 +11,7 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place, TurnRecord
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.ears import (
     ANA,
     BOT,
@@ -29,7 +30,6 @@ from tests.channels.discord.ears import (
     Ears,
     ears,
 )
-from tests.channels.discord.house import RecordingHouse
 
 BOTH = Place(personas=("pixi", "edda"))
 
@@ -39,7 +39,7 @@ def at(channel: int, persona: str = "pixi") -> str:
 
 
 def both_live(here: Ears, channel: int = GENERAL) -> None:
-    here.house.places[at(channel, "")] = BOTH
+    here.backend.places[at(channel, "")] = BOTH
 
 
 # Whom it is for.
@@ -146,7 +146,7 @@ async def test_in_a_home_channel_everything_is_for_the_persona(home: tuple[int, 
 
 async def test_people_may_choose_a_home_for_a_channel_and_its_threads() -> None:
     async with ears() as here:
-        here.house.places[at(GENERAL, "")] = Place(home=True)
+        here.backend.places[at(GENERAL, "")] = Place(home=True)
         await here.hear("hi", channel=THREAD)
         await here.hear("hi", channel=POST)
 
@@ -184,7 +184,7 @@ async def test_of_several_who_speak_as_the_bot_the_record_knows_who_is_answered(
     async with ears() as here:
         both_live(here)
         answer = await here.hear("I am Edda.", by=BOT)
-        here.house.records[answer["id"]] = TurnRecord(
+        here.backend.records[answer["id"]] = TurnRecord(
             1, at(GENERAL, "edda"), "Edda", "m", 0.0, "stop", 1, Usage(), None, (), (), ()
         )
         await here.hear("nice", answers=answer)
@@ -213,7 +213,7 @@ async def test_several_can_be_named_at_once() -> None:
 
 async def test_a_resident_that_is_on_the_shelf_no_more_does_not_answer() -> None:
     async with ears() as here:
-        here.house.places[at(GENERAL, "")] = Place(personas=("gone",))
+        here.backend.places[at(GENERAL, "")] = Place(personas=("gone",))
         await here.hear(f"<@{BOT}> hi")
 
         assert [each.conversation for each in here.addressed] == [at(GENERAL, "pixi")]
@@ -221,7 +221,7 @@ async def test_a_resident_that_is_on_the_shelf_no_more_does_not_answer() -> None
 
 async def test_without_any_persona_nothing_is_answered_and_nothing_breaks() -> None:
     async with ears() as here:
-        here.house.personas = {}
+        here.backend.personas = {}
         await here.hear(f"<@{BOT}> hi")
 
         assert here.received == []
@@ -404,7 +404,7 @@ async def test_a_chain_of_replies_is_quoted_oldest_first() -> None:
         for text in ("one", "two", "three", "four", "five"):
             chain.append(here.written(text, by=ANA, answers=chain[-1]))
         here.rest.history[GENERAL] = chain[:-1]
-        here.house.obey(overhear=0)
+        here.backend.obey(overhear=0)
         await here.hear("Pixi, is that so?", answers=chain[-1])
 
         assert [each.text for each in here.addressed[0].quoted] == ["one", "two", "three", "four", "five"]
@@ -526,7 +526,7 @@ async def test_an_edit_of_what_was_asked_is_passed_on_as_it_would_be_heard() -> 
         payload = await here.hear(f"<@{BOT}> pancakes?")
         await here.hearing.edited(here.message(payload | {"content": f"<@{BOT}> waffles, <@{ANA}>?"}))
 
-        assert here.house.asked == [("edit", (at(GENERAL), payload["id"], "waffles, @unknown?"))]
+        assert here.backend.asked == [("edit", (at(GENERAL), payload["id"], "waffles, @unknown?"))]
 
 
 async def test_an_edit_that_leaves_the_words_alone_is_none() -> None:
@@ -535,7 +535,7 @@ async def test_an_edit_that_leaves_the_words_alone_is_none() -> None:
         boxed = payload | {"embeds": [{"type": "link", "title": "Example"}]}
         await here.hearing.edited(here.message(boxed))
 
-        assert here.house.asked == []
+        assert here.backend.asked == []
 
 
 async def test_edits_of_other_talk_change_only_what_is_overheard() -> None:
@@ -548,7 +548,7 @@ async def test_edits_of_other_talk_change_only_what_is_overheard() -> None:
         await here.hear("Pixi?")
 
         assert [each.text for each in here.received] == ["I like jam", "Pixi?"]
-        assert here.house.asked == []
+        assert here.backend.asked == []
 
 
 async def test_a_deleted_question_is_withdrawn_from_all_who_got_it() -> None:
@@ -557,7 +557,7 @@ async def test_a_deleted_question_is_withdrawn_from_all_who_got_it() -> None:
         payload = await here.hear("Pixi and Edda?")
         await here.hearing.deleted(here.message(payload).channel, int(payload["id"]))
 
-        assert here.house.asked == [
+        assert here.backend.asked == [
             ("withdraw", (at(GENERAL, "pixi"), payload["id"])),
             ("withdraw", (at(GENERAL, "edda"), payload["id"])),
         ]
@@ -569,13 +569,13 @@ async def test_changes_of_what_an_earlier_process_heard_are_passed_on_too() -> N
         await here.hearing.edited(here.message(payload))
         await here.hearing.deleted(here.message(payload).channel, int(payload["id"]))
 
-        assert [name for name, _ in here.house.asked] == ["edit", "withdraw"]
+        assert [name for name, _ in here.backend.asked] == ["edit", "withdraw"]
 
 
 # What goes wrong.
 
 
-class FullHouse(RecordingHouse):
+class FullHouse(RecordingBackend):
     """A house whose disk is full."""
 
     full = True
@@ -587,15 +587,15 @@ class FullHouse(RecordingHouse):
 
 
 async def test_what_could_not_be_recorded_can_come_again() -> None:
-    house = FullHouse()
-    async with ears(house=house) as here:
+    backend = FullHouse()
+    async with ears(backend=backend) as here:
         payload = here.written("Pixi?")
         with pytest.raises(StoreError):
             await here.hearing.hear(here.message(payload))
-        house.full = False
+        backend.full = False
         await here.hearing.hear(here.message(payload))
 
-        assert [message.text for message, _ in house.received] == ["Pixi?"]
+        assert [message.text for message, _ in backend.received] == ["Pixi?"]
 
 
 async def test_the_name_of_a_channel_that_its_author_does_not_see_stays_unknown() -> None:

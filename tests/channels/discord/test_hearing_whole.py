@@ -13,8 +13,8 @@ from pixi.channels.discord.bot import Bot, Shards
 from pixi.channels.discord.gateway import client
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.ears import PERSONAS
-from tests.channels.discord.house import RecordingHouse
 from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 from tests.waiting import until
 
@@ -24,15 +24,15 @@ FIRST_SECOND = 1_420_070_400
 
 @asynccontextmanager
 async def running(
-    discord: LoopbackDiscord, house: RecordingHouse, *, shards: Shards | None = None, sessions: int = 1
+    discord: LoopbackDiscord, backend: RecordingBackend, *, shards: Shards | None = None, sessions: int = 1
 ) -> AsyncIterator[list[str]]:
     """A bot that is connected and told everything; at the end it is cancelled, as by SIGTERM."""
     told: list[str] = []
-    before = len(house.asked)
-    run = Bot(house, token=discord.token, api_url=discord.api_url, shards=shards, tell=told.append).run()
+    before = len(backend.asked)
+    run = Bot(backend, token=discord.token, api_url=discord.api_url, shards=shards, tell=told.append).run()
     task = asyncio.create_task(run)
     try:
-        await until(lambda: task.done() or ("resume", ()) in house.asked[before:], "the bot is ready")
+        await until(lambda: task.done() or ("resume", ()) in backend.asked[before:], "the bot is ready")
         assert not task.done(), task.exception()
         yield told
     finally:
@@ -41,14 +41,14 @@ async def running(
             await task
 
 
-async def heard(house: RecordingHouse, count: int) -> list[str]:
+async def heard(backend: RecordingBackend, count: int) -> list[str]:
     """The texts of what was received, once there are so many."""
-    await until(lambda: len(house.received) >= count, f"{count} messages")
-    return [message.text for message, _ in house.received]
+    await until(lambda: len(backend.received) >= count, f"{count} messages")
+    return [message.text for message, _ in backend.received]
 
 
-def house(**rules: object) -> RecordingHouse:
-    made = RecordingHouse(personas=PERSONAS)
+def backend(**rules: object) -> RecordingBackend:
+    made = RecordingBackend(personas=PERSONAS)
     made.obey(**rules)
     return made
 
@@ -62,7 +62,7 @@ async def test_people_address_the_persona_in_every_way_there_is() -> None:
         guild = discord.guild("Pancake house")
         general, forum = guild.channel("general"), guild.forum("questions")
         mo = discord.person("mo", display="Mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             await general.say(mo, f"{discord.bot.mention} one")
             await heard(here, 1)
@@ -100,7 +100,7 @@ async def test_a_reply_brings_what_it_answers_and_its_picture() -> None:
     async with LoopbackDiscord() as discord:
         general = discord.guild().channel("general")
         mo, ana = discord.person("mo"), discord.person("ana")
-        here = house()
+        here = backend()
         here.seeing = True
         async with running(discord, here):
             shown = await general.say(ana, "look", attachments=[("pan.png", "image/png", picture.getvalue())])
@@ -118,7 +118,7 @@ async def test_edits_boxes_and_deletions_are_told_apart() -> None:
     async with LoopbackDiscord() as discord:
         general = discord.guild().channel("general")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             asked = await general.say(mo, "Pixi, pancakes? https://example.org")
             await heard(here, 1)
@@ -138,7 +138,7 @@ async def test_events_that_come_twice_are_heard_once() -> None:
     async with LoopbackDiscord() as discord:
         general = discord.guild().channel("general")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             await general.say(mo, "Pixi, one")
             await heard(here, 1)
@@ -160,7 +160,7 @@ async def test_what_is_missed_without_a_session_is_caught_up_with(monkeypatch: p
         guild = discord.guild()
         general, quiet = guild.channel("general"), guild.channel("quiet")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             await general.say(mo, "Pixi, one")
             await discord.dm(mo).say(mo, "Pixi, two")
@@ -185,7 +185,7 @@ async def test_what_is_missed_while_a_guild_is_down_is_caught_up_with() -> None:
         guild = discord.guild()
         general = guild.channel("general")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             await general.say(mo, "Pixi, one")
             await heard(here, 1)
@@ -203,7 +203,7 @@ async def test_two_shards_hear_their_guilds(monkeypatch: pytest.MonkeyPatch) -> 
         first = discord.guild("First", shard=0, of=2).channel("general")
         second = discord.guild("Second", shard=1, of=2).channel("general")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here) as told:
             await first.say(mo, "Pixi, one")
             await second.say(mo, "Pixi, two")
@@ -220,7 +220,7 @@ async def test_a_process_can_run_one_shard_of_two(monkeypatch: pytest.MonkeyPatc
         first = discord.guild("First", shard=0, of=2).channel("general")
         second = discord.guild("Second", shard=1, of=2).channel("general")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here, shards=Shards.parse("1/2")):
             await first.say(mo, "Pixi, one")
             await second.say(mo, "Pixi, two")
@@ -233,7 +233,7 @@ async def test_a_channel_whose_history_is_closed_is_heard_all_the_same() -> None
         guild = discord.guild()
         general = guild.channel("general", deny_bot=Permission.READ_MESSAGE_HISTORY)
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         await general.say(mo, "before")
         async with running(discord, here):
             await general.say(mo, "Pixi, hello")
@@ -246,7 +246,7 @@ async def test_a_channel_that_vanishes_and_a_guild_that_is_left_break_nothing() 
         guild, other = discord.guild("One"), discord.guild("Two")
         general, gone = other.channel("general"), guild.channel("gone")
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             asked = await gone.say(mo, "Pixi, one")
             await heard(here, 1)
@@ -263,7 +263,7 @@ async def test_a_webhook_of_somebody_else_is_a_bot() -> None:
         general = discord.guild().channel("general")
         hook, robot = general.webhook("Captain"), discord.person("robot", bot=True)
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             await hook.say("Pixi, from a webhook")
             await general.say(robot, "Pixi, from a robot")
@@ -276,7 +276,7 @@ async def test_a_webhook_of_somebody_else_is_a_bot() -> None:
 
 
 async def test_two_personas_that_always_answer_each_other_come_to_an_end() -> None:
-    class Chatty(RecordingHouse):
+    class Chatty(RecordingBackend):
         async def receive(self, message: Message, channel: Place) -> None:
             await super().receive(message, channel)
             if message.addressed:
@@ -307,7 +307,7 @@ async def test_a_flood_loses_nothing_and_keeps_its_order() -> None:
         guild = discord.guild()
         rooms = [guild.channel(f"room-{number}") for number in range(10)]
         mo = discord.person("mo")
-        here = house()
+        here = backend()
         async with running(discord, here):
             for number in range(30):
                 for room in rooms:
@@ -325,7 +325,7 @@ async def test_a_flood_loses_nothing_and_keeps_its_order() -> None:
 async def test_going_leaves_the_gateway_and_says_so() -> None:
     async with LoopbackDiscord() as discord:
         discord.guild().channel("general")
-        async with running(discord, house()):
+        async with running(discord, backend()):
             assert discord.gateway.connections
         await discord.wait_for(lambda: not discord.gateway.connections)
 

@@ -1,7 +1,7 @@
 import asyncio
 from functools import partial
 
-from pixi.channels.discord.incoming.queues import Lanes
+from pixi.channels.discord.incoming.queues import ChannelQueues
 
 
 class Diary:
@@ -10,7 +10,7 @@ class Diary:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.broken: list[BaseException] = []
-        self.lanes = Lanes(self.broken.append)
+        self.lanes = ChannelQueues(self.broken.append)
         self.doors: dict[str, asyncio.Event] = {}
 
     async def note(self, name: str) -> None:

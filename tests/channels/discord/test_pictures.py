@@ -10,7 +10,7 @@ from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.core.picture import Abilities, Picture
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Permission
 from tests.servers.scripted_gifs import frames, moving
@@ -23,17 +23,17 @@ OWN = Picture("an excited cat", file=Image("image/gif", moving()))
 
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
-    house = RecordingHouse()
-    house.obey(stickers=True)
-    async with room_of(house) as room:
+    backend = RecordingBackend()
+    backend.obey(stickers=True)
+    async with room_of(backend) as room:
         yield room
 
 
 @pytest.fixture
 async def masked(room: Room) -> Room:
     """One whose persona speaks by a webhook."""
-    room.house.obey(faces="webhook")
-    room.house.personas = {"pixi": Persona("Pixi", "")}
+    room.backend.obey(faces="webhook")
+    room.backend.personas = {"pixi": Persona("Pixi", "")}
     return room
 
 
@@ -141,7 +141,7 @@ async def test_what_there_is_follows_the_server_and_the_rules(room: Room) -> Non
     await until(lambda: channel.abilities == Abilities())
     room.guild.sticker("hug")
     await until(lambda: channel.abilities.stickers == ("hug",))
-    room.house.obey(stickers=False)
+    room.backend.obey(stickers=False)
     assert channel.abilities == Abilities()
 
 

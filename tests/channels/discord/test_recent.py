@@ -1,19 +1,19 @@
 from pixi.channels.discord.incoming.bot_turns import BotTurns
-from pixi.channels.discord.incoming.recent import Recent, Remark
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.core.message import Author
 
 ROOM = 7
 
 
-def remark(number: int, text: str = "", *, persona: str = "", ours: bool = False) -> Remark:
-    return Remark(number, Author("5", "Mo"), text or f"text {number}", persona=persona, ours=ours)
+def remark(number: int, text: str = "", *, persona: str = "", ours: bool = False) -> RecentMessage:
+    return RecentMessage(number, Author("5", "Mo"), text or f"text {number}", persona=persona, ours=ours)
 
 
-def recent(overhear: int = 3) -> Recent:
-    return Recent(lambda: overhear)
+def recent(overhear: int = 3) -> RecentMessages:
+    return RecentMessages(lambda: overhear)
 
 
-def ids(remarks: list[Remark]) -> list[int]:
+def ids(remarks: list[RecentMessage]) -> list[int]:
     return [each.id for each in remarks]
 
 
@@ -150,7 +150,7 @@ def test_turns_between_humans_are_counted_by_channel() -> None:
 
 def test_what_a_person_said_is_forgotten_in_every_channel() -> None:
     heard = recent()
-    other = Remark(3, Author("6", "Lia"), "hello")
+    other = RecentMessage(3, Author("6", "Lia"), "hello")
     for room in (ROOM, 8):
         heard.add(room, remark(1))
         heard.add(room, remark(2, "more"))

@@ -20,10 +20,10 @@ from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, Ke
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import patches as reconnecting
 from pixi.core.errors import ConfigError
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.ears import BOT, PERSONAS, user
-from tests.channels.discord.house import RecordingHouse
 from tests.channels.discord.plain_server import plain_server
-from tests.channels.discord.test_bot import house, lines, running, texts
+from tests.channels.discord.test_bot import backend, lines, running, texts
 from tests.waiting import until, within
 
 TOKEN = "t0ken"
@@ -93,7 +93,7 @@ async def rude(*codes: int) -> AsyncGenerator[Rude, None]:
 
 async def run(server: Rude) -> None:
     api_url = f"http://127.0.0.1:{server.port}/api/v10"
-    bot = Bot(RecordingHouse(personas=PERSONAS), token=TOKEN, api_url=api_url, tell=lambda _: None)
+    bot = Bot(RecordingBackend(personas=PERSONAS), token=TOKEN, api_url=api_url, tell=lambda _: None)
     async with within("the end of the bot"):
         await bot.run()
 
@@ -156,7 +156,7 @@ async def test_a_frame_that_nobody_can_read_costs_a_connection_and_a_line(
     frame: str | bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         with caplog.at_level(logging.WARNING):
             async with running(server, here):
                 await server.garble(frame)
@@ -176,7 +176,7 @@ async def test_heartbeats_without_an_end_are_not_begun(
     interval: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asleep(monkeypatch)
-    async with plain_server() as server, running(server, house()):
+    async with plain_server() as server, running(server, backend()):
         server.hello = f'{{"op":10,"d":{{"heartbeat_interval":{interval}}}}}'
         await server.cut()
         await until(lambda: len(caplog.records) > 1, "it is told")
@@ -190,7 +190,7 @@ async def test_a_frame_that_is_sent_again_whenever_a_session_is_resumed_ends_the
 ) -> None:
     asleep(monkeypatch)
     async with plain_server() as server:
-        here = house()
+        here = backend()
         server.garbles_resumed = "[]"
         async with running(server, here):
             await server.garble("[]")
@@ -205,7 +205,7 @@ async def test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seld
 ) -> None:
     pauses = asleep(monkeypatch)
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             server.hello = HTML
             await server.cut()

@@ -12,7 +12,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from pixi.channels.discord.gateway.client import Client, Shards
-from pixi.channels.discord.gateway.server import Server, find_server, pointed_at
+from pixi.channels.discord.gateway.server import DiscordServer, find_server, pointed_at
 from pixi.core.errors import ConfigError
 
 GATEWAY = {"url": "ws://127.0.0.1:9/gate"}
@@ -54,7 +54,7 @@ async def test_the_api_is_found_where_it_was_said_to_be(base: str, given: str) -
     async with serving({f"{base}/gateway": GATEWAY}) as (url, _):
         server = await find_server(given.format(base=url + base), "t0ken")
 
-        assert server == Server(url + base, "ws://127.0.0.1:9/gate")
+        assert server == DiscordServer(url + base, "ws://127.0.0.1:9/gate")
 
 
 @pytest.mark.parametrize("ending", ["/v10", "/api/v10", "/api/v9", "/api"])
@@ -81,7 +81,9 @@ async def test_the_gateway_is_asked_for_without_the_token_first() -> None:
 async def test_the_bots_gateway_will_do_and_tells_of_shards() -> None:
     answer = {**GATEWAY, "shards": 3, "session_start_limit": {"max_concurrency": 16}}
     async with serving({"/gateway/bot": answer}) as (url, _):
-        assert await find_server(url, "t0ken") == Server(url, GATEWAY["url"], shards=3, sessions_at_once=16)
+        assert await find_server(url, "t0ken") == DiscordServer(
+            url, GATEWAY["url"], shards=3, sessions_at_once=16
+        )
 
 
 @pytest.mark.parametrize("shards", [0, -1, True, "two", None, 10**9, 1.5])
@@ -122,7 +124,7 @@ async def test_what_is_no_address_is_told(url: str) -> None:
 async def test_discord_py_talks_to_the_server_and_back_to_discord_afterwards() -> None:
     before = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY, Asset.BASE
 
-    async with pointed_at(Server("http://host:1/api/v10", "ws://host:2")):
+    async with pointed_at(DiscordServer("http://host:1/api/v10", "ws://host:2")):
         assert Route("GET", "/users/@me").url == "http://host:1/api/v10/users/@me"
         assert yarl.URL("ws://host:2") == DiscordWebSocket.DEFAULT_GATEWAY
         assert Asset.BASE == "http://host:1"
@@ -133,7 +135,7 @@ async def test_discord_py_talks_to_the_server_and_back_to_discord_afterwards() -
 
 
 async def test_json_with_a_charset_is_json_to_the_client_and_an_unknown_application_does_no_harm() -> None:
-    async with serving({"/users/@me": BOT}) as (url, _), pointed_at(Server(url, "ws://host:2")):
+    async with serving({"/users/@me": BOT}) as (url, _), pointed_at(DiscordServer(url, "ws://host:2")):
         client = Client()
         try:
             await client.login("t0ken")

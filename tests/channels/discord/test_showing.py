@@ -34,8 +34,8 @@ async def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterato
     picture = tmp_path / "pixi.png"
     picture.write_bytes(PNG)
     async with scene_with(monkeypatch) as scene:
-        scene.house.obey(faces="webhook")
-        scene.house.personas = {
+        scene.backend.obey(faces="webhook")
+        scene.backend.personas = {
             "pixi": Persona("Pixi", "", avatar=str(picture)),
             "dan": Persona("Discord Dan", "", avatar="https://example.org/dan.png"),
         }
@@ -85,7 +85,7 @@ async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await scene.channel().send("hi", nonce="1")
-    picture = Path(scene.house.personas["pixi"].avatar)
+    picture = Path(scene.backend.personas["pixi"].avatar)
     picture.write_bytes(PNG + b"another")
     await scene.channel().send("not yet", nonce="2")
     assert not [each for each in scene.rest.asked if each.method == "PATCH"]
@@ -162,7 +162,7 @@ async def test_without_the_permission_nothing_is_asked(
 ) -> None:
     allowed = discord.Permissions.all() ^ discord.Permissions(manage_webhooks=True, administrator=True)
     async with scene_with(monkeypatch, permissions=allowed.value) as scene:
-        scene.house.obey(faces="webhook")
+        scene.backend.obey(faces="webhook")
         await scene.channel().send("hi", nonce="1")
         assert _shown(scene) == [("Bot", "hi")]
         assert not [each for each in scene.rest.asked if each.path.endswith("/webhooks")]
@@ -264,7 +264,7 @@ async def test_nobody_passes_for_a_persona(scene: Scene) -> None:
 
 
 async def test_the_bot_wears_a_persona_s_name_and_picture(scene: Scene) -> None:
-    scene.house.obey(faces="profile")
+    scene.backend.obey(faces="profile")
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
     await scene.speakers.wear(guild, "pixi")
@@ -277,7 +277,7 @@ async def test_the_bot_wears_a_persona_s_name_and_picture(scene: Scene) -> None:
 
 
 async def test_what_is_worn_is_not_put_on_again_at_a_start(scene: Scene) -> None:
-    scene.house.obey(faces="profile")
+    scene.backend.obey(faces="profile")
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
     guild.me.nick, guild.me._avatar = "Pixi", "abc"
@@ -290,7 +290,7 @@ async def test_what_is_worn_is_not_put_on_again_at_a_start(scene: Scene) -> None
 async def test_without_the_right_to_the_name_the_picture_is_worn(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scene.house.obey(faces="profile")
+    scene.backend.obey(faces="profile")
     scene.rest.faults.append(Fault("PATCH", "/members/@me", status=403, code=50013))
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
@@ -303,7 +303,7 @@ async def test_without_the_right_to_the_name_the_picture_is_worn(
 async def test_where_a_face_cannot_be_worn_one_line_says_so(
     scene: Scene, caplog: pytest.LogCaptureFixture, status: int
 ) -> None:
-    scene.house.obey(faces="profile")
+    scene.backend.obey(faces="profile")
     scene.rest.faults.append(Fault("PATCH", "/members/@me", status=status, times=9))
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
@@ -315,7 +315,7 @@ async def test_where_a_face_cannot_be_worn_one_line_says_so(
 
 @pytest.mark.parametrize("faces", ["off", "webhook"])
 async def test_other_rules_leave_the_bot_s_profile_alone(scene: Scene, faces: str) -> None:
-    scene.house.obey(faces=faces)
+    scene.backend.obey(faces=faces)
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
     await scene.speakers.wear(guild, "pixi")

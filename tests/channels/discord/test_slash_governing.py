@@ -5,7 +5,7 @@ import pytest
 
 from pixi.core.persona import Persona
 from pixi.store.kept import Place
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.slashing import Stage, stage
 from tests.servers.loopback_discord import Fault
 from tests.servers.loopback_discord.calls import Call
@@ -19,7 +19,7 @@ async def here() -> AsyncIterator[Stage]:
 
 
 def place(here: Stage) -> Place:
-    return here.house.place(here.address(here.general))
+    return here.backend.place(here.address(here.general))
 
 
 CALL = "An answer comes to a mention, to a reply, and to those who call somebody by name."
@@ -29,7 +29,7 @@ CALL = "An answer comes to a mention, to a reply, and to those who call somebody
 
 
 async def test_a_persona_that_speaks_here_is_the_only_one(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("pixi", "lao-qin"), "large", True)
+    here.backend.places[here.address(here.general)] = Place(("pixi", "lao-qin"), "large", True)
     begun = await here.use("persona", here.boss, name="edda")
     assert begun.content == "**Edda\\_Storm** speaks here from now on."
     assert not begun.ephemeral
@@ -48,7 +48,7 @@ async def test_a_persona_joins_those_who_are_here(here: Stage) -> None:
 
 
 async def test_a_persona_leaves_and_the_others_stay(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
     begun = await here.use("persona", here.boss, name="pixi", how="leave")
     assert begun.content == "**Pixi** has left. Here you still meet: **Edda\\_Storm**"
     assert place(here).personas == ("edda",)
@@ -58,13 +58,13 @@ async def test_the_last_one_does_not_leave(here: Stage) -> None:
     begun = await here.use("persona", here.boss, name="pixi", how="leave")
     assert begun.content == "**Pixi** is the only one here. Choose who shall speak here instead."
     assert begun.ephemeral
-    assert here.house.places == {}
+    assert here.backend.places == {}
 
 
 async def test_who_is_not_here_does_not_leave(here: Stage) -> None:
     begun = await here.use("persona", here.boss, name="edda", how="leave")
     assert begun.content == "**Edda\\_Storm** does not live here."
-    assert here.house.places == {}
+    assert here.backend.places == {}
 
 
 @pytest.mark.parametrize("name", ["Edda_Storm", "EDDA", " edda "])
@@ -84,7 +84,7 @@ async def test_a_persona_is_known_by_both_of_its_names(here: Stage, name: str) -
 async def test_a_persona_that_nobody_knows_is_told(here: Stage, name: str, text: str) -> None:
     begun = await here.use("persona", here.boss, name=name)
     assert (begun.content, begun.ephemeral) == (text, True)
-    assert here.house.places == {}
+    assert here.backend.places == {}
 
 
 async def test_who_is_meant_must_be_said(here: Stage) -> None:
@@ -105,19 +105,19 @@ async def test_a_channel_becomes_home_and_is_home_no_more(here: Stage) -> None:
 
 
 async def test_a_thread_is_its_own_place_and_begins_as_its_channel(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("edda",), home=True)
+    here.backend.places[here.address(here.general)] = Place(("edda",), home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     assert (await here.use("persona", here.boss, thread)).content == (
         "Here you meet: **Edda\\_Storm**\nEvery message here is answered."
     )
     await here.use("persona", here.boss, thread, name="pixi", how="join")
-    assert here.house.place(here.address(thread)) == Place(("edda", "pixi"), home=True)
+    assert here.backend.place(here.address(thread)) == Place(("edda", "pixi"), home=True)
     assert place(here) == Place(("edda",), home=True)
 
 
 async def test_a_thread_of_a_home_can_be_no_home(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(home=True)
+    here.backend.places[here.address(here.general)] = Place(home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("persona", here.boss, thread, home=False)
@@ -127,7 +127,7 @@ async def test_a_thread_of_a_home_can_be_no_home(here: Stage) -> None:
 async def test_in_a_direct_message_it_is_chosen_for_that_alone(here: Stage) -> None:
     dm = here.discord.dm(here.mo)
     await here.use("persona", where=dm, name="edda")
-    assert here.house.places == {here.address(dm): Place(("edda",))}
+    assert here.backend.places == {here.address(dm): Place(("edda",))}
     assert (await here.use("persona", where=dm)).content == "Here you meet: **Edda\\_Storm**"
 
 
@@ -135,13 +135,13 @@ async def test_in_a_direct_message_it_is_chosen_for_that_alone(here: Stage) -> N
 
 
 async def test_with_one_face_for_a_guild_it_is_chosen_for_the_guild_and_worn(here: Stage) -> None:
-    here.house.obey(faces="profile")
-    here.house.places[here.address(here.general)] = Place(("pixi",), "large")
+    here.backend.obey(faces="profile")
+    here.backend.places[here.address(here.general)] = Place(("pixi",), "large")
     begun = await here.use("persona", here.boss, name="edda", home=True)
     assert begun.content == (
         "**Edda\\_Storm** speaks here from now on.\nFrom now on every message here is answered."
     )
-    assert here.house.places == {
+    assert here.backend.places == {
         here.address(here.guild): Place(("edda",)),
         here.address(here.general): Place((), "large", True),
     }
@@ -151,8 +151,8 @@ async def test_with_one_face_for_a_guild_it_is_chosen_for_the_guild_and_worn(her
 
 
 async def test_with_one_face_a_choice_made_before_for_a_channel_gives_way_in_its_threads(here: Stage) -> None:
-    here.house.obey(faces="profile")
-    here.house.places[here.address(here.general)] = Place(("pixi",))
+    here.backend.obey(faces="profile")
+    here.backend.places[here.address(here.general)] = Place(("pixi",))
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("persona", here.boss, thread, name="edda")
@@ -161,16 +161,16 @@ async def test_with_one_face_a_choice_made_before_for_a_channel_gives_way_in_its
 
 
 async def test_in_a_direct_message_no_face_is_worn(here: Stage) -> None:
-    here.house.obey(faces="profile")
+    here.backend.obey(faces="profile")
     dm = here.discord.dm(here.mo)
     await here.use("persona", where=dm, name="edda")
-    assert here.house.places == {here.address(dm): Place(("edda",))}
+    assert here.backend.places == {here.address(dm): Place(("edda",))}
     assert here.wardrobe.worn == []
 
 
 @pytest.mark.parametrize("faces", ["off", "webhook"])
 async def test_with_other_faces_nothing_is_worn(here: Stage, faces: str) -> None:
-    here.house.obey(faces=faces)
+    here.backend.obey(faces=faces)
     await here.use("persona", here.boss, name="edda")
     assert here.wardrobe.worn == []
     assert place(here).personas == ("edda",)
@@ -196,7 +196,7 @@ async def test_personas_are_suggested_by_name_and_by_what_is_told_of_them(here: 
 async def test_suggestions_keep_discords_limits() -> None:
     many = {f"p{n:03}": Persona(f"P{n} " + "x" * 150, "…", about="y" * 200) for n in range(60)}
     long = {"p" * 101: Persona("Pixi", "…")}
-    async with stage(RecordingHouse(personas=many | long, default_persona="p000")) as here:
+    async with stage(RecordingBackend(personas=many | long, default_persona="p000")) as here:
         offered = await here.discord.complete(here.boss, here.general, "persona", "name", typed="p")
         assert len(offered) == 25
         assert all(1 <= len(each["name"]) <= 100 and 1 <= len(each["value"]) <= 100 for each in offered)
@@ -219,13 +219,13 @@ async def test_the_model_of_a_channel_is_told_and_chosen(here: Stage) -> None:
 
 
 async def test_the_first_model_is_the_default(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("edda",), "large")
+    here.backend.places[here.address(here.general)] = Place(("edda",), "large")
     await here.use("model", here.boss, name="small")
     assert place(here) == Place(("edda",))
 
 
 async def test_a_thread_keeps_being_home_when_its_model_is_chosen(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("edda",), home=True)
+    here.backend.places[here.address(here.general)] = Place(("edda",), home=True)
     thread = here.guild.thread(here.general, "fog")
     await until(lambda: here.client.get_channel(thread.id) is not None)
     await here.use("model", here.boss, thread, name="large")
@@ -238,11 +238,11 @@ async def test_a_model_that_there_is_not_is_told_with_those_that_there_are(here:
     begun = await here.use("model", here.boss, name="*huge*")
     assert begun.content == "There is no model called “\\*huge\\*”. There are: small, large"
     assert begun.ephemeral
-    assert here.house.places == {}
+    assert here.backend.places == {}
 
 
 async def test_a_model_that_there_is_no_more_writes_nothing(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(model="gone")
+    here.backend.places[here.address(here.general)] = Place(model="gone")
     assert (await here.use("model", here.boss)).content == "The model that writes here: **small**"
 
 
@@ -250,27 +250,27 @@ async def test_a_model_that_there_is_no_more_writes_nothing(here: Stage) -> None
 
 
 async def test_reset_forgets_the_conversation_of_everybody_here_and_all_see_it(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
     begun = await here.use("reset", here.boss)
     assert (begun.content, begun.ephemeral) == ("What was said here is forgotten. We begin anew.", False)
-    assert here.house.asked == [
+    assert here.backend.asked == [
         ("reset", (here.address(here.general, "pixi"),)),
         ("reset", (here.address(here.general, "edda"),)),
     ]
 
 
 async def test_stop_ends_the_replies_of_everybody_here(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
     begun = await here.use("stop")
     assert (begun.content, begun.ephemeral) == ("Stopped.", True)
-    assert here.house.asked == [
+    assert here.backend.asked == [
         ("stop", (here.address(here.general, "pixi"),)),
         ("stop", (here.address(here.general, "edda"),)),
     ]
 
 
 async def test_where_nothing_is_written_stop_says_so(here: Stage) -> None:
-    here.house.stops = False
+    here.backend.stops = False
     assert (await here.use("stop")).content == "Nothing is being written here."
 
 
@@ -346,7 +346,7 @@ async def test_what_was_given_to_somebody_else_is_not_theirs(here: Stage) -> Non
 
 async def test_a_gift_does_not_help_whoever_is_blocked(here: Stage) -> None:
     given(here, entry(USER, here.mo.id))
-    here.house.obey(blocked_users=(here.mo.id,))
+    here.backend.obey(blocked_users=(here.mo.id,))
     assert not await may_choose(here)
 
 

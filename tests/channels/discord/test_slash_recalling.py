@@ -13,7 +13,7 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.store.kept import Effect, Place, TurnRecord
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.slashing import PERSONAS, Stage, embed, fields, shown, stage
 from tests.servers.loopback_discord import Channel, Interaction, Message
 from tests.waiting import until
@@ -51,10 +51,10 @@ def turn(here: Stage, message: str = "501", note: str = "hm", **changes: Any) ->
 
 def keep(here: Stage, *records: TurnRecord) -> None:
     for record in records:
-        here.house.past.setdefault(record.conversation, []).append(record)
+        here.backend.past.setdefault(record.conversation, []).append(record)
         for effect in record.effects:
             if effect.platform_id:
-                here.house.records[effect.platform_id] = record
+                here.backend.records[effect.platform_id] = record
 
 
 async def ours(here: Stage, where: Channel | None = None) -> Message:
@@ -77,7 +77,7 @@ async def test_notes_are_shown_to_whoever_asks_and_to_nobody_else(here: Stage) -
 
 
 async def test_notes_of_all_who_live_here_are_in_the_order_of_their_times(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("pixi", "edda"))
+    here.backend.places[here.address(here.general)] = Place(("pixi", "edda"))
     edda = {"conversation": here.address(here.general, "edda"), "persona": "Edda_Storm"}
     keep(
         here,
@@ -101,7 +101,7 @@ async def test_notes_are_shown_to_all_if_an_admin_wants_it(here: Stage) -> None:
     assert not (await here.use("notes", here.boss, public=True)).ephemeral
     begun = await here.use("notes", public=True)
     assert (begun.content, begun.ephemeral) == ("That is for those who manage this server.", True)
-    here.house.obey(admins=(here.mo.id,))
+    here.backend.obey(admins=(here.mo.id,))
     assert not (await here.use("notes", public=True)).ephemeral
 
 
@@ -205,7 +205,7 @@ async def test_what_another_bot_or_place_said_is_not_told_here(here: Stage, conv
 async def test_what_is_behind_a_message_may_be_seen_by_whoever_may_talk(here: Stage) -> None:
     message = await ours(here)
     keep(here, turn(here, str(message.id)))
-    here.house.obey(blocked_users=(here.mo.id,))
+    here.backend.obey(blocked_users=(here.mo.id,))
     begun = await here.discord.message_menu(here.mo, message, "Why?")
     assert await begun.answered() == "I cannot be used by you here."
 
@@ -229,23 +229,23 @@ async def press(here: Stage, begun: Interaction, label: str) -> str:
 
 
 async def test_somebody_is_forgotten_once_they_confirmed(here: Stage) -> None:
-    here.house.changed = 1_234
+    here.backend.changed = 1_234
     begun = await here.use("forget me")
     assert begun.ephemeral
     assert (begun.content or "").startswith("Shall I forget everything")
     assert [button["label"] for button in buttons(begun)] == ["Forget me", "Keep it"]
-    assert here.house.asked == []
+    assert here.backend.asked == []
     assert (
         await press(here, begun, "Forget me") == "You are forgotten. Conversations that changed: 1\u202f234"
     )
-    assert here.house.asked == [("forget", (str(here.mo.id),))]
+    assert here.backend.asked == [("forget", (str(here.mo.id),))]
     assert here.forgotten == [str(here.mo.id)]
 
 
 async def test_nobody_is_forgotten_who_thought_better_of_it(here: Stage) -> None:
     begun = await here.use("forget me")
     assert await press(here, begun, "Keep it") == "Nothing was forgotten."
-    assert here.house.asked == []
+    assert here.backend.asked == []
     assert here.forgotten == []
 
 
@@ -254,8 +254,8 @@ async def test_whoever_presses_is_forgotten_and_nobody_else(here: Stage) -> None
     message = begun.original
     assert message is not None
     await here.discord.press(here.boss, message, buttons(begun)[0]["custom_id"])
-    await until(lambda: here.house.asked)
-    assert here.house.asked == [("forget", (str(here.boss.id),))]
+    await until(lambda: here.backend.asked)
+    assert here.backend.asked == [("forget", (str(here.boss.id),))]
 
 
 async def test_the_buttons_speak_the_language_of_whoever_asked(here: Stage) -> None:
@@ -269,11 +269,11 @@ async def test_a_button_from_before_a_restart_still_works() -> None:
     async with stage() as after:
         message = await ours(after)
         await after.discord.press(after.mo, message, key)
-        await until(lambda: after.house.asked)
-        assert after.house.asked == [("forget", (str(after.mo.id),))]
+        await until(lambda: after.backend.asked)
+        assert after.backend.asked == [("forget", (str(after.mo.id),))]
 
 
-class Broken(RecordingHouse):
+class Broken(RecordingBackend):
     """A house whose store cannot be written."""
 
     async def forget(self, person: str) -> int:
@@ -298,7 +298,7 @@ async def test_a_store_that_fails_forgets_nobody_and_says_so(caplog: pytest.LogC
 
 @pytest.mark.parametrize("line", ["forget me", "export me"])
 async def test_ones_own_words_are_ones_own_even_where_one_is_blocked(here: Stage, line: str) -> None:
-    here.house.obey(blocked_users=(here.mo.id,))
+    here.backend.obey(blocked_users=(here.mo.id,))
     assert (await here.use(line)).content != "I cannot be used by you here."
 
 
@@ -312,28 +312,28 @@ def file(begun: Interaction) -> tuple[str, bytes]:
 
 
 async def test_somebody_is_given_all_that_is_kept_of_them(here: Stage) -> None:
-    here.house.kept = {"messages": [{"text": "日本 \udc80", "at": 1.5}]}
+    here.backend.kept = {"messages": [{"text": "日本 \udc80", "at": 1.5}]}
     begun = await here.use("export me")
     assert (begun.content, begun.ephemeral) == ("This is everything that I keep about you.", True)
-    assert here.house.asked == [("export", (str(here.mo.id),))]
+    assert here.backend.asked == [("export", (str(here.mo.id),))]
     name, content = file(begun)
     assert name == "pixi.json"
-    assert json.loads(content) == here.house.kept
+    assert json.loads(content) == here.backend.kept
     assert "日本" in content.decode()
 
 
 async def test_what_is_too_large_for_a_file_is_compressed(here: Stage) -> None:
     here.discord.world.attachment_limit = 10_000
-    here.house.kept = {"messages": ["fog " * 100] * 100}
+    here.backend.kept = {"messages": ["fog " * 100] * 100}
     name, content = file(await here.use("export me"))
     assert name == "pixi.json.zip"
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        assert json.loads(archive.read("pixi.json")) == here.house.kept
+        assert json.loads(archive.read("pixi.json")) == here.backend.kept
 
 
 async def test_what_is_too_large_even_then_is_told(here: Stage) -> None:
     here.discord.world.attachment_limit = 100
-    here.house.kept = {"messages": ["fog"]} | {str(n): n for n in range(200)}
+    here.backend.kept = {"messages": ["fog"]} | {str(n): n for n in range(200)}
     begun = await here.use("export me")
     assert re.match("There is too much of it for one file on Discord", begun.content or "")
     assert begun.original is not None

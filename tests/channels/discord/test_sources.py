@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from pixi.channels.discord.outgoing.splitting import units
 from pixi.channels.discord.slash.sources import documents_in
-from pixi.channels.discord.slash.translations import Words
-from pixi.channels.discord.slash.why import Told, tell_why
+from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.why import EmbedContent, tell_why
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
 from tests.channels.discord.test_telling import RECORD, field
 
-WORDS = Words()
+WORDS = Translations()
 SAY = WORDS.english.say
 WEB = ToolLine("d", "web", "https://example.org/a")
 SOURCE = {"id": 3, "title": "Lemon sugar", "section": "Toppings", "line": 12}
@@ -138,7 +138,7 @@ def test_strangers_words_in_a_source_do_not_act() -> None:
 
 def test_they_stand_before_the_addresses_and_leave_room_for_everything() -> None:
     sources = [{"title": f"{number}" * 300, "section": "s" * 300, "line": number} for number in range(1, 9)]
-    told: Told = tell_why(replace(RECORD, lines=(query(*sources), WEB)), SAY)
+    told: EmbedContent = tell_why(replace(RECORD, lines=(query(*sources), WEB)), SAY)
     value = field(told, "Sources")
     assert value.startswith("- pancakes: 111")
     assert units(value) <= 600

@@ -9,11 +9,11 @@ from datetime import timedelta
 import discord
 import pytest
 
-from pixi.channels.discord import requests as refusals
+from pixi.channels.discord import requests
 from pixi.channels.discord.outgoing import context as shared
 from pixi.channels.discord.outgoing import delivery
 from pixi.channels.discord.outgoing.channel import NOTICE
-from pixi.channels.discord.requests import Patience
+from pixi.channels.discord.requests import RetryTimer
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded
 from pixi.core.persona import Persona
@@ -104,7 +104,7 @@ async def test_a_mention_that_would_make_a_message_too_long_stays_text(scene: Sc
 async def test_the_operator_may_allow_more_pings(
     scene: Scene, pings: tuple[str, ...], pinged: set[str]
 ) -> None:
-    scene.house.obey(pings=pings)
+    scene.backend.obey(pings=pings)
     await scene.channel().send("@everyone <@12> <@&55>", nonce="1")
     assert scene.rest.pinged == [pinged]
 
@@ -155,7 +155,7 @@ async def test_a_connection_that_breaks_loses_nothing_and_says_nothing_twice(
 
 
 async def test_a_connection_that_stays_broken_leaves_it_open_whether_it_was_posted(scene: Scene) -> None:
-    scene.house.obey(patience_seconds=0)
+    scene.backend.obey(patience_seconds=0)
     scene.rest.faults.append(Fault("POST", "/messages", times=99))
     with pytest.raises(ChannelLost):
         await scene.channel().send("hi", nonce="1")
@@ -167,7 +167,7 @@ async def test_a_connection_that_stays_broken_leaves_it_open_whether_it_was_post
 @pytest.mark.parametrize(("faces", "posts"), [("off", 7), ("webhook", 1)])
 async def test_an_outage_within_the_patience_is_waited_out(scene: Scene, faces: str, posts: int) -> None:
     """A webhook, which knows no nonces, posts again only once the history was read."""
-    scene.house.obey(faces=faces)
+    scene.backend.obey(faces=faces)
     asked, channel = scene.hears(MO, "hi"), scene.channel()
     await channel.send("one", nonce="1", answers=asked)
     scene.rest.faults += [
@@ -186,8 +186,8 @@ async def test_an_outage_within_the_patience_is_waited_out(scene: Scene, faces: 
 async def test_pauses_grow_until_the_patience_is_over(
     clock: HeldClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refusals, "_FIRST_PAUSE", 0.5)
-    patience, began, at = Patience(30), clock.time(), []
+    monkeypatch.setattr(requests, "_FIRST_PAUSE", 0.5)
+    patience, began, at = RetryTimer(30), clock.time(), []
     while await patience.pause():
         at.append(clock.time() - began)
     assert at == [0.5, 1.5, 3.5, 7.5, 12.5, 17.5, 22.5, 27.5, 30]
@@ -286,14 +286,14 @@ async def test_a_bot_that_was_silenced_for_a_time_is_told_of(
 
 
 async def test_no_token_is_ever_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.house.obey(faces="webhook")
+    scene.backend.obey(faces="webhook")
     scene.rest.faults.append(Fault("POST", "/t0ken", times=99))
     with caplog.at_level(logging.DEBUG, "pixi"):
         await scene.channel().send("hi", nonce="1", answers=scene.hears(MO, "hi"))
     assert scene.rest.said() == ["hi"], "the bot says what the webhook could not"
     assert "t0ken" not in caplog.text
     scene.rest.faults.append(Fault("GET", "/messages", times=99))
-    scene.house.obey(patience_seconds=0)
+    scene.backend.obey(patience_seconds=0)
     scene.speakers._shared.webhooks._not_before.clear()
     with caplog.at_level(logging.DEBUG, "pixi"), pytest.raises(ChannelLost) as caught:
         await scene.channel().send("ho", nonce="2")
@@ -458,7 +458,7 @@ async def test_nothing_is_told_where_something_was_seen_or_all_went_well(scene: 
 async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene.house.personas = {"pixi": Persona("Pixi", "", when_broken=("hm",))}
+    scene.backend.personas = {"pixi": Persona("Pixi", "", when_broken=("hm",))}
     for _ in range(2):
         scene.speakers.excuse(scene.channel().target, "pixi")
         await _until_quiet(scene)

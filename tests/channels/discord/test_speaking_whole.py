@@ -10,7 +10,7 @@ from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.persona import Persona
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers import loopback_discord as loopback
 from tests.waiting import until
@@ -20,20 +20,20 @@ PERSONAS = Path(__file__).parents[3] / "personas"
 
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingHouse()) as room:
+    async with room_of(RecordingBackend()) as room:
         yield room
 
 
 @pytest.fixture
 async def faces() -> AsyncIterator[Room]:
     """Two personas that speak by webhooks."""
-    house = RecordingHouse()
-    house.obey(faces="webhook")
-    house.personas = {
+    backend = RecordingBackend()
+    backend.obey(faces="webhook")
+    backend.personas = {
         "pixi": Persona("Pixi", "", avatar=str(PERSONAS / "pixi.png")),
         "dan": Persona("Discord Dan", "", avatar="https://example.org/dan.png"),
     }
-    async with room_of(house) as room:
+    async with room_of(backend) as room:
         yield room
 
 
@@ -202,8 +202,8 @@ async def answers_are_known(room: Room) -> None:
     spoken = room.general.messages[-1]
     assert str(spoken.id) == posted
     answer = await room.general.say(room.ana, "and then?", reply_to=spoken)
-    await until(lambda: len(room.house.received) == 2)
-    heard, _ = room.house.received[-1]
+    await until(lambda: len(room.backend.received) == 2)
+    heard, _ = room.backend.received[-1]
     assert (heard.id, heard.reply_to, heard.addressed) == (str(answer.id), posted, True)
 
 
@@ -230,14 +230,14 @@ async def test_what_its_own_webhook_says_is_not_answered(faces: Room) -> None:
     channel, asked = await faces.asked()
     await channel.send("I, Pixi, talk to myself: Pixi!", nonce="1", answers=asked)
     await faces.discord.idle()
-    assert [message.id for message, _ in faces.house.received if message.addressed] == [asked]
+    assert [message.id for message, _ in faces.backend.received if message.addressed] == [asked]
 
 
 async def test_the_bot_wears_its_persona_in_each_server() -> None:
-    house = RecordingHouse()
-    house.obey(faces="profile")
-    house.personas = {"pixi": Persona("Miss Pixi", "", avatar=str(PERSONAS / "pixi.png"))}
-    async with room_of(house) as room:
+    backend = RecordingBackend()
+    backend.obey(faces="profile")
+    backend.personas = {"pixi": Persona("Miss Pixi", "", avatar=str(PERSONAS / "pixi.png"))}
+    async with room_of(backend) as room:
         await room.discord.wait_for(lambda: room.guild.bot_member.nick)
         assert room.guild.bot_member.nick == "Miss Pixi"
         assert room.guild.bot_member.avatar

@@ -10,7 +10,7 @@ import pytest
 
 from pixi.channels.discord import permissions as standing
 from pixi.core.venue import Rights, Venue
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Channel, Permission, User
 from tests.waiting import until, within
@@ -24,7 +24,7 @@ NOBODY, MANAGER, OPERATOR = Rights(), Rights(manager=True), Rights(manager=True,
 
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingHouse()) as room:
+    async with room_of(RecordingBackend()) as room:
         yield room
 
 
@@ -146,7 +146,7 @@ async def test_what_the_rules_and_discord_allow(
     ids |= {"guild": room.guild.id, "general": room.general.id, "bosses": bosses.id}
     there, _ = await room.asked()
     private, _ = await room.asked(where=room.discord.dm(room.mo))
-    room.house.obey(
+    room.backend.obey(
         **{
             key: tuple(ids[one] for one in value) if isinstance(value, list) else value
             for key, value in rules.items()
@@ -198,7 +198,7 @@ async def test_of_whom_discord_does_not_tell_nothing_is_believed(room: Room, blo
     channel, _ = await room.asked()
     boss = room.discord.person("boss", permissions=Permission.MANAGE_GUILD)
     room.guild.join(boss)
-    room.house.obey(admins=(room.mo.id,), blocked_roles=(1,) if blocks_roles else ())
+    room.backend.obey(admins=(room.mo.id,), blocked_roles=(1,) if blocks_roles else ())
     room.discord.fail("GET", r"/members/", 403, code=50001, times=None)
     assert await channel.rights(str(boss.id)) == NOBODY
     assert await channel.rights(str(room.mo.id)) == (NOBODY if blocks_roles else OPERATOR)
@@ -215,7 +215,7 @@ async def test_only_so_many_members_are_remembered(room: Room, monkeypatch: pyte
 
 async def test_a_channel_of_which_nothing_is_known_gives_nobody_rights(room: Room) -> None:
     channel, _ = await room.asked()
-    room.house.obey(admins=(room.mo.id,))
+    room.backend.obey(admins=(room.mo.id,))
     channel.target = channel._shared.client.get_partial_messageable(1)
     assert channel.venue == Venue("", "some", "discord:1")
     assert await channel.rights(str(room.mo.id)) == NOBODY

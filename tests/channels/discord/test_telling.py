@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.outgoing.formatting import block, clipped, inert, inert_line
+from pixi.channels.discord.outgoing.formatting import clipped, code_block, escape_line, escape_markdown
 from pixi.channels.discord.outgoing.splitting import units
-from pixi.channels.discord.slash.translations import Words
-from pixi.channels.discord.slash.why import Field, Told, dollars, number, tell_notes, tell_why
+from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.why import EmbedContent, EmbedField, dollars, number, tell_notes, tell_why
 from pixi.core.citing import traced
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
@@ -18,7 +18,7 @@ from pixi.core.notes import notes_in
 from pixi.core.written import written
 from pixi.store.kept import Effect, TurnRecord
 
-WORDS = Words()
+WORDS = Translations()
 SAY = WORDS.english.say
 
 RECORD = TurnRecord(
@@ -48,7 +48,7 @@ RECORD = TurnRecord(
 )
 
 
-def field(told: Told, name: str) -> str:
+def field(told: EmbedContent, name: str) -> str:
     return next(each.value for each in told.fields if each.name == name)
 
 
@@ -169,7 +169,7 @@ def with_note(note: str, **changes: object) -> TurnRecord:
 
 def test_notes_are_told_in_order_with_their_times() -> None:
     told = tell_notes([with_note("first", began=100.0), with_note("second", began=200.0)], SAY)
-    assert told == Told("Thoughts", "<t:100:R>\n> first\n<t:200:R>\n> second")
+    assert told == EmbedContent("Thoughts", "<t:100:R>\n> first\n<t:200:R>\n> second")
 
 
 def test_notes_of_several_personas_are_told_apart() -> None:
@@ -210,22 +210,22 @@ def test_where_nobody_thought_there_are_no_notes() -> None:
     ],
 )
 def test_strangers_words_are_shown_without_effect(text: str, shown: str) -> None:
-    assert inert(text, 200) == shown
+    assert escape_markdown(text, 200) == shown
 
 
 def test_a_line_is_one_line() -> None:
-    assert inert_line(" a\n# b\r\n c ", 200) == "a \\# b c"
+    assert escape_line(" a\n# b\r\n c ", 200) == "a \\# b c"
 
 
 def test_a_block_cannot_be_left() -> None:
-    assert block("a\n```\n@everyone", 200) == "```\na\nˋˋˋ\n@everyone\n```"
+    assert code_block("a\n```\n@everyone", 200) == "```\na\nˋˋˋ\n@everyone\n```"
 
 
 def test_what_is_cut_ends_in_a_sign_and_never_in_half_an_escape() -> None:
     assert clipped("abcdef", 4) == "abc…"
     assert clipped("abcdef", 6) == "abcdef"
     assert clipped("🌫🌫🌫", 4) == "🌫…"
-    assert inert("aa" + "*" * 9, 4) == "aa…"
+    assert escape_markdown("aa" + "*" * 9, 4) == "aa…"
     assert clipped("abc", 0) == ""
 
 
@@ -243,7 +243,7 @@ RESULT = STRANGE | st.builds(
 
 @given(STRANGE, st.integers(0, 2_000))
 def test_inert_text_keeps_its_limit_and_opens_nothing(text: str, limit: int) -> None:
-    shown = inert(text, limit)
+    shown = escape_markdown(text, limit)
     assert units(shown) <= limit
     without_links = re.sub(r"https?://\S+", "", shown)
     assert not re.search(
@@ -279,7 +279,7 @@ def test_whatever_a_turn_holds_discord_takes_what_is_told(
             assert_discord_takes(told)
 
 
-def assert_discord_takes(told: Told) -> None:
+def assert_discord_takes(told: EmbedContent) -> None:
     assert 1 <= units(told.title) <= 256
     assert 1 <= units(told.text) <= 4_096
     assert len(told.fields) <= 25
@@ -293,4 +293,4 @@ def assert_discord_takes(told: Told) -> None:
 
 
 def test_a_field_stands_by_itself_unless_told_otherwise() -> None:
-    assert not Field("a", "b").inline
+    assert not EmbedField("a", "b").inline

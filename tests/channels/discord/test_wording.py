@@ -1,9 +1,9 @@
 import pytest
 
-from pixi.channels.discord.incoming.wording import Names, one_line, worded
+from pixi.channels.discord.incoming.wording import MarkupNames, named_markup, one_line
 from tests.channels.discord.steps import grows_in_proportion
 
-NAMES = Names(
+NAMES = MarkupNames(
     ours=(1, 9),
     user={1: "Pixi", 5: "Mo", 6: "a\nb\u202e@everyone"}.get,
     role={7: "cooks", 9: "Pixi"}.get,
@@ -40,7 +40,7 @@ NAMES = Names(
     ],
 )
 def test_markup_becomes_names_and_only_the_mention_goes(content: str, text: str) -> None:
-    assert worded(content, NAMES) == text
+    assert named_markup(content, NAMES) == text
 
 
 def test_names_are_one_short_line() -> None:
@@ -53,4 +53,4 @@ def test_names_are_one_short_line() -> None:
     "content", ["<@1>" * 12_500, "<@1> " * 12_500, " <@1>" * 12_500, "<" * 50_000, "</a" * 17_500]
 )
 def test_hostile_text_costs_steps_in_proportion(content: str) -> None:
-    assert grows_in_proportion(lambda text: worded(text, NAMES), content)
+    assert grows_in_proportion(lambda text: named_markup(text, NAMES), content)

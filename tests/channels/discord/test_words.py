@@ -9,9 +9,9 @@ import discord
 import pytest
 
 import pixi.channels.discord as room
-from pixi.channels.discord.slash.translations import Language, Words
+from pixi.channels.discord.slash.translations import Language, Translations
 
-WORDS = Words()
+WORDS = Translations()
 ENGLISH = WORDS.english
 OTHERS = [language for language in WORDS.languages if language is not ENGLISH]
 every_language = pytest.mark.parametrize("language", WORDS.languages, ids=lambda language: language.name)

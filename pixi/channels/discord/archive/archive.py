@@ -9,13 +9,13 @@ import discord
 
 from pixi.channels.archive import Asking, Found, Posts, Query, Way
 from pixi.channels.discord.archive.forums import Forums
-from pixi.channels.discord.archive.places import NOT_HERE, View, place_meant
-from pixi.channels.discord.archive.requests import Deadline, Hit, Json, Requests
-from pixi.channels.discord.archive.search import Looking, Sought, found_of, told
-from pixi.channels.discord.archive.visibility import Place, Sight
+from pixi.channels.discord.archive.places import NOT_HERE, ArchiveAccess, place_meant
+from pixi.channels.discord.archive.requests import Deadline, HistoryRequests, Json, RawMessage
+from pixi.channels.discord.archive.search import MessageSearch, SearchTerms, found_of, told
+from pixi.channels.discord.archive.visibility import Place, Visibility
 from pixi.channels.discord.archive.written import name_of, written
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.requests import Refused, own_member
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.requests import DiscordRefused, own_member
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.strangers import clipped
 
@@ -51,11 +51,11 @@ class Archives:
         members: tells of members.
     """
 
-    def __init__(self, client: discord.Client, house: House, members: MembersOf) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend, members: MembersOf) -> None:
         self.client = client
-        self.house = house
+        self.backend = backend
         self.members = members
-        self.looking = Looking()
+        self.looking = MessageSearch()
 
     def of(self, channel: object) -> "DiscordArchive | None":
         """The one of a channel or thread of a guild; a direct message has none."""
@@ -141,10 +141,10 @@ class DiscordArchive:
 
     # What all of them need.
 
-    async def _view(self, asking: Asking) -> View:
+    async def _view(self, asking: Asking) -> ArchiveAccess:
         """What those who ask may be told, as Discord and the rules have it at this moment."""
         archives, guild = self._archives, self._here.guild
-        requests = Requests(archives.client.http, Deadline(_SECONDS))
+        requests = HistoryRequests(archives.client.http, Deadline(_SECONDS))
         members = _within(archives.members, requests.deadline)
         people = [await _asker(each, guild, members) for each in asking.people]
         if not people:
@@ -153,12 +153,14 @@ class DiscordArchive:
         async def follows(thread: discord.Thread, person: int) -> bool:
             return await requests.follows(thread.id, person)
 
-        sight = Sight(self._here, people, archives.house.rules, members, follows)
+        sight = Visibility(self._here, people, archives.backend.rules, members, follows)
         bot = archives.client.user
         assert bot is not None  # it hears messages
-        return View(sight, requests, bot)
+        return ArchiveAccess(sight, requests, bot)
 
-    async def _found(self, hits: Sequence[Hit], place: Place, view: View, limit: int) -> Found:
+    async def _found(
+        self, hits: Sequence[RawMessage], place: Place, view: ArchiveAccess, limit: int
+    ) -> Found:
         matches = [await told(hit, place, view) for hit in hits]
         longest = max(_SHORTEST, _READ // max(1, limit))
         messages = [
@@ -166,11 +168,11 @@ class DiscordArchive:
         ]
         return Found(tuple(messages[:limit]))
 
-    async def _sought(self, query: Query, asking: Asking, view: View) -> Sought:
+    async def _sought(self, query: Query, asking: Asking, view: ArchiveAccess) -> SearchTerms:
         asked_at = _id(asking.message)
         before = [each for each in (asked_at, _moment(query.before)) if each]
         authors, name = await _authors(query.author, view)
-        return Sought(
+        return SearchTerms(
             words=query.words.strip(),
             authors=authors,
             name=name,
@@ -193,13 +195,13 @@ def _as_not_here() -> Iterator[None]:
     """What Discord refuses to the bot is told of as what is not there."""
     try:
         yield
-    except Refused as error:
+    except DiscordRefused as error:
         if error.status not in (403, 404):
             raise
         raise ChannelError(NOT_HERE) from error
 
 
-async def _authors(author: str, view: View) -> tuple[tuple[int, ...], str]:
+async def _authors(author: str, view: ArchiveAccess) -> tuple[tuple[int, ...], str]:
     """The ids of whoever goes by a name; where the server does not tell, the name itself."""
     given = author.strip().lstrip("@")
     if not given:
@@ -210,7 +212,7 @@ async def _authors(author: str, view: View) -> tuple[tuple[int, ...], str]:
     guild, name = view.sight.guild, given.casefold()
     try:
         found = await view.requests.named(guild.id, given[:_NAME])
-    except Refused:
+    except DiscordRefused:
         return (), given
     ids = {each: None for member in found if name in _names(member) and (each := _user_id(member))}
     me = own_member(guild)

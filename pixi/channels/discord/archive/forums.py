@@ -8,12 +8,12 @@ import discord
 
 from pixi.channels.archive import Post
 from pixi.channels.discord.archive.matching import best_first, snippet
-from pixi.channels.discord.archive.places import View
-from pixi.channels.discord.archive.requests import Hit, thread_from
-from pixi.channels.discord.archive.search import NOT_ALL, Looking, Match, Sought, told
+from pixi.channels.discord.archive.places import ArchiveAccess
+from pixi.channels.discord.archive.requests import RawMessage, thread_from
+from pixi.channels.discord.archive.search import NOT_ALL, Match, MessageSearch, SearchTerms, told
 from pixi.channels.discord.archive.visibility import Place
-from pixi.channels.discord.archive.written import inert, link_to, name_of, written
-from pixi.channels.discord.requests import Refused
+from pixi.channels.discord.archive.written import link_to, name_of, unpinging, written
+from pixi.channels.discord.requests import DiscordRefused
 from pixi.core.errors import ChannelError
 from pixi.core.strangers import clipped
 
@@ -48,14 +48,14 @@ class _Candidate:
 class Forums:
     """Looks for posts."""
 
-    def __init__(self, looking: Looking) -> None:
+    def __init__(self, looking: MessageSearch) -> None:
         self._looking = looking
 
     async def posts(
         self,
         words: str,
         forums: Sequence[discord.ForumChannel],
-        view: View,
+        view: ArchiveAccess,
         *,
         before: int,
         limit: int,
@@ -67,7 +67,7 @@ class Forums:
         """
         threads, whole = await _threads(forums, view)
         matches, partial = await self._looking.messages(
-            Sought(words, before=before), forums, view, limit=_HITS
+            SearchTerms(words, before=before), forums, view, limit=_HITS
         )
         found = await _found(words, threads, matches)
         heard = [each for each in found if await view.sight.hears(each.thread.owner_id)]  # whose title it is
@@ -82,7 +82,7 @@ class Forums:
 
 
 async def _threads(
-    forums: Sequence[discord.ForumChannel], view: View
+    forums: Sequence[discord.ForumChannel], view: ArchiveAccess
 ) -> tuple[dict[int, discord.Thread], bool]:
     """The open posts of forums, and the newest of those that are archived; and whether all could be asked."""
     sight, ids = view.sight, {forum.id for forum in forums}
@@ -92,7 +92,7 @@ async def _threads(
         try:
             archived = await view.requests.archived(forum.id)
         except ChannelError as error:
-            whole &= isinstance(error, Refused)  # who would refuse it again
+            whole &= isinstance(error, DiscordRefused)  # who would refuse it again
             continue  # the open ones are there all the same
         for raw in archived:
             thread = thread_from(sight.guild, raw)
@@ -121,7 +121,7 @@ async def _found(
     return sorted(found.values(), key=lambda each: (-each.worth, -each.thread.id))[:_TITLES]
 
 
-async def _post(candidate: _Candidate, words: str, view: View) -> Post:
+async def _post(candidate: _Candidate, words: str, view: ArchiveAccess) -> Post:
     thread = candidate.thread
     try:
         read = await view.requests.message(thread.id, thread.id)
@@ -144,11 +144,11 @@ async def _post(candidate: _Candidate, words: str, view: View) -> Post:
 
     answers = sorted(messages.values(), key=lambda match: (-worth(match), match.message.id))[:_BEST]
     return Post(
-        title=inert(thread.name),
+        title=unpinging(thread.name),
         place=_forum_of(thread),
         at=discord.utils.snowflake_time(thread.id).timestamp(),
         link=link_to(thread),
-        tags=tuple(inert(tag.name) for tag in thread.applied_tags),
+        tags=tuple(unpinging(tag.name) for tag in thread.applied_tags),
         solved=is_solved(thread),
         closed=thread.locked,
         answers=max(thread.message_count, sum(hit.id != thread.id for hit in read)),
@@ -166,7 +166,7 @@ def is_solved(thread: discord.Thread) -> bool:
     )
 
 
-def _likes(hit: Hit) -> float:
+def _likes(hit: RawMessage) -> float:
     """How much people liked a message, by their reactions; the marks of a good answer count most."""
     found = hit.raw.get("reactions")
     worth = 0.0

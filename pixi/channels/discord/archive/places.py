@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import discord
 
-from pixi.channels.discord.archive.requests import Requests, thread_from
-from pixi.channels.discord.archive.visibility import Place, Sight
+from pixi.channels.discord.archive.requests import HistoryRequests, thread_from
+from pixi.channels.discord.archive.visibility import Place, Visibility
 from pixi.core.errors import ChannelError
 
 NOT_HERE = (
@@ -32,15 +32,15 @@ _PLACES = (
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ArchiveAccess:
     """How one question is answered: what may be told, how it is asked for, and the bot's own user."""
 
-    sight: Sight
-    requests: Requests
+    sight: Visibility
+    requests: HistoryRequests
     bot: discord.abc.User
 
 
-async def place_meant(text: str, view: View) -> tuple[Place, int | None]:
+async def place_meant(text: str, view: ArchiveAccess) -> tuple[Place, int | None]:
     """The place that a text means, and the message where it is the link of one.
 
     Raises:
@@ -63,7 +63,7 @@ async def place_meant(text: str, view: View) -> tuple[Place, int | None]:
     return found, message
 
 
-async def place_by_id(channel_id: int, view: View) -> Place | None:
+async def place_by_id(channel_id: int, view: ArchiveAccess) -> Place | None:
     """A channel or thread of the guild that may be read, an archived one too; else None."""
     sight = view.sight
     found: object = sight.guild.get_channel_or_thread(channel_id)
@@ -75,7 +75,7 @@ async def place_by_id(channel_id: int, view: View) -> Place | None:
     return found
 
 
-async def _place_by_name(text: str, sight: Sight) -> Place | None:
+async def _place_by_name(text: str, sight: Visibility) -> Place | None:
     """By its name alone, or as places are told of: `#channel › thread`."""
     above, _, name = text.rpartition("›")
     for alike in (_exactly, _by_letters):

@@ -11,7 +11,7 @@ from typing import Any
 import discord
 from discord.http import HTTPClient, Route
 
-from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
+from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelLost
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ _NO_THREAD_MEMBER = (UNKNOWN_MEMBER, UNKNOWN_USER, 10_067)
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RawMessage:
     """A message as Discord writes it, and the thread that it stands in where Discord sent that along."""
 
     raw: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Hit:
         return "\n".join(str(part) for part in parts if part)[:_COMPARED]
 
 
-class Indexing(ChannelLost):
+class IndexNotReady(ChannelLost):
     """The server is still making its index; `seconds` later it may be asked again."""
 
     def __init__(self, seconds: float) -> None:
@@ -81,8 +81,8 @@ class Deadline:
         return max(0.0, self._until - time.monotonic())
 
 
-class Requests:
-    """Makes them within a deadline. All raise `Refused`, and `ChannelLost` where the time is over."""
+class HistoryRequests:
+    """Makes them within a deadline. All raise `DiscordRefused`, and `ChannelLost` where the time is over."""
 
     def __init__(self, http: HTTPClient, deadline: Deadline) -> None:
         self._http = http
@@ -91,7 +91,7 @@ class Requests:
 
     async def search(
         self, guild: int, terms: Sequence[tuple[str, str]], offset: int
-    ) -> tuple[list[Hit], int]:
+    ) -> tuple[list[RawMessage], int]:
         """A page of a guild's search, and how many messages were found in all.
 
         Raises:
@@ -103,15 +103,17 @@ class Requests:
             lambda: self._http.request(route, params=query), "search", within=_FOR_SEARCH
         )
         if not isinstance(answer, dict):
-            raise Refused("Discord's answer to the search could not be read.")
+            raise DiscordRefused("Discord's answer to the search could not be read.")
         if answer.get("code") == _NO_INDEX:
             wait = answer.get("retry_after")
-            raise Indexing(max(_LEAST_WAIT, float(wait)) if isinstance(wait, int | float) else _LEAST_WAIT)
+            raise IndexNotReady(
+                max(_LEAST_WAIT, float(wait)) if isinstance(wait, int | float) else _LEAST_WAIT
+            )
         threads = {str(each.get("id")): each for each in _objects(answer.get("threads"))}
         groups = answer.get("messages")
         groups = groups if isinstance(groups, list) else []
         found = [message for group in groups for message in _objects(group)]
-        hits = [Hit(raw, threads.get(str(raw.get("channel_id")))) for raw in found if _is_message(raw)]
+        hits = [RawMessage(raw, threads.get(str(raw.get("channel_id")))) for raw in found if _is_message(raw)]
         total = answer.get("total_results")
         return hits, total if isinstance(total, int) else len(hits)
 
@@ -123,28 +125,28 @@ class Requests:
         before: int | None = None,
         after: int | None = None,
         around: int | None = None,
-    ) -> list[Hit]:
+    ) -> list[RawMessage]:
         """Messages of a channel, newest first."""
         answer = await self._ask(
             lambda: self._http.logs_from(channel, limit, before=before, after=after, around=around), "history"
         )
         return _hits(answer, channel)
 
-    async def message(self, channel: int, message: int) -> list[Hit]:
+    async def message(self, channel: int, message: int) -> list[RawMessage]:
         """One message; none where it is gone."""
         try:
             answer = await self._ask(lambda: self._http.get_message(channel, message), "message")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status == 404:
                 return []
             raise
         return _hits([answer], channel)
 
-    async def pins(self, channel: int) -> list[Hit]:
+    async def pins(self, channel: int) -> list[RawMessage]:
         """The pinned messages of a channel, the last pinned first; older servers have another address."""
         try:
             answer = await self._ask(lambda: self._http.pins_from(channel, limit=_PINS), "pins")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status not in (404, 405) or error.code:
                 raise
             route = Route("GET", "/channels/{channel_id}/pins", channel_id=channel)
@@ -163,7 +165,7 @@ class Requests:
         """A channel or thread; None where there is none that the bot may know of."""
         if channel not in self._channels:
             self._channels[channel] = None
-            with suppress(Refused):
+            with suppress(DiscordRefused):
                 answer: object = await self._ask(lambda: self._http.get_channel(channel), "channel")
                 self._channels[channel] = answer if isinstance(answer, dict) else None
         return self._channels[channel]
@@ -178,7 +180,7 @@ class Requests:
         """Whether somebody was added to a thread."""
         try:
             await self._ask(lambda: self._http.get_thread_member(thread, person), "thread's members")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status == 404 or error.code in _NO_THREAD_MEMBER:
                 return False
             raise
@@ -191,12 +193,12 @@ class Requests:
         seconds = self.deadline.left if within is None else min(self.deadline.left, within)
         try:
             async with asyncio.timeout(seconds):
-                return await asked(request, what, seconds=seconds, patience=_PATIENCE)
+                return await send_request(request, what, seconds=seconds, patience=_PATIENCE)
         except TimeoutError:
             raise ChannelLost(f"there was no time left for the {what}.") from None
 
 
-class Lately:
+class TimedCache:
     """What was found lately, for a short time, so that asking again costs nothing.
 
     Args:
@@ -234,9 +236,9 @@ def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread 
         return None
 
 
-def _hits(found: object, channel: int) -> list[Hit]:
+def _hits(found: object, channel: int) -> list[RawMessage]:
     messages = ({**each, "channel_id": str(channel)} for each in _objects(found))
-    return [Hit(raw) for raw in messages if _is_message(raw)]
+    return [RawMessage(raw) for raw in messages if _is_message(raw)]
 
 
 def _is_message(raw: Mapping[str, Any]) -> bool:

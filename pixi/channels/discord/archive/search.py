@@ -10,19 +10,19 @@ import discord
 
 from pixi.channels.archive import Found
 from pixi.channels.discord.archive.matching import best_first, snippet
-from pixi.channels.discord.archive.places import View, place_by_id
+from pixi.channels.discord.archive.places import ArchiveAccess, place_by_id
 from pixi.channels.discord.archive.requests import (
     PAGE,
     SEARCH_PAGE,
-    Hit,
-    Indexing,
-    Lately,
-    Requests,
+    HistoryRequests,
+    IndexNotReady,
+    RawMessage,
+    TimedCache,
     thread_from,
 )
-from pixi.channels.discord.archive.visibility import Place, Sight
+from pixi.channels.discord.archive.visibility import Place, Visibility
 from pixi.channels.discord.archive.written import message_of, words_of, written
-from pixi.channels.discord.requests import Refused
+from pixi.channels.discord.requests import DiscordRefused
 from pixi.core.errors import ChannelError, ChannelLost
 
 _log = logging.getLogger("pixi.discord")
@@ -51,7 +51,7 @@ NOT_SHOWN = "The bot is not shown what people write: its operator can switch on 
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchTerms:
     """What is looked for.
 
     Attributes:
@@ -79,18 +79,18 @@ class Match:
     words: str
 
 
-class Looking:
+class MessageSearch:
     """Looks for messages. One for a bot: it remembers where there is no search, and what was found lately."""
 
     def __init__(self) -> None:
-        self._lately = Lately()
+        self._lately = TimedCache()
         self._no_search: dict[int, float] = {}
 
     async def messages(
         self,
-        sought: Sought,
+        sought: SearchTerms,
         places: Sequence[Place],
-        view: View,
+        view: ArchiveAccess,
         *,
         limit: int,
     ) -> tuple[list[Match], str]:
@@ -106,9 +106,9 @@ class Looking:
         if not self._lacks_search(guild):
             try:
                 return await self._searched(sought, places, view, limit)
-            except Indexing:
+            except IndexNotReady:
                 why = STILL_INDEXING
-            except Refused as error:
+            except DiscordRefused as error:
                 if error.status in _NONE_THERE:
                     self._no_search[guild] = time.monotonic() + _WITHOUT_SEARCH
                 else:  # it did not like these words, or was asked too much
@@ -123,7 +123,7 @@ class Looking:
     # By the server's own search.
 
     async def _searched(
-        self, sought: Sought, places: Sequence[Place], view: View, limit: int
+        self, sought: SearchTerms, places: Sequence[Place], view: ArchiveAccess, limit: int
     ) -> tuple[list[Match], str]:
         found: dict[int, Match] = {}
         partial = NOT_ALL if len(places) > _MOST_PLACES and not sought.anywhere else ""
@@ -146,17 +146,17 @@ class Looking:
         return list(found.values()), NOT_ALL
 
     async def _page(
-        self, terms: tuple[tuple[str, str], ...], offset: int, view: View
-    ) -> tuple[list[Hit], int]:
+        self, terms: tuple[tuple[str, str], ...], offset: int, view: ArchiveAccess
+    ) -> tuple[list[RawMessage], int]:
         """A page of a search, and how much was found; one of a moment ago is not asked for again."""
         guild, waited = view.sight.guild.id, 0.0
         key = guild, terms, offset
-        kept: tuple[list[Hit], int] | None = self._lately.get(key)
+        kept: tuple[list[RawMessage], int] | None = self._lately.get(key)
         while kept is None:
             try:
                 kept = await view.requests.search(guild, terms, offset)
                 self._lately.keep(key, kept)
-            except Indexing as early:
+            except IndexNotReady as early:
                 waited += early.seconds
                 if waited > min(_FOR_INDEX, view.requests.deadline.left):
                     raise
@@ -170,7 +170,7 @@ class Looking:
             return False
         return until is not None
 
-    async def _match(self, hit: Hit, view: View) -> Match | None:
+    async def _match(self, hit: RawMessage, view: ArchiveAccess) -> Match | None:
         """The message, where everybody who reads along may read it at this moment."""
         place: Place | None
         if hit.thread is not None:
@@ -184,7 +184,7 @@ class Looking:
     # By reading what was written last.
 
     async def _read_through(
-        self, sought: Sought, places: Sequence[Place], view: View, limit: int
+        self, sought: SearchTerms, places: Sequence[Place], view: ArchiveAccess, limit: int
     ) -> tuple[list[Match], str]:
         chosen = [*await _with_threads(places, view.sight)][:_SCANNED]
         key = view.sight.guild.id, sought, tuple(place.id for place in chosen)
@@ -201,11 +201,11 @@ class Looking:
 class _Read:
     """What matches among the messages that were read, and what is wrong with them."""
 
-    hits: list[Hit]
+    hits: list[RawMessage]
     partial: str
 
 
-async def _with_threads(places: Sequence[Place], sight: Sight) -> list[Place]:
+async def _with_threads(places: Sequence[Place], sight: Visibility) -> list[Place]:
     """Where messages are: channels, and the open threads of these channels that may be read; newest first."""
     rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
     found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
@@ -217,10 +217,10 @@ async def _with_threads(places: Sequence[Place], sight: Sight) -> list[Place]:
     )
 
 
-async def _scanned(places: Sequence[Place], sought: Sought, requests: Requests) -> _Read:
+async def _scanned(places: Sequence[Place], sought: SearchTerms, requests: HistoryRequests) -> _Read:
     """What matches among the last messages of places."""
     at_once = asyncio.Semaphore(_AT_ONCE)
-    read: list[list[Hit]] = [[] for _ in places]
+    read: list[list[RawMessage]] = [[] for _ in places]
     failures: list[ChannelError] = []
 
     async def scan(number: int, place: Place) -> None:
@@ -242,7 +242,9 @@ async def _scanned(places: Sequence[Place], sought: Sought, requests: Requests) 
             tasks.create_task(scan(number, place))
     if failures and len(failures) == len(places):
         raise failures[0]
-    failures = [error for error in failures if not isinstance(error, Refused)]  # the others would be again
+    failures = [
+        error for error in failures if not isinstance(error, DiscordRefused)
+    ]  # the others would be again
     hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
     texts = [hit.text for hit in hits]
     best = await best_first(sought.words, texts, _MATCHES)
@@ -250,7 +252,7 @@ async def _scanned(places: Sequence[Place], sought: Sought, requests: Requests) 
     return _Read([hits[number] for number in best], partial)
 
 
-def _fits(hit: Hit, sought: Sought) -> bool:
+def _fits(hit: RawMessage, sought: SearchTerms) -> bool:
     author = hit.raw.get("author")
     author = author if isinstance(author, dict) else {}
     if sought.authors and str(author.get("id")) not in map(str, sought.authors):
@@ -261,7 +263,7 @@ def _fits(hit: Hit, sought: Sought) -> bool:
     return hit.id > sought.after and (not sought.before or hit.id < sought.before)
 
 
-async def told(hit: Hit, place: Place, view: View) -> Match | None:
+async def told(hit: RawMessage, place: Place, view: ArchiveAccess) -> Match | None:
     """The message, where somebody wrote something in it that everybody here may read at this moment."""
     if not await view.sight.shows(place):
         return None
@@ -272,7 +274,7 @@ async def told(hit: Hit, place: Place, view: View) -> Match | None:
     return Match(message, place, words) if words.strip() else None
 
 
-def _terms(sought: Sought, places: Sequence[Place], sight: Sight) -> tuple[tuple[str, str], ...]:
+def _terms(sought: SearchTerms, places: Sequence[Place], sight: Visibility) -> tuple[tuple[str, str], ...]:
     """The query of a search; without words the newest come first."""
     terms = [("content", sought.words[:_LONGEST])] if sought.words else []
     if not sought.anywhere:

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import discord
 
-from pixi.channels.discord.access import Asker, is_blocked
+from pixi.channels.discord.access import Requester, is_blocked
 from pixi.channels.discord.archive.audience import CONNECT, READ, VIEW, Overwrites, Roles, all_may
-from pixi.channels.discord.places import places_of, roles_of
+from pixi.channels.discord.places import channel_ids, roles_of
 from pixi.channels.discord.requests import own_member
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
@@ -28,7 +28,7 @@ Follows = Callable[[discord.Thread, int], Awaitable[bool]]
 """Whether somebody was added to a private thread. Raises `ChannelError`: nobody can tell."""
 
 
-class Sight:
+class Visibility:
     """The view of those who ask in one place, at one moment. Made anew for each question.
 
     Args:
@@ -95,7 +95,7 @@ class Sight:
         if any(is_blocked(self._rules, _in(person, place)) for person in self._people):
             return False
         listed = self._rules.allowed_channels
-        if listed and not any(each in listed for each in places_of(place)):
+        if listed and not any(each in listed for each in channel_ids(place)):
             return False
         if isinstance(place, discord.Thread) and place.is_private() and not await self._is_ours(place, room):
             return False
@@ -196,12 +196,12 @@ def _is_adult(room: discord.abc.GuildChannel) -> bool:
     return bool(getattr(room, "nsfw", False))
 
 
-def _in(person: discord.Member, place: Place) -> Asker:
-    return Asker(
+def _in(person: discord.Member, place: Place) -> Requester:
+    return Requester(
         user=person.id,
         roles=roles_of(person),
         guild=place.guild.id,
-        channels=places_of(place),
+        channels=channel_ids(place),
         manages=person.guild_permissions.manage_guild,
         is_bot=person.bot,
     )

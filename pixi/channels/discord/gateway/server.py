@@ -30,7 +30,7 @@ _MEND = "Set discord.api_url to the address of its REST API, e.g. https://chat.e
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class DiscordServer:
     """A server that speaks Discord's language.
 
     Attributes:
@@ -46,7 +46,7 @@ class Server:
     sessions_at_once: int = 1
 
 
-async def find_server(api_url: str, token: str) -> Server:
+async def find_server(api_url: str, token: str) -> DiscordServer:
     """Find REST API and gateway of a server from what an operator wrote, by asking for its gateway.
 
     Raises:
@@ -80,7 +80,7 @@ def address_of_chat() -> str:
 
 
 @asynccontextmanager
-async def pointed_at(server: Server | None) -> AsyncIterator[None]:
+async def pointed_at(server: DiscordServer | None) -> AsyncIterator[None]:
     """Let discord.py talk to this server, and to its former one again at the end; None changes nothing.
 
     discord.py keeps addresses in attributes of its classes, so that this holds for the whole process:
@@ -156,7 +156,7 @@ def _checked(api_url: str) -> str:
 
 async def _ask(
     session: aiohttp.ClientSession, base: str, path: str, headers: dict[str, str]
-) -> tuple[Server | None, str]:
+) -> tuple[DiscordServer | None, str]:
     """The server, if the answer is one of Discord's; else why it is none, in a few words."""
     try:
         async with session.get(base + path, headers=headers) as response:
@@ -171,10 +171,10 @@ async def _ask(
         return None, f"status {status}" if status != 200 else "no gateway in it"
     if not gateway.startswith(("ws://", "wss://")):
         return None, "its gateway is no ws:// or wss:// address"
-    return Server(final.removesuffix(path), gateway), ""
+    return DiscordServer(final.removesuffix(path), gateway), ""
 
 
-async def _with_shards(session: aiohttp.ClientSession, server: Server, token: str) -> Server:
+async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, token: str) -> DiscordServer:
     """The same with as many shards as the server recommends; one where it does not say."""
     headers = {"Authorization": f"Bot {token}"}
     try:
@@ -184,7 +184,7 @@ async def _with_shards(session: aiohttp.ClientSession, server: Server, token: st
         return server
     limits = answer.get("session_start_limit")
     at_once = limits.get("max_concurrency") if isinstance(limits, dict) else 1
-    return Server(server.rest, server.gateway, _count(answer.get("shards")), _count(at_once))
+    return DiscordServer(server.rest, server.gateway, _count(answer.get("shards")), _count(at_once))
 
 
 def _count(told: object) -> int:

@@ -10,7 +10,7 @@ Why = Literal["dm", "mention", "reply", "name", "home"]
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
+class ChannelPersona:
     """A persona that lives in a channel: its name on the shelf, and the words that it listens to."""
 
     name: str
@@ -18,7 +18,7 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AddressingFacts:
     """What decides whom a message is meant for.
 
     Attributes:
@@ -39,7 +39,7 @@ class Said:
     by: str = ""
 
 
-def who_is_meant(said: Said, residents: Sequence[Resident], *, home: bool) -> dict[str, Why]:
+def who_is_meant(said: AddressingFacts, residents: Sequence[ChannelPersona], *, home: bool) -> dict[str, Why]:
     """The residents that are meant, in the order in which they live there, each with the first reason.
 
     Whoever is named or replied to is meant. Where nobody is, a direct message, a mention of the bot, and

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import discord
 
-from pixi.channels.discord.address import Address
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.incoming.watermarks import Watermarks
-from pixi.channels.discord.places import Askers, chosen_for
-from pixi.channels.discord.requests import Refused, asked, own_member, where
-from pixi.channels.discord.residents import residents
+from pixi.channels.discord.places import Askers, config_ids
+from pixi.channels.discord.requests import DiscordRefused, channel_label, own_member, send_request
+from pixi.channels.discord.residents import channel_personas
 from pixi.core.errors import ChannelError, StoreError
 
 _log = logging.getLogger("pixi.discord")
@@ -30,7 +30,7 @@ Readable = InGuild | discord.DMChannel
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedChannel:
     """A channel where something was written after the message `after`; `last` is the newest, 0: unknown."""
 
     channel: Readable
@@ -38,7 +38,7 @@ class Missed:
     last: int = 0
 
 
-class CatchingUp:
+class CatchUp:
     """Finds the channels where something was missed, and reads them.
 
     Args:
@@ -52,25 +52,25 @@ class CatchingUp:
     def __init__(
         self,
         client: discord.Client,
-        house: House,
+        backend: BotBackend,
         marks: Watermarks,
         askers: Askers,
         hear: Callable[[discord.Message], Awaitable[None]],
     ) -> None:
         self._client = client
-        self._house = house
+        self._backend = backend
         self._marks = marks
         self._askers = askers
         self._hear = hear
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> list[Missed]:
+    async def missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> list[MissedChannel]:
         """The channels of these guilds, and with `direct` the direct messages, that should be read.
 
         Those with a conversation come first, and of the others the newest. Without any watermark nothing
         is known of what was missed.
         """
-        marks, rules = dict(self._marks.marks), self._house.rules
+        marks, rules = dict(self._marks.marks), self._backend.rules
         if not marks or rules.catch_up_messages <= 0 or rules.catch_up_minutes <= 0:
             return []
         self._askers.forget_roles()
@@ -78,12 +78,12 @@ class CatchingUp:
             discord.utils.utcnow() - timedelta(minutes=rules.catch_up_minutes)
         )
         alive = self._alive(marks)
-        found: list[Missed] = []
+        found: list[MissedChannel] = []
         for guild in guilds:
             for channel in _channels_of(guild):
                 after, last = max(marks.get(channel.id, alive), oldest), channel.last_message_id or 0
                 if last > after and _may_read(channel):
-                    found.append(Missed(channel, after, last))
+                    found.append(MissedChannel(channel, after, last))
             await asyncio.sleep(0)
         found.sort(key=lambda each: -each.last)
         if direct:
@@ -96,9 +96,9 @@ class CatchingUp:
         here = [mark for each, mark in marks.items() if self._client.get_channel(each) is not None]
         return max(here or marks.values())
 
-    async def read(self, missed: Missed) -> None:
+    async def read(self, missed: MissedChannel) -> None:
         """Hear the newest messages that were missed in a channel, in their order."""
-        channel, rules = missed.channel, self._house.rules
+        channel, rules = missed.channel, self._backend.rules
         limit = rules.catch_up_messages
 
         async def history() -> list[discord.Message]:
@@ -107,10 +107,10 @@ class CatchingUp:
         self._marks.thaw(channel.id)
         try:
             async with self._at_once:
-                newest = await asked(history, "history", seconds=_SECONDS, patience=_PATIENCE)
+                newest = await send_request(history, "history", seconds=_SECONDS, patience=_PATIENCE)
         except ChannelError as error:
-            _log.warning("what was missed in %s could not be read: %s", where(channel), error)
-            if isinstance(error, Refused):
+            _log.warning("what was missed in %s could not be read: %s", channel_label(channel), error)
+            if isinstance(error, DiscordRefused):
                 self._marks.raise_to(channel.id, missed.last)
             else:
                 self._marks.freeze(channel.id)
@@ -121,18 +121,18 @@ class CatchingUp:
         if newest:
             self._marks.raise_to(channel.id, newest[0].id)
         if waiting:
-            _log.info("%d messages that were missed in %s were heard", len(waiting), where(channel))
+            _log.info("%d messages that were missed in %s were heard", len(waiting), channel_label(channel))
 
-    async def _direct(self, marks: dict[int, int], oldest: int) -> list[Missed]:
+    async def _direct(self, marks: dict[int, int], oldest: int) -> list[MissedChannel]:
         unannounced = [each for each in self._marks.channels if self._client.get_channel(each) is None]
         unannounced.sort(key=lambda each: -marks[each])
-        found: dict[int, Missed] = {}
+        found: dict[int, MissedChannel] = {}
 
         async def find(channel_id: int) -> None:
             async with self._at_once:
                 channel = await self._fetched(channel_id)
             if channel is not None:
-                found[channel_id] = Missed(channel, max(marks[channel_id], oldest))
+                found[channel_id] = MissedChannel(channel, max(marks[channel_id], oldest))
 
         wanted = unannounced[:_UNANNOUNCED]
         try:
@@ -144,7 +144,7 @@ class CatchingUp:
 
     async def _fetched(self, channel_id: int) -> Readable | None:
         try:
-            channel = await asked(
+            channel = await send_request(
                 lambda: self._client.fetch_channel(channel_id), "channel", seconds=_DIRECT_SECONDS
             )
         except ChannelError:
@@ -153,7 +153,7 @@ class CatchingUp:
             return None  # it belongs to another process
         return channel if isinstance(channel, (discord.DMChannel, discord.Thread)) else None
 
-    async def _first_those_with_conversations(self, found: list[Missed]) -> list[Missed]:
+    async def _first_those_with_conversations(self, found: list[MissedChannel]) -> list[MissedChannel]:
         known = [each for each in found if await self._conversed(each.channel)]
         others = [each for each in found if each not in known]
         left = len(found) - _CHANNELS
@@ -163,9 +163,9 @@ class CatchingUp:
     async def _conversed(self, channel: Readable) -> bool:
         bot = self._client.user
         assert bot is not None  # it is connected
-        for name in residents(self._house, bot.id, chosen_for(channel)):
+        for name in channel_personas(self._backend, bot.id, config_ids(channel)):
             try:
-                if await self._house.turns(str(Address(bot.id, channel.id, name)), 1):
+                if await self._backend.turns(str(ConversationAddress(bot.id, channel.id, name)), 1):
                     return True
             except StoreError:
                 return False

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.gateway.client import Client
-from pixi.channels.discord.incoming.catch_up import CatchingUp
+from pixi.channels.discord.incoming.catch_up import CatchUp
 from pixi.channels.discord.incoming.handing import Speaking
-from pixi.channels.discord.incoming.handler import Hearing
-from pixi.channels.discord.incoming.queues import Lanes
-from pixi.channels.discord.incoming.recent import Recent
+from pixi.channels.discord.incoming.handler import MessageHandler
+from pixi.channels.discord.incoming.queues import ChannelQueues
+from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.incoming.watermarks import Watermarks
-from pixi.channels.discord.places import Askers, guild_of
+from pixi.channels.discord.places import Askers, guild_id_of
 from pixi.core.errors import PixiError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _log = logging.getLogger("pixi.discord")
 _UNGATED = -1  # the group of lanes that never stand still: shards count from 0
 
 
-class Events:
+class Dispatcher:
     """The ears of a bot that is logged in.
 
     Between a new session and the list of what was missed in it, the lanes of its shard stand still:
@@ -44,9 +44,9 @@ class Events:
     def __init__(
         self,
         client: Client,
-        house: House,
+        backend: BotBackend,
         speaking: Speaking,
-        recent: Recent,
+        recent: RecentMessages,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         bot = client.user
@@ -61,10 +61,10 @@ class Events:
         self._beside: set[asyncio.Task[None]] = set()
         askers = Askers()
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())
-        self._hearing = Hearing(house, speaking, recent, askers, bot=bot, since=self._since)
-        self._marks = Watermarks(house)
-        self._lanes = Lanes(_report)
-        self._catching_up = CatchingUp(client, house, self._marks, askers, self._hear)
+        self._hearing = MessageHandler(backend, speaking, recent, askers, bot=bot, since=self._since)
+        self._marks = Watermarks(backend)
+        self._lanes = ChannelQueues(_report)
+        self._catching_up = CatchUp(client, backend, self._marks, askers, self._hear)
 
     async def listen(self) -> None:
         """Read up to where everything was dealt with, and take events from now on."""
@@ -154,7 +154,7 @@ class Events:
             self._put(channel, partial(self._hearing.deleted, channel, message_id))
 
     def _put(self, channel: "Place", job: Callable[[], Awaitable[None]]) -> None:
-        guild_id = guild_of(channel)
+        guild_id = guild_id_of(channel)
         shards = self._client.shard_count or 1
         self._lanes.put(channel.id, job, group=(guild_id >> 22) % shards if guild_id else 0)
 

@@ -10,23 +10,23 @@ import discord
 from pixi.channels.carried import Carried
 from pixi.channels.channel import Channel
 from pixi.channels.discord.access import is_blocked
-from pixi.channels.discord.address import Address
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import (
     author_of,
     carried_by,
     is_written,
+    recent_message_of,
     referenced,
-    remark_of,
     replied_to,
     text_of,
 )
 from pixi.channels.discord.incoming.quoting import Quoting, title_of
-from pixi.channels.discord.incoming.recent import Recent, Remark
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.incoming.wording import NO_WORDS
-from pixi.channels.discord.places import Askers, guild_of
-from pixi.channels.discord.requests import asked, where
+from pixi.channels.discord.places import Askers, guild_id_of
+from pixi.channels.discord.requests import channel_label, send_request
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.message import Author, Image, Message, Quoted
@@ -68,9 +68,14 @@ class Handing:
     """
 
     def __init__(
-        self, house: House, speaking: Speaking, recent: Recent, askers: Askers, bot: discord.abc.User
+        self,
+        backend: BotBackend,
+        speaking: Speaking,
+        recent: RecentMessages,
+        askers: Askers,
+        bot: discord.abc.User,
     ) -> None:
-        self._house = house
+        self._backend = backend
         self._speaking = speaking
         self._recent = recent
         self._askers = askers
@@ -84,7 +89,7 @@ class Handing:
 
     def conversation(self, channel_id: int, persona: str) -> str:
         """The address of a persona's conversation in a channel."""
-        return str(Address(self._bot.id, channel_id, persona))
+        return str(ConversationAddress(self._bot.id, channel_id, persona))
 
     async def hand_over(
         self, message: discord.Message, meant: Sequence[str], rules: Rules, *, answers_known: bool
@@ -100,7 +105,7 @@ class Handing:
         Raises:
             PixiError: it could not be given to one of them.
         """
-        group = guild_of(message.channel) is not None
+        group = guild_id_of(message.channel) is not None
         if group and self._recent.wants_past(message.channel.id):
             await self._read_past(message, rules)
         text, images = await self.told(message, rules)
@@ -129,7 +134,7 @@ class Handing:
         channel = self._speaking.channel(message.channel, persona)
         try:
             await self._tell_of_others(message, persona, handed.quoted, channel)
-            await self._house.receive(handed, channel)
+            await self._backend.receive(handed, channel)
         except StoreError:
             self._speaking.excuse(message.channel, persona)
             raise
@@ -182,7 +187,7 @@ class Handing:
                     reply_to=str(remark.reply_to) if remark.reply_to else None,
                     group=True,
                 )
-                await self._house.receive(overheard, channel)
+                await self._backend.receive(overheard, channel)
 
     async def _read_past(self, message: discord.Message, rules: Rules) -> None:
         """Remember what was said before the first message that was meant for us here."""
@@ -193,17 +198,17 @@ class Handing:
             return [each async for each in message.channel.history(limit=rules.overhear, before=message)]
 
         try:
-            past = await asked(read, "history", seconds=_SECONDS)
+            past = await send_request(read, "history", seconds=_SECONDS)
         except ChannelError as error:
-            _log.info("what was said before in %s is not known: %s", where(message.channel), error)
+            _log.info("what was said before in %s is not known: %s", channel_label(message.channel), error)
             return
         for earlier in reversed(past):
             if is_written(earlier) and not self._recent.find(message.channel.id, earlier.id):
-                remark = remark_of(earlier, self._bot, self.persona_behind(earlier))
+                remark = recent_message_of(earlier, self._bot, self.persona_behind(earlier))
                 if await self._may_be_overheard(earlier, remark, rules):
                     self._recent.add(message.channel.id, remark)
 
-    async def _may_be_overheard(self, message: discord.Message, remark: Remark, rules: Rules) -> bool:
+    async def _may_be_overheard(self, message: discord.Message, remark: RecentMessage, rules: Rules) -> bool:
         if remark.ours:
             return True
         asker = await self._askers.of(message, rules, ask=False)
@@ -213,11 +218,11 @@ class Handing:
 
     def _author(self, author: Author, persona: str) -> Author:
         """The author, by the persona's name where a resident speaks."""
-        there = self._house.personas.get(persona) if persona else None
+        there = self._backend.personas.get(persona) if persona else None
         return author if there is None else Author(author.id, there.name, is_bot=True)
 
     def _sees(self, message: discord.Message) -> bool:
-        return self._house.sees(str(Address(self._bot.id, message.channel.id)))
+        return self._backend.sees(str(ConversationAddress(self._bot.id, message.channel.id)))
 
 
 def _sent_at(message_id: int) -> float:

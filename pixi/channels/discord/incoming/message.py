@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import discord
 
-from pixi.channels.discord.incoming.recent import Remark
-from pixi.channels.discord.incoming.wording import Names, one_line, worded
+from pixi.channels.discord.incoming.recent import RecentMessage
+from pixi.channels.discord.incoming.wording import MarkupNames, named_markup, one_line
 from pixi.core.message import Author
 
 _REMEMBERED = 4_000  # characters of a message that is overheard or quoted: Discord's own limit
@@ -27,13 +27,13 @@ def is_written(message: discord.Message) -> bool:
 def text_of(message: discord.Message, bot: discord.abc.User, characters: int) -> str:
     """Its words, as a persona reads them; where they are longer than so many characters, that is told."""
     content = message.content
-    text = worded(content[:characters], names_in(message, bot))
+    text = named_markup(content[:characters], names_in(message, bot))
     if len(content) <= characters:
         return text
     return f"{text}\n[… {len(content) - characters:,} more characters, not read]"
 
 
-def remark_of(message: discord.Message, bot: discord.abc.User, persona: str = "") -> Remark:
+def recent_message_of(message: discord.Message, bot: discord.abc.User, persona: str = "") -> RecentMessage:
     """It, as it is remembered: with what it carries named and not read.
 
     Args:
@@ -42,7 +42,7 @@ def remark_of(message: discord.Message, bot: discord.abc.User, persona: str = ""
         persona: the resident who posted it by a webhook; "" for everybody else.
     """
     text = text_of(message, bot, _REMEMBERED)
-    return Remark(
+    return RecentMessage(
         id=message.id,
         author=author_of(message),
         text="\n".join(part for part in (text, *carried_by(message)) if part),
@@ -76,7 +76,7 @@ def referenced(message: discord.Message) -> discord.Message | None:
     return resolved
 
 
-def names_in(message: discord.Message, bot: discord.abc.User) -> Names:
+def names_in(message: discord.Message, bot: discord.abc.User) -> MarkupNames:
     """What the ids in its text stand for."""
     guild = message.guild
     users = {user.id: user.display_name for user in message.mentions}
@@ -91,7 +91,7 @@ def names_in(message: discord.Message, bot: discord.abc.User) -> Names:
         found = guild.get_channel_or_thread(channel_id) if guild is not None else None
         return found.name if found is not None and _may_see(message, found) else None
 
-    return Names((bot.id, *own_roles(message)), users.get, role, channel)
+    return MarkupNames((bot.id, *own_roles(message)), users.get, role, channel)
 
 
 def _may_see(message: discord.Message, channel: discord.abc.GuildChannel | discord.Thread) -> bool:

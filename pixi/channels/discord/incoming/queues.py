@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 Job = Callable[[], Awaitable[None]]
 
 
-class Lanes:
+class ChannelQueues:
     """One task for each channel in which something is to be done, for as long as there is.
 
     Args:

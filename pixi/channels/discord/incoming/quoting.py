@@ -6,11 +6,11 @@ from collections.abc import Callable
 import discord
 
 from pixi.channels.discord.access import is_blocked
-from pixi.channels.discord.incoming.message import author_of, is_written, referenced, remark_of
-from pixi.channels.discord.incoming.recent import Recent, Remark
+from pixi.channels.discord.incoming.message import author_of, is_written, recent_message_of, referenced
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
 from pixi.channels.discord.incoming.wording import one_line
 from pixi.channels.discord.places import Askers
-from pixi.channels.discord.requests import asked
+from pixi.channels.discord.requests import send_request
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
 from pixi.core.message import Quoted
@@ -28,7 +28,7 @@ PersonaBehind = Callable[[discord.Message], str]
 class Quoting:
     """Follows replies upwards, as far as it is worth the requests."""
 
-    def __init__(self, recent: Recent, askers: Askers, persona_behind: PersonaBehind) -> None:
+    def __init__(self, recent: RecentMessages, askers: Askers, persona_behind: PersonaBehind) -> None:
         self._recent = recent
         self._askers = askers
         self._persona_behind = persona_behind
@@ -49,10 +49,10 @@ class Quoting:
 
     async def _chain(
         self, message: discord.Message, persona: str, bot: discord.abc.User, rules: Rules
-    ) -> list[Remark]:
-        found: list[Remark] = []
+    ) -> list[RecentMessage]:
+        found: list[RecentMessage] = []
         requests = _REQUESTS
-        above, wanted = referenced(message), remark_of(message, bot).reply_to
+        above, wanted = referenced(message), recent_message_of(message, bot).reply_to
         while wanted is not None and len(found) < _CHAIN and all(remark.id != wanted for remark in found):
             remark = self._recent.find(message.channel.id, wanted)
             if remark is None:
@@ -61,7 +61,7 @@ class Quoting:
                     above = await self._fetch(message.channel, wanted) if requests >= 0 else None
                 if above is None or not is_written(above) or await self._is_blocked(above, rules):
                     break
-                remark = remark_of(above, bot, self._persona_behind(above))
+                remark = recent_message_of(above, bot, self._persona_behind(above))
             if self._recent.was_told(message.channel.id, persona, remark.id):
                 requests = 0  # the history tells the rest
             found.append(remark)
@@ -81,13 +81,13 @@ class Quoting:
         first = await self._fetch(place, thread.id)
         if first is None or not is_written(first) or await self._is_blocked(first, rules):
             return None
-        quoted = _quoted(remark_of(first, bot, self._persona_behind(first)), persona)
+        quoted = _quoted(recent_message_of(first, bot, self._persona_behind(first)), persona)
         text = f"{title_of(thread)}\n{quoted.text}".strip()
         return Quoted(quoted.id, author_of(first) if quoted.author else None, text)
 
     async def _fetch(self, channel: discord.abc.Messageable, message_id: int) -> discord.Message | None:
         try:
-            return await asked(lambda: channel.fetch_message(message_id), "message", seconds=_SECONDS)
+            return await send_request(lambda: channel.fetch_message(message_id), "message", seconds=_SECONDS)
         except ChannelError as error:
             _log.debug("message %s could not be read, and is not quoted: %s", message_id, error)
             return None
@@ -102,6 +102,6 @@ def title_of(thread: discord.Thread) -> str:
     return f"[thread: {one_line(thread.name)}]"
 
 
-def _quoted(remark: Remark, persona: str) -> Quoted:
+def _quoted(remark: RecentMessage, persona: str) -> Quoted:
     own = remark.ours or remark.persona == persona
     return Quoted(str(remark.id), None if own else remark.author, remark.text)

@@ -12,7 +12,7 @@ _SEEN = 10_000  # ids of messages that were heard
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class RecentMessage:
     """A message as it is remembered.
 
     Attributes:
@@ -34,13 +34,13 @@ class Remark:
 class _Room:
     """A channel: its last remarks in order of id, and up to where each persona was told of them."""
 
-    remarks: OrderedDict[int, Remark] = field(default_factory=OrderedDict)
+    remarks: OrderedDict[int, RecentMessage] = field(default_factory=OrderedDict)
     told: dict[str, int] = field(default_factory=dict)
     latest_by_others: int = 0
     past_is_read: bool = False
 
 
-class Recent:
+class RecentMessages:
     """The last messages of the channels where something was said lately.
 
     Args:
@@ -65,7 +65,7 @@ class Recent:
         """It could not be dealt with, and may come again."""
         self._seen.pop(message_id, None)
 
-    def add(self, channel_id: int, remark: Remark) -> None:
+    def add(self, channel_id: int, remark: RecentMessage) -> None:
         """Remember what was said; a remark that is known already is replaced."""
         room = self._room(channel_id)
         late = bool(room.remarks) and remark.id < next(reversed(room.remarks))
@@ -102,7 +102,7 @@ class Recent:
         """A channel is gone."""
         self._rooms.pop(channel_id, None)
 
-    def find(self, channel_id: int, message_id: int) -> Remark | None:
+    def find(self, channel_id: int, message_id: int) -> RecentMessage | None:
         """What is remembered of a message."""
         room = self._rooms.get(channel_id)
         return room.remarks.get(message_id) if room else None
@@ -128,7 +128,7 @@ class Recent:
         """Whether a persona was told of everything up to this message."""
         return message_id <= self._room(channel_id).told.get(persona, 0)
 
-    def untold(self, channel_id: int, persona: str, before: int) -> list[Remark]:
+    def untold(self, channel_id: int, persona: str, before: int) -> list[RecentMessage]:
         """What a persona has not been told of yet of the last messages before this one, oldest first.
 
         What the persona or the bot's own user said is not among it: their history holds it.

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Mapping
 from contextlib import suppress
 
-from pixi.channels.discord.address import Address, parse_address
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.address import ConversationAddress, parse_address
+from pixi.channels.discord.backend import BotBackend
 from pixi.core.errors import PixiError, StoreError
 
 _log = logging.getLogger("pixi.discord")
@@ -19,8 +19,8 @@ _NOWHERE = 0
 class Watermarks:
     """Raised in memory at once, and written together every few seconds and at the end."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, backend: BotBackend) -> None:
+        self._backend = backend
         self._bot = 0
         self._marks: dict[int, int] = {}
         self._unwritten: dict[int, int] = {}
@@ -33,7 +33,7 @@ class Watermarks:
         that comes for the first time has missed nothing until then."""
         self._bot = bot
         try:
-            written = await self._house.watermarks()
+            written = await self._backend.watermarks()
         except StoreError as error:
             _log.error("the watermarks could not be read, so nothing is caught up with: %s", error)
             return
@@ -91,7 +91,9 @@ class Watermarks:
             return
         raised, self._unwritten = self._unwritten, {}
         try:
-            await self._house.mark({str(Address(self._bot, each)): mark for each, mark in raised.items()})
+            await self._backend.mark(
+                {str(ConversationAddress(self._bot, each)): mark for each, mark in raised.items()}
+            )
         except StoreError as error:
             self._unwritten = {**raised, **self._unwritten}
             if not self._failing:

@@ -21,7 +21,7 @@ def _unknown(_: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class MarkupNames:
     """What the ids in a message stand for.
 
     Attributes:
@@ -35,7 +35,7 @@ class Names:
     channel: NameOf = field(default=_unknown)
 
 
-def worded(content: str, names: Names) -> str:
+def named_markup(content: str, names: MarkupNames) -> str:
     """The text with `@Name`, `#channel`, `@role`, `:emoji:` and `/command` where it had ids.
 
     A mention of the bot that stands by itself at the beginning or the end is left out; nothing else is.

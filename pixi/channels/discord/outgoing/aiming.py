@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.outgoing.context import Shared
+from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.outgoing.emoji import OwnEmoji
 from pixi.channels.discord.outgoing.mentions import with_mention
 from pixi.channels.discord.outgoing.splitting import LIMIT, units
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from discord.abc import MessageableChannel
 
 
-def author_of(shared: Shared, channel: "MessageableChannel", message: int | None) -> int | None:
+def author_of(shared: PostingContext, channel: "MessageableChannel", message: int | None) -> int | None:
     """The id of the person who wrote a message, where it is remembered."""
     heard = shared.recent.find(channel.id, message) if message else None
     return int(heard.author.id) if heard and heard.author.id.isdecimal() else None
 
 
 def addressed(
-    shared: Shared, channel: "MessageableChannel", text: str, answered: int | None, person: int | None
+    shared: PostingContext, channel: "MessageableChannel", text: str, answered: int | None, person: int | None
 ) -> str:
     """The text with the name of the person answered as their mention, where that is not too long."""
     if answered is None or person is None or "@" not in text:
@@ -37,9 +37,9 @@ def addressed(
     return mentioned if units(mentioned) <= LIMIT else text
 
 
-def pings(shared: Shared, person: int | None) -> discord.AllowedMentions:
+def pings(shared: PostingContext, person: int | None) -> discord.AllowedMentions:
     """Whom a message may ping that answers a person."""
-    allowed = shared.house.rules.pings
+    allowed = shared.backend.rules.pings
     return discord.AllowedMentions(
         everyone="everyone" in allowed,
         roles="roles" in allowed,

@@ -14,13 +14,13 @@ import discord
 
 from pixi.channels.channel import Question
 from pixi.channels.discord.access import may_talk
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.outgoing import rest
-from pixi.channels.discord.outgoing.formatting import block, inert_line
-from pixi.channels.discord.outgoing.rest import Content
-from pixi.channels.discord.places import asker_of_interaction
-from pixi.channels.discord.requests import FAULTS, UNREADABLE, asked
-from pixi.channels.discord.slash.translations import Language, Words
+from pixi.channels.discord.outgoing.formatting import code_block, escape_line
+from pixi.channels.discord.outgoing.rest import MessageContent
+from pixi.channels.discord.places import requester_of
+from pixi.channels.discord.requests import FAULTS, UNREADABLE, send_request
+from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.channels.discord.slash.why import number
 from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError
@@ -34,7 +34,7 @@ _TOOL, _DOES, _ARGUMENTS = 80, 300, 1_200  # all of it fits into one message in 
 _EDIT_SECONDS = 10.0
 _REMEMBERED = 2_000  # people whose language is known
 
-Post = Callable[[Content, discord.AllowedMentions], Awaitable[int]]
+Post = Callable[[MessageContent, discord.AllowedMentions], Awaitable[int]]
 
 
 @dataclass(slots=True)
@@ -63,9 +63,9 @@ class Approvals:
         words: the languages that it speaks.
     """
 
-    def __init__(self, client: discord.Client, house: House, words: Words) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend, words: Translations) -> None:
         self._client = client
-        self._house = house
+        self._backend = backend
         self._words = words
         self._open: dict[str, _Open] = {}
         self._locales: OrderedDict[int, str] = OrderedDict()
@@ -105,7 +105,7 @@ class Approvals:
         asked_now = _Open(question, name, channel, language)
         token = secrets.token_urlsafe(15)
         self._open[token] = asked_now
-        content = Content(_asking(asked_now, time.time() + seconds), view=_buttons(token, language))
+        content = MessageContent(_asking(asked_now, time.time() + seconds), view=_buttons(token, language))
         posting = asyncio.ensure_future(post(content, _pings(asked_now.person)))
         why = "says.approve.withdrawn"  # unless something else comes of it
         try:
@@ -146,7 +146,7 @@ class Approvals:
                 await self._tell(interaction, say("says.approve.closed"))
             elif interaction.user.id != there.person:
                 await self._tell(interaction, say("says.approve.others", person=f"<@{there.person}>"))
-            elif not may_talk(self._house.rules, asker_of_interaction(interaction)):
+            elif not may_talk(self._backend.rules, requester_of(interaction)):
                 await self._tell(interaction, say("says.refused"))
             else:
                 said: Verdict = "yes" if match["said"] == _YES else "no"
@@ -180,7 +180,7 @@ class Approvals:
 
     async def _replace(self, channel: int, message: int, text: str) -> None:
         try:
-            await asked(
+            await send_request(
                 lambda: rest.edit(self._client.http, channel, message, text), "edit", seconds=_EDIT_SECONDS
             )
         except ChannelError as error:
@@ -208,12 +208,12 @@ class Approvals:
         language = self._words.known(str(guild.preferred_locale)) if guild is not None else None
         if language is not None and language is not self._words.english:  # which is what nobody has to choose
             return language
-        spoken = self._house.personas.get(persona)
+        spoken = self._backend.personas.get(persona)
         return self._words.like(spoken.language) if spoken else self._words.english
 
     def _shown(self, persona: str) -> str:
-        there = self._house.personas.get(persona)
-        return inert_line(there.name if there else persona, _TOOL)
+        there = self._backend.personas.get(persona)
+        return escape_line(there.name if there else persona, _TOOL)
 
 
 def _pings(person: int) -> discord.AllowedMentions:
@@ -227,8 +227,8 @@ def _asking(this: _Open, closes: float) -> str:
     given, left_out = shortened(question.arguments.strip(), _ARGUMENTS - 60)
     lines = [
         say("says.approve.ask", person=f"<@{this.person}>", persona=f"**{this.persona}**"),
-        f"**{inert_line(question.tool, _TOOL)}**: {inert_line(question.does, _DOES)}",
-        *([block(given, _ARGUMENTS)] if given else []),
+        f"**{escape_line(question.tool, _TOOL)}**: {escape_line(question.does, _DOES)}",
+        *([code_block(given, _ARGUMENTS)] if given else []),
         *([f"-# {say('says.approve.cut', count=number(left_out))}"] if left_out else []),
         f"-# {say('says.approve.closes', when=f'<t:{int(closes)}:R>')}",
     ]
@@ -238,10 +238,10 @@ def _asking(this: _Open, closes: float) -> str:
 def _outcome(this: _Open, language: Language, why: str) -> str:
     """What stays of a question: what came of it, and what it was about."""
     question = this.question
-    tool = f"**{inert_line(question.tool, _TOOL)}**"
+    tool = f"**{escape_line(question.tool, _TOOL)}**"
     told = language.say(why, person=f"<@{this.person}>", tool=tool)
     given, _ = shortened(question.arguments.strip(), _ARGUMENTS - 60)
-    return f"{told}\n{block(given, _ARGUMENTS)}" if given else told
+    return f"{told}\n{code_block(given, _ARGUMENTS)}" if given else told
 
 
 def _buttons(token: str, language: Language) -> discord.ui.View:

@@ -6,10 +6,10 @@ from urllib.parse import urlsplit
 
 import discord
 
-from pixi.channels.discord.outgoing.formatting import clipped, inert, inert_line
-from pixi.channels.discord.outgoing.rest import Content
+from pixi.channels.discord.outgoing.formatting import clipped, escape_line, escape_markdown
+from pixi.channels.discord.outgoing.rest import MessageContent
 from pixi.channels.discord.outgoing.splitting import LIMIT, units
-from pixi.channels.discord.requests import INVALID_FORM, MISSING_PERMISSIONS, TOO_LARGE, Refused
+from pixi.channels.discord.requests import INVALID_FORM, MISSING_PERMISSIONS, TOO_LARGE, DiscordRefused
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
 from pixi.core.message import Image
@@ -25,7 +25,7 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 _ADDRESS = re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 _LIKE_THIS = (MISSING_PERMISSIONS, INVALID_FORM, TOO_LARGE)  # what is plainer may be taken all the same
 
-Post = Callable[[Content], Awaitable[int]]
+Post = Callable[[MessageContent], Awaitable[int]]
 
 
 async def post_card(card: Card, post: Post, *, boxes: bool, files: bool) -> int:
@@ -46,13 +46,13 @@ async def post_card(card: Card, post: Post, *, boxes: bool, files: bool) -> int:
     for form in forms[:-1]:
         try:
             return await post(form)
-        except Refused as error:
+        except DiscordRefused as error:
             if error.code not in _LIKE_THIS and error.status != 413:
                 raise
     return await post(forms[-1])
 
 
-def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[Content]:
+def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[MessageContent]:
     """The messages that can show a card, the richest first; none where there is nothing on it."""
     forms = []
     if boxes:
@@ -61,17 +61,19 @@ def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[Content]:
         address = public_address(card.picture, "https") if isinstance(card.picture, str) else ""
         shown = bool(embed.title or embed.description or embed.fields)
         if file is not None:
-            forms.append(Content(embed=embed.copy().set_image(url=f"attachment://{file[0]}"), file=file))
+            forms.append(
+                MessageContent(embed=embed.copy().set_image(url=f"attachment://{file[0]}"), file=file)
+            )
         elif address:
-            forms.append(Content(embed=embed.copy().set_image(url=address)))
+            forms.append(MessageContent(embed=embed.copy().set_image(url=address)))
         if shown:
-            forms.append(Content(embed=embed))
+            forms.append(MessageContent(embed=embed))
         if shown and embed.url:
             plain = embed.copy()
             plain.url = None
-            forms.append(Content(embed=plain))
+            forms.append(MessageContent(embed=plain))
     if text := _text(card):
-        forms.append(Content(text))
+        forms.append(MessageContent(text))
     return forms
 
 
@@ -91,15 +93,18 @@ def public_address(written: str, *schemes: str) -> str:
 
 def _embed(card: Card) -> discord.Embed:
     """The box without its picture."""
-    title = inert_line(card.title, _TITLE)
+    title = escape_line(card.title, _TITLE)
     room = _ALL - units(title)
-    text = inert(card.text, min(_TEXT, room))
+    text = escape_markdown(card.text, min(_TEXT, room))
     room -= units(text)
     link = public_address(card.link, "http", "https")
     embed = discord.Embed(title=title or None, description=text or None, color=COLOR)
     embed.url = link if link and title else None
     for field in card.fields[:_FIELDS]:
-        name, value = inert_line(field.name, _NAME) or _NOTHING, inert(field.value, _VALUE) or _NOTHING
+        name, value = (
+            escape_line(field.name, _NAME) or _NOTHING,
+            escape_markdown(field.value, _VALUE) or _NOTHING,
+        )
         if name == value == _NOTHING:
             continue
         value = clipped(value, min(_VALUE, room - units(name)), backslash=True)
@@ -124,14 +129,14 @@ def _text(card: Card) -> str:
 
 
 def _lines(card: Card) -> Iterator[str]:
-    if title := inert_line(card.title, _TITLE):
+    if title := escape_line(card.title, _TITLE):
         yield f"**{title}**"
     if link := public_address(card.link, "http", "https"):
         yield f"<{link}>"
-    if text := inert(card.text, _TEXT):
+    if text := escape_markdown(card.text, _TEXT):
         yield _ADDRESS.sub(lambda found: f"<{found[0]}>", text)
     for field in card.fields[:_FIELDS]:
-        name, value = inert_line(field.name, _NAME), inert(field.value, _VALUE)
+        name, value = escape_line(field.name, _NAME), escape_markdown(field.value, _VALUE)
         if name or value:
             yield f"**{name}:** {_ADDRESS.sub(lambda found: f'<{found[0]}>', value)}"
     if isinstance(card.picture, str) and (address := public_address(card.picture, "https")):

@@ -13,21 +13,21 @@ import discord
 
 from pixi.channels.archive import Archive
 from pixi.channels.channel import Question
-from pixi.channels.discord.address import Address
+from pixi.channels.discord.address import ConversationAddress
 from pixi.channels.discord.incoming.wording import one_line
 from pixi.channels.discord.outgoing import rest
 from pixi.channels.discord.outgoing.aiming import addressed, author_of, guild_in, own_emoji, pings
 from pixi.channels.discord.outgoing.cards import post_card
-from pixi.channels.discord.outgoing.context import Shared
+from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.outgoing.delivery import NONCE_SECONDS, Delivery
 from pixi.channels.discord.outgoing.emoji import find
-from pixi.channels.discord.outgoing.markup import without_deceit
+from pixi.channels.discord.outgoing.markup import without_misleading_markup
 from pixi.channels.discord.outgoing.mentions import with_own_emoji, without_pings
 from pixi.channels.discord.outgoing.pictures import picture_content
 from pixi.channels.discord.outgoing.splitting import split
 from pixi.channels.discord.outgoing.stickers import names_of, own_stickers, sticker_content
 from pixi.channels.discord.permissions import venue_of
-from pixi.channels.discord.requests import Refused, asked, missing, where
+from pixi.channels.discord.requests import DiscordRefused, channel_label, missing_permissions, send_request
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
@@ -66,13 +66,13 @@ class DiscordChannel:
         "target",
     )
 
-    def __init__(self, shared: Shared, target: "MessageableChannel", persona: str) -> None:
+    def __init__(self, shared: PostingContext, target: "MessageableChannel", persona: str) -> None:
         self.target = target
         self._shared = shared
         self._persona = persona
         self._posted: list[int] = []  # each counts for one message only
         self._posting = asyncio.Lock()  # one message after the other, in the order in which they were given
-        self._closed: Refused | None = None  # why nothing can be posted in this turn
+        self._closed: DiscordRefused | None = None  # why nothing can be posted in this turn
         self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
         self._told = ""  # the last refusal, of which the log knows already
@@ -96,7 +96,7 @@ class DiscordChannel:
     def address(self) -> str:
         """By which `Speakers.open` opens it again."""
         me = self._shared.client.user
-        return str(Address(me.id if me else 0, self.target.id, self._persona))
+        return str(ConversationAddress(me.id if me else 0, self.target.id, self._persona))
 
     @property
     def venue(self) -> Venue:
@@ -106,7 +106,7 @@ class DiscordChannel:
     @property
     def abilities(self) -> Abilities:
         """The server's stickers and what was written in it, where the rules let personas use them."""
-        rules = self._shared.house.rules
+        rules = self._shared.backend.rules
         return Abilities(
             stickers=names_of(own_stickers(self.target)) if rules.stickers else (),
             archive=self.archive is not None,
@@ -115,11 +115,11 @@ class DiscordChannel:
     @property
     def archive(self) -> Archive | None:
         """What was written in the server, while the rules let it be read; a direct message has none."""
-        return self._shared.archives.of(self.target) if self._shared.house.rules.read_history else None
+        return self._shared.archives.of(self.target) if self._shared.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
         """What a person may do here, as Discord and the rules have it now."""
-        return await self._shared.standing.rights(self.target, person, self._shared.house.rules)
+        return await self._shared.standing.rights(self.target, person, self._shared.backend.rules)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Ask a person by a message with two buttons; `nobody` too where it cannot be posted."""
@@ -127,7 +127,7 @@ class DiscordChannel:
         if approvals is None or self._closed is not None:
             return "nobody"
 
-        async def post(content: rest.Content, mentions: discord.AllowedMentions) -> int:
+        async def post(content: rest.MessageContent, mentions: discord.AllowedMentions) -> int:
             async with self._posting:
                 posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
             self._remember(posted)
@@ -147,10 +147,10 @@ class DiscordChannel:
 
         What is split is looked at again: a cut may make another thing of what stood in the middle of a line.
         """
-        hosts = self._shared.house.rules.link_hosts
+        hosts = self._shared.backend.rules.link_hosts
         text = with_own_emoji(text, own_emoji(self.target) if ":" in text else ())
-        parts = split(without_deceit(text, hosts=hosts))
-        return tuple(again for part in parts for again in split(without_deceit(part, hosts=hosts)))
+        parts = split(without_misleading_markup(text, hosts=hosts))
+        return tuple(again for part in parts for again in split(without_misleading_markup(part, hosts=hosts)))
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
@@ -177,11 +177,11 @@ class DiscordChannel:
         answered = _number(answers)
         point, after = self._worth_pointing_at(answered), self._after(answered)
 
-        async def post(content: rest.Content) -> int:
+        async def post(content: rest.MessageContent) -> int:
             return await self._parcel(content, nonce, nobody, after=after, point=point).post()
 
-        boxes = masked or not missing(self.target, "box")
-        files = masked or not missing(self.target, "file")
+        boxes = masked or not missing_permissions(self.target, "box")
+        files = masked or not missing_permissions(self.target, "file")
         return await self._post(lambda: post_card(card, post, boxes=boxes, files=files), "card")
 
     async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
@@ -191,7 +191,7 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: it cannot be shown there, or Discord refused it.
         """
-        files = self._masked or not missing(self.target, "file")
+        files = self._masked or not missing_permissions(self.target, "file")
         return await self._show(lambda: picture_content(picture, files=files), "picture", nonce, answers)
 
     async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
@@ -209,16 +209,16 @@ class DiscordChannel:
     @property
     def _masked(self) -> bool:
         """Whether personas speak by webhooks, which need none of the bot's permissions."""
-        return self._shared.house.rules.faces == "webhook"
+        return self._shared.backend.rules.faces == "webhook"
 
     async def _show(
-        self, make: Callable[[], rest.Content], what: str, nonce: str, answers: str | None
+        self, make: Callable[[], rest.MessageContent], what: str, nonce: str, answers: str | None
     ) -> str | None:
         try:
             content = make()
         except ChannelError as error:
             self._told = str(error)
-            _log.info("%s: %s", where(self.target), self._told)
+            _log.info("%s: %s", channel_label(self.target), self._told)
             raise
         answered = _number(answers)
         point, after = self._worth_pointing_at(answered), self._after(answered)
@@ -228,11 +228,11 @@ class DiscordChannel:
 
     async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
         if self._closed is not None:
-            raise Refused(str(self._closed), code=self._closed.code, status=self._closed.status)
+            raise DiscordRefused(str(self._closed), code=self._closed.code, status=self._closed.status)
         try:
             async with self._posting:
                 posted = await post()
-        except Refused as error:
+        except DiscordRefused as error:
             if error.closed:
                 self._closed = error
             self._told = str(error)
@@ -253,20 +253,20 @@ class DiscordChannel:
         if message is None:
             raise ChannelError("There is no such message.")
         names = await self._shared.emoji_names()
-        persona = self._shared.house.personas.get(self._persona)
+        persona = self._shared.backend.personas.get(self._persona)
         found = find(emoji, names, own_emoji(self.target), persona.language if persona else "en")
         if found is None:
             self._told = f"There is no emoji {one_line(emoji)!r}."
-            _log.info("%s: %s", where(target), self._told)
+            _log.info("%s: %s", channel_label(target), self._told)
             raise ChannelError(self._told)
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
         try:
-            await asked(
+            await send_request(
                 lambda: rest.react(self._shared.client.http, target.id, message, put),
                 "reaction",
-                patience=self._shared.house.rules.patience_seconds,
+                patience=self._shared.backend.rules.patience_seconds,
             )
-        except Refused as error:
+        except DiscordRefused as error:
             self._told = str(error)
             self._shared.refused(target, "reaction", error)
             raise
@@ -299,7 +299,7 @@ class DiscordChannel:
 
     def _knows_nonces_since(self, earlier: int | None) -> bool:
         """Whether Discord still remembers the nonces of what was posted after that message."""
-        if earlier is None or self._shared.house.rules.faces == "webhook":
+        if earlier is None or self._shared.backend.rules.faces == "webhook":
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
         return abs(age) < NONCE_SECONDS  # by a clock that jumped back it lies ahead
@@ -313,7 +313,9 @@ class DiscordChannel:
         if self._closed is None:
             http, channel_id = self._shared.client.http, self.target.id
             with suppress(ChannelLost):
-                await asked(lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS)
+                await send_request(
+                    lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS
+                )
 
     def show(self, event: TurnEvent) -> None:
         """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen."""
@@ -323,7 +325,7 @@ class DiscordChannel:
             case Failed(text):
                 self._failed = True
                 if text != self._told:
-                    _log.warning("%s: %s", where(self.target), " ".join(text.split()))
+                    _log.warning("%s: %s", channel_label(self.target), " ".join(text.split()))
             case TurnEnded(finish):
                 if finish == "error" and self._failed and not self._seen and self._closed is None:
                     self.excuse()
@@ -337,13 +339,13 @@ class DiscordChannel:
         self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
     ) -> Delivery:
         person = author_of(self._shared, self.target, answered)
-        content = rest.Content(addressed(self._shared, self.target, text, answered, person))
+        content = rest.MessageContent(addressed(self._shared, self.target, text, answered, person))
         point = point or self._worth_pointing_at(answered)
         return self._parcel(content, nonce, pings(self._shared, person), after=after, point=point)
 
     def _parcel(
         self,
-        content: rest.Content,
+        content: rest.MessageContent,
         nonce: str,
         mentions: discord.AllowedMentions,
         *,
@@ -391,10 +393,10 @@ class DiscordChannel:
             self._shared.beside(self._post_excuse())
 
     async def _post_excuse(self) -> None:
-        persona = self._shared.house.personas.get(self._persona)
+        persona = self._shared.backend.personas.get(self._persona)
         words = secrets.choice(persona.when_broken) if persona and persona.when_broken else ""
         nobody = discord.AllowedMentions.none()
-        delivery = self._parcel(rest.Content(words or NOTICE), secrets.token_hex(8), nobody)
+        delivery = self._parcel(rest.MessageContent(words or NOTICE), secrets.token_hex(8), nobody)
         try:
             async with asyncio.timeout(_EXCUSE_SECONDS), self._posting:
                 await (delivery.post() if words else delivery.post_as_bot())

@@ -7,13 +7,13 @@ from weakref import WeakValueDictionary
 import discord
 
 from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.outgoing.channel import DiscordChannel
-from pixi.channels.discord.outgoing.context import Approvals, Recent, Shared
+from pixi.channels.discord.outgoing.context import Approvals, PostingContext, RecentMessages
 from pixi.channels.discord.outgoing.identities import Webhooks
 from pixi.channels.discord.outgoing.profile import Profiles
-from pixi.channels.discord.places import guild_of
-from pixi.channels.discord.requests import UNKNOWN_CHANNEL, Refused, asked
+from pixi.channels.discord.places import guild_id_of
+from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
 from pixi.core.errors import ChannelElsewhere, ChannelError, PixiError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _Spoken = (
 _SECONDS = 30.0  # for asking about a channel
 
 
-class Speakers:
+class DiscordChannels:
     """The voices of one bot. A channel lives as long as somebody holds it, and costs nothing after that.
 
     Args:
@@ -45,15 +45,15 @@ class Speakers:
     def __init__(
         self,
         client: discord.Client,
-        house: House,
-        recent: Recent,
+        backend: BotBackend,
+        recent: RecentMessages,
         approvals: Approvals | None = None,
         *,
         elsewhere: bool = False,
     ) -> None:
-        self._webhooks = Webhooks(client, house)
-        self._profiles = Profiles(client, house)
-        self._shared = Shared(client, house, recent, self._webhooks, approvals, elsewhere)
+        self._webhooks = Webhooks(client, backend)
+        self._profiles = Profiles(client, backend)
+        self._shared = PostingContext(client, backend, recent, self._webhooks, approvals, elsewhere)
         self._alive: WeakValueDictionary[tuple[int, str], DiscordChannel] = WeakValueDictionary()
 
     def channel(self, target: "MessageableChannel", persona: str) -> DiscordChannel:
@@ -86,22 +86,24 @@ class Speakers:
         client = self._shared.client
         if client.user is not None and client.user.id != wanted.bot:
             return None
-        persona = wanted.persona or self._shared.house.default_persona
+        persona = wanted.persona or self._shared.backend.default_persona
         target = client.get_channel(wanted.channel)
         if target is None:
             try:
-                target = await asked(
+                target = await send_request(
                     lambda: client.fetch_channel(wanted.channel), "channel", seconds=_SECONDS
                 )
             except ChannelError as error:
-                if isinstance(error, Refused) and (error.status == 403 or error.code == UNKNOWN_CHANNEL):
+                if isinstance(error, DiscordRefused) and (
+                    error.status == 403 or error.code == UNKNOWN_CHANNEL
+                ):
                     return None
                 _log.info("channel %s is not told about: %s", wanted.channel, error)
         if target is None:
             if not _runs_all(client):
                 raise ChannelElsewhere(f"Channel {wanted.channel} may be another process's.")
             return self.channel(client.get_partial_messageable(wanted.channel), persona)
-        if not _runs(client, guild_of(target)):
+        if not _runs(client, guild_id_of(target)):
             raise ChannelElsewhere(f"Channel {wanted.channel} is another process's.")
         return self.channel(target, persona) if isinstance(target, _Spoken) else None
 
@@ -113,7 +115,7 @@ class Speakers:
 
     async def wear(self, guild: discord.Guild, persona: str) -> None:
         """Show as a persona in a server, where the rules want that (`profile`). Nothing is raised."""
-        if self._shared.house.rules.faces == "profile":
+        if self._shared.backend.rules.faces == "profile":
             await self._profiles.wear(guild, persona)
 
     async def close(self) -> None:

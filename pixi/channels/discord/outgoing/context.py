@@ -11,12 +11,12 @@ import discord
 
 from pixi.channels.channel import Question
 from pixi.channels.discord.archive.archive import Archives
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.outgoing.emoji import EmojiNames
 from pixi.channels.discord.outgoing.identities import Webhooks
-from pixi.channels.discord.outgoing.rest import Content
-from pixi.channels.discord.permissions import Standing
-from pixi.channels.discord.requests import Refused, missing, timed_out, where
+from pixi.channels.discord.outgoing.rest import MessageContent
+from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.requests import DiscordRefused, channel_label, is_timed_out, missing_permissions
 from pixi.core.events import Verdict
 from pixi.core.message import Author
 
@@ -38,7 +38,7 @@ class Heard(Protocol):
         ...
 
 
-class Recent(Protocol):
+class RecentMessages(Protocol):
     """What was heard lately, as far as speaking depends on it."""
 
     def latest_by_others(self, channel_id: int) -> int:
@@ -56,7 +56,7 @@ class Approvals(Protocol):
     async def ask(
         self,
         question: Question,
-        post: Callable[[Content, discord.AllowedMentions], Awaitable[int]],
+        post: Callable[[MessageContent, discord.AllowedMentions], Awaitable[int]],
         *,
         channel: int,
         guild: discord.Guild | None,
@@ -68,7 +68,7 @@ class Approvals(Protocol):
 
 
 @dataclass(slots=True)
-class Shared:
+class PostingContext:
     """One for a bot.
 
     Attributes:
@@ -76,12 +76,12 @@ class Shared:
     """
 
     client: discord.Client
-    house: House
-    recent: Recent
+    backend: BotBackend
+    recent: RecentMessages
     webhooks: Webhooks
     approvals: Approvals | None = None
     elsewhere: bool = False
-    standing: Standing = field(default_factory=Standing)
+    standing: Directory = field(default_factory=Directory)
     archives: Archives = field(init=False)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
@@ -89,12 +89,12 @@ class Shared:
     _excused: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.archives = Archives(self.client, self.house, self.standing)
+        self.archives = Archives(self.client, self.backend, self.standing)
 
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""
         if self._names is None:
-            languages = {persona.language for persona in self.house.personas.values()}
+            languages = {persona.language for persona in self.backend.personas.values()}
             self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames, languages)
 
     async def emoji_names(self) -> EmojiNames:
@@ -128,15 +128,15 @@ class Shared:
             self._excused.pop(next(iter(self._excused)))  # the oldest
         return True
 
-    def refused(self, channel: "MessageableChannel", what: str, error: Refused) -> None:
+    def refused(self, channel: "MessageableChannel", what: str, error: DiscordRefused) -> None:
         """Tell the operator what Discord refuses; of what holds for the whole channel once."""
         level = logging.INFO
         if error.closed:
             level = logging.DEBUG if (channel.id, what) in self._noted else logging.WARNING
             self._noted.add((channel.id, what))
-        lacking = missing(channel, what)
-        told = f" It lacks {lacking}." if lacking else " It is timed out." if timed_out(channel) else ""
-        _log.log(level, "%s: %s%s", where(channel), error, told)
+        lacking = missing_permissions(channel, what)
+        told = f" It lacks {lacking}." if lacking else " It is timed out." if is_timed_out(channel) else ""
+        _log.log(level, "%s: %s%s", channel_label(channel), error, told)
 
     def accepted(self, channel_id: int, what: str) -> None:
         """It works there: should it be refused again, the operator is told again."""

@@ -11,8 +11,8 @@ import discord
 
 from pixi.channels.discord.gateway.server import address_of_chat
 from pixi.channels.discord.outgoing import rest
-from pixi.channels.discord.outgoing.context import Shared
-from pixi.channels.discord.outgoing.identities import Mask
+from pixi.channels.discord.outgoing.context import PostingContext
+from pixi.channels.discord.outgoing.identities import WebhookIdentity
 from pixi.channels.discord.outgoing.mentions import may_be
 from pixi.channels.discord.outgoing.splitting import LIMIT, units
 from pixi.channels.discord.requests import (
@@ -20,9 +20,9 @@ from pixi.channels.discord.requests import (
     NO_HISTORY_NO_REPLY,
     UNKNOWN_MESSAGE,
     UNKNOWN_WEBHOOK,
-    Patience,
-    Refused,
-    asked,
+    DiscordRefused,
+    RetryTimer,
+    send_request,
 )
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 
@@ -54,10 +54,10 @@ class Delivery:
         taken: ids of our messages that are other messages than this one.
     """
 
-    shared: Shared
+    shared: PostingContext
     target: "MessageableChannel"
     persona: str
-    content: rest.Content
+    content: rest.MessageContent
     nonce: str
     mentions: discord.AllowedMentions
     after: int | None = None
@@ -73,14 +73,14 @@ class Delivery:
             Refused: Discord did not take it.
             ChannelLost: nobody knows whether it was posted.
         """
-        if self.shared.house.rules.faces == "webhook":
+        if self.shared.backend.rules.faces == "webhook":
             for _ in range(2):  # a webhook that was deleted is made again
                 mask = await self.shared.webhooks.mask(self.target, self.persona)
                 if mask is None:
                     break
                 try:
                     return await self._by_webhook(mask)
-                except Refused as error:
+                except DiscordRefused as error:
                     if error.code in (UNKNOWN_WEBHOOK, INVALID_WEBHOOK_TOKEN):
                         self.shared.webhooks.lost(mask)
                         continue
@@ -108,7 +108,7 @@ class Delivery:
         """
         try:
             return await self._by_bot(self.point)
-        except Refused as error:
+        except DiscordRefused as error:
             cannot_point = error.status == 400 or error.code in (UNKNOWN_MESSAGE, NO_HISTORY_NO_REPLY)
             if self.point is None or not cannot_point:
                 raise
@@ -123,11 +123,11 @@ class Delivery:
         """
         http, channel = self.shared.client.http, self.target.id
         try:
-            messages = await asked(
+            messages = await send_request(
                 lambda: rest.history(http, channel, after=self.after), "history", seconds=_HISTORY_SECONDS
             )
         except ChannelError as error:
-            kind = ChannelForgot if isinstance(error, Refused) else ChannelLost
+            kind = ChannelForgot if isinstance(error, DiscordRefused) else ChannelLost
             raise kind(f"the history cannot be read, so nobody knows what was posted. {error}") from error
         ours = [each for each in messages if self._is_ours(each) and each.id not in self.taken]
         for message in ours:
@@ -150,7 +150,7 @@ class Delivery:
 
         return await self._until_known(post, nonce_seconds=NONCE_SECONDS)
 
-    async def _by_webhook(self, mask: Mask) -> int:
+    async def _by_webhook(self, mask: WebhookIdentity) -> int:
         content = self.content
         if self.point is not None:
             guild = getattr(self.target, "guild", None)
@@ -177,13 +177,13 @@ class Delivery:
             Refused: Discord did not take it.
             ChannelLost: nobody knew within the patience of the rules, or after so many tries.
         """
-        patience = Patience(self.shared.house.rules.patience_seconds)
+        patience = RetryTimer(self.shared.backend.rules.patience_seconds)
         forgotten = time.monotonic() + nonce_seconds
         is_missing, lost = True, ChannelLost("it was not posted yet.")
         while True:
             if is_missing:
                 try:
-                    return await asked(post, "message")
+                    return await send_request(post, "message")
                 except ChannelLost as error:
                     lost = error
                     tries -= 1
@@ -198,7 +198,7 @@ class Delivery:
             if not goes_on:
                 raise lost
 
-    def _is_ours(self, message: rest.Posted) -> bool:
+    def _is_ours(self, message: rest.PostedMessage) -> bool:
         if message.webhook:
             speaker = self.shared.webhooks.persona_of(message.webhook, message.application, message.name)
             return speaker == self.persona

@@ -10,7 +10,7 @@ _UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800
 """Control characters, and those that turn the direction of all that follows."""
 
 
-def inert(text: str, limit: int) -> str:
+def escape_markdown(text: str, limit: int) -> str:
     """A text in which no sign means anything to Discord, as long as `limit` at most. Addresses stay whole."""
     text = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
     # Marks make it longer, never shorter: what is beyond the limit need not be looked at.
@@ -18,12 +18,12 @@ def inert(text: str, limit: int) -> str:
     return clipped(marked, limit, backslash=True)
 
 
-def inert_line(text: str, limit: int) -> str:
+def escape_line(text: str, limit: int) -> str:
     """The same as one line."""
-    return inert(" ".join(text.split()), limit)
+    return escape_markdown(" ".join(text.split()), limit)
 
 
-def block(text: str, limit: int, language: str = "") -> str:
+def code_block(text: str, limit: int, language: str = "") -> str:
     """A text as a block of code, fences included no longer than `limit`."""
     fences = f"```{language}\n\n```"
     body = _UNSEEN.sub("", text).replace("`", _TICK).strip("\n")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.outgoing import rest
 from pixi.channels.discord.outgoing.names import (
     is_marked_for,
@@ -21,10 +21,10 @@ from pixi.channels.discord.requests import (
     FAULTS,
     TOO_MANY_WEBHOOKS,
     UNREADABLE,
-    asked,
-    missing,
-    refusal,
-    where,
+    as_channel_error,
+    channel_label,
+    missing_permissions,
+    send_request,
 )
 from pixi.core.errors import ChannelError
 
@@ -43,7 +43,7 @@ Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | dis
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
+class WebhookIdentity:
     """A persona's webhook in a channel or thread, ready to be spoken through."""
 
     webhook: discord.Webhook
@@ -53,7 +53,7 @@ class Mask:
     picture: str
     thread: int | None
 
-    async def post(self, content: rest.Content, mentions: discord.AllowedMentions) -> int:
+    async def post(self, content: rest.MessageContent, mentions: discord.AllowedMentions) -> int:
         """Post a message; gives its id, 0 where nobody tells. Webhooks know neither nonces nor replies.
 
         Raises:
@@ -72,9 +72,9 @@ class Mask:
 class Webhooks:
     """Those of one bot: one for each persona and channel; threads use their parent's."""
 
-    def __init__(self, client: discord.Client, house: House) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend) -> None:
         self._client = client
-        self._house = house
+        self._backend = backend
         self._found: dict[tuple[int, str], discord.Webhook] = {}
         self._owners: dict[int, str] = {}  # personas by their webhooks' ids
         self._names: dict[int, str] = {}  # what they are called, by id; it tells which picture they have
@@ -83,11 +83,11 @@ class Webhooks:
         self._not_before: dict[int, float] = {}
         self._noted: set[int] = set()
 
-    async def mask(self, channel: "MessageableChannel", persona: str) -> Mask | None:
+    async def mask(self, channel: "MessageableChannel", persona: str) -> WebhookIdentity | None:
         """How a persona speaks there by a webhook; None where it cannot, of which the log tells once."""
         thread = channel.id if isinstance(channel, discord.Thread) else None
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
-        shown = self._house.personas.get(persona)
+        shown = self._backend.personas.get(persona)
         if shown is None or not isinstance(parent, Parent):
             return None
         webhook = self._found.get((parent.id, persona))
@@ -99,14 +99,14 @@ class Webhooks:
         elif self._looked.get(webhook.id, 0.0) + _LOOK_AGAIN < time.monotonic():
             await self._look(webhook, parent, persona)
         name = name_for_webhook(shown.name)
-        return Mask(webhook, parent.id, persona, name, picture_address(shown), thread)
+        return WebhookIdentity(webhook, parent.id, persona, name, picture_address(shown), thread)
 
-    def lost(self, mask: Mask) -> None:
+    def lost(self, mask: WebhookIdentity) -> None:
         """The webhook is gone: the next time another is made."""
         if self._found.get((mask.channel, mask.persona)) is mask.webhook:
             del self._found[mask.channel, mask.persona]
 
-    def failed(self, mask: Mask, channel: "MessageableChannel", error: ChannelError) -> None:
+    def failed(self, mask: WebhookIdentity, channel: "MessageableChannel", error: ChannelError) -> None:
         """Speak as the bot there for a while: the webhook posts nothing, of which the log tells once."""
         self.lost(mask)
         self._not_before[mask.channel] = time.monotonic() + _AGAIN_AFTER
@@ -119,14 +119,14 @@ class Webhooks:
         owner = self._owners.get(webhook)
         if owner is None and (application != self._client.application_id or webhook == application):
             return None  # anybody can make a webhook with a persona's name
-        personas = self._house.personas
+        personas = self._backend.personas
         named = [each for each in personas if name_for_webhook(personas[each].name) == name]
         return owner if owner in named or not named else named[0]
 
     async def _had(self, parent: Parent, persona: str) -> discord.Webhook | None:
         if time.monotonic() < self._not_before.get(parent.id, 0.0):
             return None
-        if lacking := missing(parent, "webhook"):
+        if lacking := missing_permissions(parent, "webhook"):
             self._note(parent, f"the bot lacks {lacking}")
             return None
         try:
@@ -134,7 +134,7 @@ class Webhooks:
                 webhook = await self._find_or_make(parent, persona)
         except (*FAULTS, *UNREADABLE) as error:
             self._not_before[parent.id] = time.monotonic() + _AGAIN_AFTER
-            self._note(parent, str(refusal(error, "webhook")))
+            self._note(parent, str(as_channel_error(error, "webhook")))
             return None
         self._noted.discard(parent.id)
         self._not_before.pop(parent.id, None)
@@ -143,7 +143,7 @@ class Webhooks:
         return webhook
 
     async def _find_or_make(self, parent: Parent, persona: str) -> discord.Webhook:
-        picture = await picture_file(self._house.personas[persona])
+        picture = await picture_file(self._backend.personas[persona])
         name = webhook_marked(persona, picture)
         ours = [webhook for webhook in await parent.webhooks() if self._is_ours(webhook)]
         for webhook in sorted(ours, key=lambda each: each.name != name):
@@ -166,17 +166,19 @@ class Webhooks:
         had = self._names.get(webhook.id)
         if had is None or not is_marked_for(had, persona):
             return  # it is another persona's
-        shown = self._house.personas[persona]
+        shown = self._backend.personas[persona]
         picture = await picture_file(shown)
         name = webhook_marked(persona, picture)
         unreadable = picture is None and shown.avatar and not picture_address(shown)
         if name == had or unreadable:
             return
         try:
-            await asked(lambda: webhook.edit(name=name, avatar=picture), "picture", seconds=_EDIT_SECONDS)
+            await send_request(
+                lambda: webhook.edit(name=name, avatar=picture), "picture", seconds=_EDIT_SECONDS
+            )
             self._names[webhook.id] = name
         except ChannelError as error:
-            _log.info("a webhook in %s keeps its picture: %s", where(parent), error)
+            _log.info("a webhook in %s keeps its picture: %s", channel_label(parent), error)
 
     def _is_ours(self, webhook: discord.Webhook) -> bool:
         me = self._client.user
@@ -186,4 +188,6 @@ class Webhooks:
     def _note(self, parent: Parent, why: str) -> None:
         if parent.id not in self._noted:
             self._noted.add(parent.id)
-            _log.warning("no webhook in %s, so personas speak there as the bot: %s", where(parent), why)
+            _log.warning(
+                "no webhook in %s, so personas speak there as the bot: %s", channel_label(parent), why
+            )

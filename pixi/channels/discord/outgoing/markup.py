@@ -33,7 +33,7 @@ _MARKS = frozenset("*_~|`")
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):[/\\]*(?P<authority>[^/\\?#]*)", re.IGNORECASE)
 
 
-def without_deceit(text: str, *, hosts: bool) -> str:
+def without_misleading_markup(text: str, *, hosts: bool) -> str:
     """Return a persona's text in which no line looks like a notice; with `hosts`, links show where they lead.
 
     A link is followed by its host in brackets; one that is written so oddly that its end is not certain is

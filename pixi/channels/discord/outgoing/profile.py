@@ -4,10 +4,10 @@ import logging
 
 import discord
 
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.incoming.wording import one_line
 from pixi.channels.discord.outgoing.names import nickname, picture_address, picture_file
-from pixi.channels.discord.requests import Refused, asked
+from pixi.channels.discord.requests import DiscordRefused, send_request
 from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")
@@ -18,9 +18,9 @@ _SECONDS = 60.0  # for one change, should Discord make us wait
 class Profiles:
     """What the bot wears in each server. Discord lets it change seldom: nothing is done for what is worn."""
 
-    def __init__(self, client: discord.Client, house: House) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend) -> None:
         self._client = client
-        self._house = house
+        self._backend = backend
         self._worn: dict[int, str] = {}
 
     async def wear(self, guild: discord.Guild, persona: str) -> None:
@@ -28,7 +28,7 @@ class Profiles:
 
         After a start, whoever has the name is taken to have the picture too, if there is any.
         """
-        shown = self._house.personas.get(persona)
+        shown = self._backend.personas.get(persona)
         me: discord.Member | None = guild.me
         if shown is None or me is None or self._worn.get(guild.id) == persona:
             return
@@ -66,9 +66,11 @@ class Profiles:
         if new_name is discord.utils.MISSING and new_picture is discord.utils.MISSING:
             return
         try:
-            await asked(lambda: me.edit(nick=new_name, avatar=new_picture), "profile", seconds=_SECONDS)
-        except Refused as error:
+            await send_request(
+                lambda: me.edit(nick=new_name, avatar=new_picture), "profile", seconds=_SECONDS
+            )
+        except DiscordRefused as error:
             if same_name or same_picture or error.status != 403:
                 raise
-            await asked(lambda: me.edit(avatar=new_picture), "profile", seconds=_SECONDS)
+            await send_request(lambda: me.edit(avatar=new_picture), "profile", seconds=_SECONDS)
             _log.warning("the bot may not change its name in %s", one_line(me.guild.name))

@@ -28,7 +28,7 @@ class _Parts(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class MessageContent:
     """What a message holds; of text, box, file and sticker at least one.
 
     Attributes:
@@ -67,7 +67,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class PostedMessage:
     """A message of a channel's history, as far as it tells whose it is. `webhook` is 0 where it is none's."""
 
     id: int
@@ -82,7 +82,7 @@ class Posted:
 async def post(
     http: HTTPClient,
     channel_id: int,
-    content: Content,
+    content: MessageContent,
     *,
     nonce: str,
     mentions: discord.AllowedMentions,
@@ -119,7 +119,7 @@ async def edit(http: HTTPClient, channel_id: int, message_id: int, text: str) ->
 
 async def post_by_webhook(
     webhook: discord.Webhook,
-    content: Content,
+    content: MessageContent,
     *,
     name: str,
     picture: str,
@@ -176,7 +176,7 @@ async def type_there(http: HTTPClient, channel_id: int) -> None:
     await http.send_typing(channel_id)
 
 
-async def history(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[Posted]:
+async def history(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[PostedMessage]:
     """The messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
     found = await http.logs_from(channel_id, HISTORY, after=after)
     try:
@@ -191,8 +191,8 @@ def id_in(answer: object) -> int:
     return int(found) if found.isdecimal() else 0
 
 
-def _posted(message: "Payload") -> Posted:
-    return Posted(
+def _posted(message: "Payload") -> PostedMessage:
+    return PostedMessage(
         id=int(message["id"]),
         author=int(message["author"]["id"]),
         name=message["author"]["username"],

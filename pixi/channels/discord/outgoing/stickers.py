@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from rapidfuzz import fuzz, process
 
 from pixi.channels.discord.outgoing.aiming import guild_in
-from pixi.channels.discord.outgoing.rest import Content
+from pixi.channels.discord.outgoing.rest import MessageContent
 from pixi.core.errors import ChannelError
 from pixi.core.strangers import one_line
 
@@ -87,7 +87,7 @@ def find(words: str, stickers: Sequence[OwnSticker]) -> OwnSticker | None:
     return stickers[told[2]] if told is not None else None
 
 
-def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool) -> Content:
+def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool) -> MessageContent:
     """The message that shows a sticker.
 
     Args:
@@ -102,8 +102,8 @@ def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool)
     if found is None:
         raise ChannelError(f"There is no sticker {one_line(name)!r}.")
     if as_link and found.url.partition("?")[0].endswith(_SHOWN):
-        return Content(found.url)
-    return Content(sticker=found.id)
+        return MessageContent(found.url)
+    return MessageContent(sticker=found.id)
 
 
 def _plain(name: str) -> str:

@@ -7,14 +7,14 @@ from typing import Protocol
 import discord
 from discord import app_commands
 
-from pixi.channels.discord.address import Address
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.outgoing.formatting import clipped, inert_line
-from pixi.channels.discord.residents import place_of
+from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.outgoing.formatting import clipped, escape_line
+from pixi.channels.discord.residents import channel_config
 from pixi.channels.discord.slash.choosing import Choice, find, nearest, suggest
 from pixi.channels.discord.slash.invocation import NAME, Invocation
 from pixi.channels.discord.slash.permitting import may_govern
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.store.kept import Place
 
 NEEDS = {
@@ -39,24 +39,24 @@ class Wardrobe(Protocol):
         ...
 
 
-class Governing:
+class ChannelCommands:
     """`/persona`, `/model`, `/reset` and `/stop`."""
 
-    def __init__(self, house: House, words: Words, wardrobe: Wardrobe) -> None:
-        self._house = house
+    def __init__(self, backend: BotBackend, words: Translations, wardrobe: Wardrobe) -> None:
+        self._backend = backend
         self._words = words
         self._wardrobe = wardrobe
 
     async def reset(self, interaction: discord.Interaction) -> None:
         """Forget what was said in a channel, by and to all who live there."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         if await self._governs(use, "reset"):
             await use.within(self._reset(use.conversations))
             await use.answer(use.say("says.reset.done"), public=True)
 
     async def stop(self, interaction: discord.Interaction) -> None:
         """End the replies that are being written in a channel."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         stopped = await use.within(self._stop(use.conversations))
         await use.answer(use.say("says.stop.done" if stopped else "says.stop.nothing"))
 
@@ -68,7 +68,7 @@ class Governing:
         home: bool | None = None,
     ) -> None:
         """Tell or change who lives in a channel, and whether every message there is answered."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         if name is None and how is None and home is None:
             await use.answer(self._who_lives(use))
         elif not await self._governs(use, "persona"):
@@ -80,27 +80,27 @@ class Governing:
 
     async def model(self, interaction: discord.Interaction, name: str | None = None) -> None:
         """Tell or change which model writes in a channel."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         if name is None:
-            now = inert_line(self.model_here(use), NAME)
+            now = escape_line(self.model_here(use), NAME)
             await use.answer(use.say("says.model.writes", name=f"**{now}**"))
             return
         if not await self._governs(use, "model"):
             return
         found = find(name, self._models())
         if found is None:
-            names = clipped(", ".join(inert_line(each, NAME) for each in self._house.models), 1_000)
-            await use.answer(use.say("says.model.unknown", name=inert_line(name, NAME), names=names))
+            names = clipped(", ".join(escape_line(each, NAME) for each in self._backend.models), 1_000)
+            await use.answer(use.say("says.model.unknown", name=escape_line(name, NAME), names=names))
             return
-        model = "" if found.value == self._house.models[0] else found.value
-        await use.within(self._house.set_place(use.address(), replace(_own_place(use), model=model)))
-        shown = f"**{inert_line(found.value, NAME)}**"
+        model = "" if found.value == self._backend.models[0] else found.value
+        await use.within(self._backend.set_place(use.address(), replace(_own_place(use), model=model)))
+        shown = f"**{escape_line(found.value, NAME)}**"
         await use.answer(use.say("says.model.chosen", name=shown), public=True)
 
     def model_here(self, use: Invocation) -> str:
         """The name of the model that writes in a channel."""
-        models = self._house.models
-        chosen = self._house.place(use.address()).model
+        models = self._backend.models
+        chosen = self._backend.place(use.address()).model
         return chosen if chosen in models else models[0] if models else ""
 
     # While somebody types.
@@ -118,29 +118,29 @@ class Governing:
         return _suggestions(typed, self._models())
 
     def _personas(self) -> list[Choice]:
-        return [Choice(key, each.name, each.about) for key, each in self._house.personas.items()]
+        return [Choice(key, each.name, each.about) for key, each in self._backend.personas.items()]
 
     def _models(self) -> list[Choice]:
-        return [Choice(name, name) for name in self._house.models]
+        return [Choice(name, name) for name in self._backend.models]
 
     # What they do.
 
     async def _governs(self, use: Invocation, command: str) -> bool:
         """Whether they may; where not, they are told."""
-        if await use.within(may_govern(use.interaction, self._house.rules, NEEDS[command])):
+        if await use.within(may_govern(use.interaction, self._backend.rules, NEEDS[command])):
             return True
         await use.answer(use.say("says.managers"))
         return False
 
     async def _reset(self, conversations: Sequence[str]) -> None:
         for conversation in conversations:
-            await self._house.reset(conversation)
+            await self._backend.reset(conversation)
 
     async def _stop(self, conversations: Sequence[str]) -> bool:
-        return any([await self._house.stop(conversation) for conversation in conversations])
+        return any([await self._backend.stop(conversation) for conversation in conversations])
 
     def _who_lives(self, use: Invocation) -> str:
-        lives = use.say("says.persona.lives", names=use.all_shown(use.residents))
+        lives = use.say("says.persona.lives", names=use.all_shown(use.channel_personas))
         if use.interaction.guild_id is None:
             return lives
         return f"{lives}\n{use.say('says.persona.home' if is_home(use) else 'says.persona.call')}"
@@ -153,7 +153,7 @@ class Governing:
             if found is None:
                 await use.answer(self._unknown(use, name))
                 return
-            here, text = _after(use.residents, found.value, how)
+            here, text = _after(use.channel_personas, found.value, how)
             names = use.all_shown(here or ())
             told.append(use.say(text, name=f"**{use.shown(found.value)}**", names=names))
             if here is None:
@@ -163,12 +163,12 @@ class Governing:
             told.append(use.say("says.persona.now_home" if home else "says.persona.now_call"))
         await use.within(self._settle(use, here, home))
         await use.answer("\n".join(told), public=True)
-        if here and use.interaction.guild and self._house.rules.faces == "profile":
+        if here and use.interaction.guild and self._backend.rules.faces == "profile":
             await self._wardrobe.wear(use.interaction.guild, here[0])
 
     def _unknown(self, use: Invocation, name: str) -> str:
         close = nearest(name, self._personas())
-        shown = inert_line(name, NAME)
+        shown = escape_line(name, NAME)
         if close is None:
             return use.say("says.persona.unknown", name=shown)
         return use.say("says.persona.nearest", name=shown, nearest=f"**{use.shown(close.value)}**")
@@ -179,37 +179,37 @@ class Governing:
         place = _own_place(use)
         if home is not None:
             place = replace(place, home=home)
-        if here is not None and guild is not None and self._house.rules.faces == "profile":
-            address = str(Address(use.bot, guild))
-            await self._house.set_place(address, replace(self._house.place(address), personas=here))
+        if here is not None and guild is not None and self._backend.rules.faces == "profile":
+            address = str(ConversationAddress(use.bot, guild))
+            await self._backend.set_place(address, replace(self._backend.place(address), personas=here))
             await self._inherit(use)
             place = replace(place, personas=())
         elif here is not None:
             place = replace(place, personas=here)
         elif home is False and place == Place():
-            place = replace(place, personas=use.residents)  # else what it belongs to would decide
-        await self._house.set_place(use.address(), place)
+            place = replace(place, personas=use.channel_personas)  # else what it belongs to would decide
+        await self._backend.set_place(use.address(), place)
 
     async def _inherit(self, use: Invocation) -> None:
         """Let what holds in the guild hold in what the channel belongs to, too."""
         for each in use.where[1:-1]:
-            address = str(Address(use.bot, each))
-            place = self._house.place(address)
+            address = str(ConversationAddress(use.bot, each))
+            place = self._backend.place(address)
             if place.personas:
-                await self._house.set_place(address, replace(place, personas=()))
+                await self._backend.set_place(address, replace(place, personas=()))
 
 
 def is_home(use: Invocation) -> bool:
     """Whether every message in a channel is answered."""
-    if any(each in use.house.rules.home_channels for each in use.asker.channels):
+    if any(each in use.backend.rules.home_channels for each in use.asker.channels):
         return True
-    return place_of(use.house, use.bot, use.where).home
+    return channel_config(use.backend, use.bot, use.where).home
 
 
 def _own_place(use: Invocation) -> Place:
     """What was chosen for the channel itself; where nothing was, what it would otherwise lose."""
-    own = use.house.place(use.address())
-    return own if own != Place() else Place(home=place_of(use.house, use.bot, use.where).home)
+    own = use.backend.place(use.address())
+    return own if own != Place() else Place(home=channel_config(use.backend, use.bot, use.where).home)
 
 
 def _after(here: tuple[str, ...], name: str, how: str) -> tuple[tuple[str, ...] | None, str]:

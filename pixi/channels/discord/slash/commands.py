@@ -9,17 +9,17 @@ from discord import app_commands
 from discord.app_commands import AppCommandContext, AppInstallationType, locale_str
 
 from pixi.channels.discord.access import may_talk
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.places import asker_of_interaction
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.places import requester_of
 from pixi.channels.discord.requests import FAULTS
-from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, Governing, Wardrobe
-from pixi.channels.discord.slash.failing import Failing
+from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, Wardrobe
+from pixi.channels.discord.slash.failing import CommandErrors
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.own_data import OwnData
-from pixi.channels.discord.slash.person_commands import About
-from pixi.channels.discord.slash.recalling import Recalling
-from pixi.channels.discord.slash.registering import Registering
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.own_data import OwnDataCommands
+from pixi.channels.discord.slash.person_commands import PersonCommands
+from pixi.channels.discord.slash.recalling import RecordCommands
+from pixi.channels.discord.slash.registering import CommandRegistration
+from pixi.channels.discord.slash.translations import Translations
 
 _log = logging.getLogger("pixi.discord")
 
@@ -41,7 +41,7 @@ _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_com
 def _nothing(_: str) -> None: ...
 
 
-class Slash:
+class SlashCommands:
     """The slash commands of a bot. To be made once, in the loop that the client lives in.
 
     Args:
@@ -55,20 +55,20 @@ class Slash:
     def __init__(
         self,
         client: discord.Client,
-        house: House,
+        backend: BotBackend,
         speakers: Wardrobe,
         *,
-        words: Words | None = None,
+        words: Translations | None = None,
         forgotten: Callable[[str], None] = _nothing,
     ) -> None:
         self._client = client
-        self._house = house
-        self._words = words or Words()
-        self._failing = Failing(house, self._words)
-        self._governing = Governing(house, self._words, speakers)
-        self._recalling = Recalling(house, self._words)
-        self._own_data = OwnData(house, self._words, self._failing, forgotten)
-        self._about = About(house, self._words, self._governing, COMMANDS)
+        self._backend = backend
+        self._words = words or Translations()
+        self._failing = CommandErrors(backend, self._words)
+        self._governing = ChannelCommands(backend, self._words, speakers)
+        self._recalling = RecordCommands(backend, self._words)
+        self._own_data = OwnDataCommands(backend, self._words, self._failing, forgotten)
+        self._about = PersonCommands(backend, self._words, self._governing, COMMANDS)
         self._tree: _Tree | None = None
 
     def install(self) -> None:
@@ -77,7 +77,7 @@ class Slash:
             ("persona", "name"): self._governing.suggest_persona,
             ("model", "name"): self._governing.suggest_model,
         }
-        tree = self._tree = _Tree(self._client, self._house, self._words, self._failing, suggest)
+        tree = self._tree = _Tree(self._client, self._backend, self._words, self._failing, suggest)
         for command in self._commands(suggest):
             tree.add_command(command)
         self._client.add_view(self._own_data.buttons("en-US"))  # of messages from before a restart
@@ -92,7 +92,7 @@ class Slash:
         if self._tree is None:
             return
         await self._tree.set_translator(_Translator(self._words))
-        await Registering(self._tree).register(offered=self._house.rules.slash)
+        await CommandRegistration(self._tree).register(offered=self._backend.rules.slash)
 
     def _commands(
         self, suggest: "dict[tuple[str, str], _Suggest]"
@@ -158,7 +158,7 @@ class Slash:
 class _Translator(app_commands.Translator):
     """Gives the translations of a text by its key; of texts without a key there are none."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Translations) -> None:
         self._words = words
 
     async def translate(
@@ -179,9 +179,9 @@ class _Tree(app_commands.CommandTree[discord.Client]):
     def __init__(
         self,
         client: discord.Client,
-        house: House,
-        words: Words,
-        failing: Failing,
+        backend: BotBackend,
+        words: Translations,
+        failing: CommandErrors,
         suggest: dict[tuple[str, str], _Suggest],
     ) -> None:
         super().__init__(
@@ -189,7 +189,7 @@ class _Tree(app_commands.CommandTree[discord.Client]):
             allowed_contexts=AppCommandContext(guild=True, dm_channel=True, private_channel=False),
             allowed_installs=AppInstallationType(guild=True, user=False),
         )
-        self._house = house
+        self._backend = backend
         self._words = words
         self._failing = failing
         self._suggest = suggest
@@ -197,17 +197,17 @@ class _Tree(app_commands.CommandTree[discord.Client]):
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
         """Whether a command is to be carried out. What somebody may mean who types is answered here."""
         try:
-            refusal = self._refusal(interaction)
+            as_channel_error = self._refusal(interaction)
             if interaction.type is discord.InteractionType.autocomplete:
-                await self._answer_typing(interaction, refused=bool(refusal))
+                await self._answer_typing(interaction, refused=bool(as_channel_error))
                 return False
-            if refusal:
-                use = Invocation(interaction, self._house, self._words)
-                await use.answer(use.say(refusal))
+            if as_channel_error:
+                use = Invocation(interaction, self._backend, self._words)
+                await use.answer(use.say(as_channel_error))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
             return False
-        return not refusal
+        return not as_channel_error
 
     async def on_error(
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
@@ -224,12 +224,12 @@ class _Tree(app_commands.CommandTree[discord.Client]):
 
     def _refusal(self, interaction: discord.Interaction) -> str:
         """The key of what whoever must not use a command is told; empty: they may."""
-        if not self._house.rules.slash:
+        if not self._backend.rules.slash:
             return "says.off"
         command = interaction.command
         if command is not None and command.qualified_name in _FOR_ALL:
             return ""
-        allowed = may_talk(self._house.rules, asker_of_interaction(interaction))
+        allowed = may_talk(self._backend.rules, requester_of(interaction))
         return "" if allowed else "says.refused"
 
     async def _answer_typing(self, interaction: discord.Interaction, *, refused: bool) -> None:

@@ -5,11 +5,11 @@ import logging
 import discord
 from discord import app_commands
 
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.outgoing.formatting import inert_line
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.outgoing.formatting import escape_line
 from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.errors import PixiError, StoreError
 
 _log = logging.getLogger("pixi.discord")
@@ -24,11 +24,11 @@ _OUTDATED = (
 _DETAIL = 500
 
 
-class Failing:
+class CommandErrors:
     """Tells of what went wrong; raises nothing itself."""
 
-    def __init__(self, house: House, words: Words) -> None:
-        self._house = house
+    def __init__(self, backend: BotBackend, words: Translations) -> None:
+        self._backend = backend
         self._words = words
 
     async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
@@ -43,8 +43,8 @@ class Failing:
             return
         text = self._logged(interaction, error)
         try:
-            use = Invocation(interaction, self._house, self._words)
-            detail = f"\n{inert_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
+            use = Invocation(interaction, self._backend, self._words)
+            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
             await use.answer(use.say(text) + (detail if use.may_see_all else ""))
         except FAULTS as late:
             _log.debug("%s could not be answered: %s", _named(interaction), late)

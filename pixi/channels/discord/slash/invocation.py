@@ -9,17 +9,17 @@ from typing import TypeVar
 import discord
 from discord.utils import MISSING
 
-from pixi.channels.discord.access import Asker, is_admin
-from pixi.channels.discord.address import Address
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.outgoing.formatting import clipped, inert_line
+from pixi.channels.discord.access import Requester, is_admin
+from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.outgoing.formatting import clipped, escape_line
 from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.permissions import payer_in
-from pixi.channels.discord.places import asker_of_interaction, chosen_for
+from pixi.channels.discord.places import config_ids, requester_of
 from pixi.channels.discord.requests import FAULTS
-from pixi.channels.discord.residents import residents
-from pixi.channels.discord.slash.translations import Language, Words
-from pixi.channels.discord.slash.why import Told
+from pixi.channels.discord.residents import channel_personas
+from pixi.channels.discord.slash.translations import Language, Translations
+from pixi.channels.discord.slash.why import EmbedContent
 from pixi.core.errors import PixiError
 from pixi.core.spending import Payer
 
@@ -44,16 +44,16 @@ class Invocation:
         words: the languages it speaks.
     """
 
-    def __init__(self, interaction: discord.Interaction, house: House, words: Words) -> None:
+    def __init__(self, interaction: discord.Interaction, backend: BotBackend, words: Translations) -> None:
         self.interaction = interaction
-        self.house = house
+        self.backend = backend
         self.language: Language = words.of(str(interaction.locale))
         self.say = self.language.say
 
     @property
-    def asker(self) -> Asker:
+    def asker(self) -> Requester:
         """Who used it."""
-        return asker_of_interaction(self.interaction)
+        return requester_of(self.interaction)
 
     @property
     def bot(self) -> int:
@@ -77,7 +77,7 @@ class Invocation:
         """Where people may have chosen what holds here: the channel, a thread's parent, the guild."""
         channel = self.interaction.channel
         if channel is not None:
-            return chosen_for(channel)
+            return config_ids(channel)
         return tuple(each for each in (self.channel, self.interaction.guild_id) if each)
 
     @property
@@ -87,28 +87,28 @@ class Invocation:
         return Payer(person) if channel is None else payer_in(channel, person)
 
     @property
-    def residents(self) -> tuple[str, ...]:
+    def channel_personas(self) -> tuple[str, ...]:
         """Names, on the shelf, of those who live here."""
-        return residents(self.house, self.bot, self.where)
+        return channel_personas(self.backend, self.bot, self.where)
 
     @property
     def conversations(self) -> tuple[str, ...]:
         """Addresses of their conversations here."""
-        return tuple(self.address(name) for name in self.residents)
+        return tuple(self.address(name) for name in self.channel_personas)
 
     @property
     def may_see_all(self) -> bool:
         """Whether they are one of the settings' admins, who govern the bot everywhere."""
-        return self.asker.user in self.house.rules.admins and is_admin(self.house.rules, self.asker)
+        return self.asker.user in self.backend.rules.admins and is_admin(self.backend.rules, self.asker)
 
     def address(self, persona: str = "") -> str:
         """The address of a persona's conversation here; without a persona, of the channel."""
-        return str(Address(self.bot, self.channel, persona))
+        return str(ConversationAddress(self.bot, self.channel, persona))
 
     def shown(self, name: str) -> str:
         """A persona's name as people see it, for a text of ours."""
-        persona = self.house.personas.get(name)
-        return inert_line(persona.name if persona else name, NAME)
+        persona = self.backend.personas.get(name)
+        return escape_line(persona.name if persona else name, NAME)
 
     def all_shown(self, names: Sequence[str]) -> str:
         """Several names, in bold."""
@@ -133,7 +133,7 @@ class Invocation:
         self,
         text: str = "",
         *,
-        told: Told | None = None,
+        told: EmbedContent | None = None,
         file: tuple[str, bytes] | None = None,
         view: discord.ui.View | None = None,
         public: bool = False,
@@ -189,7 +189,7 @@ class Invocation:
             await _kept(interaction, now)
 
 
-def embed_of(told: Told) -> discord.Embed:
+def embed_of(told: EmbedContent) -> discord.Embed:
     """It, as Discord shows it."""
     embed = discord.Embed(title=told.title, description=told.text or None, color=COLOR)
     for field in told.fields:

@@ -9,10 +9,10 @@ from typing import Any
 
 import discord
 
-from pixi.channels.discord.backend import House
-from pixi.channels.discord.slash.failing import Failing
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.slash.failing import CommandErrors
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import number
 
 _FILE = "pixi.json"
@@ -20,30 +20,34 @@ _FILE = "pixi.json"
 Press = Callable[[discord.Interaction], Awaitable[None]]
 
 
-class OwnData:
+class OwnDataCommands:
     """`/forget me` and `/export me`.
 
     `forgotten` is told the id of a person whom the house forgot.
     """
 
     def __init__(
-        self, house: House, words: Words, failing: Failing, forgotten: Callable[[str], None]
+        self,
+        backend: BotBackend,
+        words: Translations,
+        failing: CommandErrors,
+        forgotten: Callable[[str], None],
     ) -> None:
-        self._house = house
+        self._backend = backend
         self._forgotten = forgotten
         self._words = words
         self._failing = failing
 
     async def forget_me(self, interaction: discord.Interaction) -> None:
         """Ask whether a person shall be forgotten."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         buttons = self.buttons(str(interaction.locale))
         await use.answer(use.say("says.forget.ask"), view=buttons)
         buttons.stop()  # those that were installed hear the click; a timer would run for these in vain
 
     async def export_me(self, interaction: discord.Interaction) -> None:
         """Give a person all that is kept of them."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         file = await use.within(self._export(str(interaction.user.id), interaction.filesize_limit))
         if file is None:
             await use.answer(use.say("says.export.large"))
@@ -63,24 +67,24 @@ class OwnData:
         return view
 
     async def _forget(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         await use.replace("…")  # the buttons go at once: nothing is asked for twice
         person = str(interaction.user.id)
-        count = await self._house.forget(person)
+        count = await self._backend.forget(person)
         self._forgotten(person)
         await use.replace(use.say("says.forget.done", count=number(count)))
 
     async def _keep(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         await use.replace(use.say("says.forget.kept"))
 
     async def _export(self, person: str, limit: int) -> tuple[str, bytes] | None:
-        kept = await self._house.export(person)
+        kept = await self._backend.export(person)
         return await asyncio.to_thread(_packed, kept, limit)
 
 
 class _Buttons(discord.ui.View):
-    def __init__(self, failing: Failing) -> None:
+    def __init__(self, failing: CommandErrors) -> None:
         super().__init__(timeout=None)
         self._failing = failing
 

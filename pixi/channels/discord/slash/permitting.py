@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.access import Asker, may_talk
-from pixi.channels.discord.places import asker_of_interaction
+from pixi.channels.discord.access import Requester, may_talk
+from pixi.channels.discord.places import requester_of
 from pixi.channels.discord.requests import FAULTS
 from pixi.channels.discord.rules import Rules
 
@@ -27,7 +27,7 @@ async def may_govern(interaction: discord.Interaction, rules: Rules, needed: dis
     integrations: Discord shows it to them alone, but not every server that speaks its language knows
     that page, so it is asked what was given.
     """
-    asker = asker_of_interaction(interaction)
+    asker = requester_of(interaction)
     if not may_talk(rules, asker):
         return False
     if asker.guild is None or asker.user in rules.admins:
@@ -43,7 +43,7 @@ def _owns(interaction: discord.Interaction) -> bool:
     return guild is not None and guild.owner_id == interaction.user.id
 
 
-async def _was_given(interaction: discord.Interaction, asker: Asker) -> bool:
+async def _was_given(interaction: discord.Interaction, asker: Requester) -> bool:
     """Whether the guild gave this command, or all of them, to the person or to one of their roles."""
     if asker.guild is None:
         return False
@@ -60,7 +60,7 @@ async def _was_given(interaction: discord.Interaction, asker: Asker) -> bool:
         return False
 
 
-def _gives(entries: "list[ApplicationCommandPermissions]", asker: Asker, *, everybody: bool) -> bool:
+def _gives(entries: "list[ApplicationCommandPermissions]", asker: Requester, *, everybody: bool) -> bool:
     """What the entries decide: the person's own first, then those of roles, then that of everybody."""
     persons = [
         each["permission"] for each in entries if each["type"] == _USER and int(each["id"]) == asker.user

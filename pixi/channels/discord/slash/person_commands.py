@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 import discord
 
-from pixi.channels.discord.backend import House, Status
-from pixi.channels.discord.outgoing.formatting import clipped, inert_line
+from pixi.channels.discord.backend import BotBackend, BotStatus
+from pixi.channels.discord.outgoing.formatting import clipped, escape_line
 from pixi.channels.discord.outgoing.splitting import units
-from pixi.channels.discord.slash.channel_commands import NEEDS, Governing, is_home
+from pixi.channels.discord.slash.channel_commands import NEEDS, ChannelCommands, is_home
 from pixi.channels.discord.slash.invocation import NAME, Invocation
-from pixi.channels.discord.slash.translations import Words
-from pixi.channels.discord.slash.why import Field, Told, dollars, number
+from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.why import EmbedContent, EmbedField, dollars, number
 from pixi.core.spending import Share, Spent
 
 _FIELD = 1_024
@@ -20,41 +20,47 @@ _WORD = 40
 _ABOUT = 150
 
 
-class About:
+class PersonCommands:
     """`/status` and `/help`."""
 
-    def __init__(self, house: House, words: Words, governing: Governing, commands: tuple[str, ...]) -> None:
-        self._house = house
+    def __init__(
+        self, backend: BotBackend, words: Translations, governing: ChannelCommands, commands: tuple[str, ...]
+    ) -> None:
+        self._backend = backend
         self._words = words
         self._governing = governing
         self._commands = commands
 
     async def status(self, interaction: discord.Interaction) -> None:
         """Tell how the bot is doing, and who lives in a channel."""
-        use = Invocation(interaction, self._house, self._words)
-        status = await use.within(self._house.status(use.payer))
-        await use.answer(told=Told(use.say("says.status.title"), fields=tuple(self._figures(use, status))))
+        use = Invocation(interaction, self._backend, self._words)
+        status = await use.within(self._backend.status(use.payer))
+        await use.answer(
+            told=EmbedContent(use.say("says.status.title"), fields=tuple(self._figures(use, status)))
+        )
 
     async def help(self, interaction: discord.Interaction) -> None:
         """Tell what the bot is, and how to talk to it."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         fields = (
-            Field(use.say("says.help.call"), clipped(self._how_to_call(use), _FIELD, backslash=True)),
-            Field(use.say("says.help.personas"), "\n".join(self._introduced(use))),
+            EmbedField(use.say("says.help.call"), clipped(self._how_to_call(use), _FIELD, backslash=True)),
+            EmbedField(use.say("says.help.personas"), "\n".join(self._introduced(use))),
         )
         text = f"{use.say('says.help.about')}\n\n**{use.say('says.help.commands')}**\n{self._listed(use)}"
-        await use.answer(told=Told(use.say("says.help.title"), text, fields))
+        await use.answer(told=EmbedContent(use.say("says.help.title"), text, fields))
 
-    def _figures(self, use: Invocation, status: Status) -> Iterator[Field]:
-        def figure(key: str, value: str) -> Field:
-            return Field(use.say(key), value or "–", inline=True)
+    def _figures(self, use: Invocation, status: BotStatus) -> Iterator[EmbedField]:
+        def figure(key: str, value: str) -> EmbedField:
+            return EmbedField(use.say(key), value or "–", inline=True)
 
-        yield figure("says.status.version", inert_line(status.version, NAME))
+        yield figure("says.status.version", escape_line(status.version, NAME))
         yield figure("says.status.since", f"<t:{int(time.time() - status.up_seconds)}:R>")
         yield figure("says.status.talking", number(status.talking))
         yield figure("says.status.ping", _ping(use))
-        yield figure("says.status.personas", clipped(use.all_shown(use.residents), _FIELD, backslash=True))
-        yield figure("says.status.model", inert_line(self._governing.model_here(use), NAME))
+        yield figure(
+            "says.status.personas", clipped(use.all_shown(use.channel_personas), _FIELD, backslash=True)
+        )
+        yield figure("says.status.model", escape_line(self._governing.model_here(use), NAME))
         if use.may_see_all:
             today = status.today
             tally = use.say(
@@ -65,11 +71,11 @@ class About:
                 completion=number(today.usage.completion_tokens),
                 cost=dollars(today.cost),
             )
-            yield Field(use.say("says.status.today"), tally)
-            yield Field(use.say("says.status.month"), _of_the_month(use, status))
+            yield EmbedField(use.say("says.status.today"), tally)
+            yield EmbedField(use.say("says.status.month"), _of_the_month(use, status))
         if status.shares:
             told = "\n".join(_share(use, share) for share in status.shares)
-            yield Field(use.say("says.status.shares"), told)
+            yield EmbedField(use.say("says.status.shares"), told)
 
     def _how_to_call(self, use: Invocation) -> str:
         if use.interaction.guild_id is None:
@@ -77,18 +83,18 @@ class About:
         if is_home(use):
             return use.say("says.help.call_home")
         words: dict[str, str] = {}
-        for name in use.residents:
-            persona = self._house.personas.get(name)
+        for name in use.channel_personas:
+            persona = self._backend.personas.get(name)
             for word in (persona.name, *persona.summon) if persona else ():
-                words.setdefault(word.casefold(), f"**{inert_line(word, _WORD)}**")
+                words.setdefault(word.casefold(), f"**{escape_line(word, _WORD)}**")
         return use.say("says.help.call_names", mention=f"<@{use.bot}>", words=", ".join(words.values()))
 
     def _introduced(self, use: Invocation) -> Iterator[str]:
         """A line for each who lives here, as far as there is room."""
         room = _FIELD
-        for name in use.residents:
-            persona = self._house.personas.get(name)
-            about = f" – {inert_line(persona.about, _ABOUT)}" if persona and persona.about else ""
+        for name in use.channel_personas:
+            persona = self._backend.personas.get(name)
+            about = f" – {escape_line(persona.about, _ABOUT)}" if persona and persona.about else ""
             line = f"**{use.shown(name)}**{about}"
             room -= units(line) + 1
             if room < 0:
@@ -126,7 +132,7 @@ def _ping(use: Invocation) -> str:
     )
 
 
-def _of_the_month(use: Invocation, status: Status) -> str:
+def _of_the_month(use: Invocation, status: BotStatus) -> str:
     spent, stop = status.month, status.month_dollars
     cost = _cost_of(spent)
     told = use.say(

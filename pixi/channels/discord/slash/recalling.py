@@ -6,9 +6,9 @@ import discord
 
 from pixi.channels.discord.access import is_admin
 from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.backend import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.translations import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.channels.discord.slash.why import tell_notes, tell_why
 from pixi.core.errors import PixiError
 from pixi.core.language import SEND
@@ -21,17 +21,17 @@ _REFERENCE = re.compile(
 )
 
 
-class Recalling:
+class RecordCommands:
     """`/notes`, `/why`, and the latter in the menu of a message."""
 
-    def __init__(self, house: House, words: Words) -> None:
-        self._house = house
+    def __init__(self, backend: BotBackend, words: Translations) -> None:
+        self._backend = backend
         self._words = words
 
     async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
         """Show the latest thoughts about what was said in a channel."""
-        use = Invocation(interaction, self._house, self._words)
-        if public and interaction.guild_id is not None and not is_admin(self._house.rules, use.asker):
+        use = Invocation(interaction, self._backend, self._words)
+        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.asker):
             await use.answer(use.say("says.managers"))
             return
         told = tell_notes(await use.within(self._records(use)), use.say)
@@ -42,7 +42,7 @@ class Recalling:
 
     async def why(self, interaction: discord.Interaction, message: str | None = None) -> None:
         """Show what is behind a message of ours in this channel: the one of a link or id, or the last."""
-        use = Invocation(interaction, self._house, self._words)
+        use = Invocation(interaction, self._backend, self._words)
         if message is None:
             spoken = [each for each in await use.within(self._records(use)) if _spoke(each)]
             if spoken:
@@ -60,10 +60,10 @@ class Recalling:
 
     async def why_this(self, interaction: discord.Interaction, message: discord.Message) -> None:
         """Show what is behind the message whose menu was opened."""
-        await self._tell_why(Invocation(interaction, self._house, self._words), str(message.id))
+        await self._tell_why(Invocation(interaction, self._backend, self._words), str(message.id))
 
     async def _tell_why(self, use: Invocation, message_id: str) -> None:
-        record = await use.within(self._house.why(message_id))
+        record = await use.within(self._backend.why(message_id))
         if record is None:
             await use.answer(use.say("says.why.strange"))
         elif not _was_here(record, use):
@@ -76,7 +76,7 @@ class Recalling:
         records = [
             record
             for conversation in use.conversations
-            for record in await self._house.turns(conversation, _TURNS)
+            for record in await self._backend.turns(conversation, _TURNS)
         ]
         return sorted(records, key=lambda record: (record.began, record.id))[-_TURNS:]
 

@@ -9,7 +9,7 @@ import discord
 from discord import app_commands
 from discord.http import Route
 
-from pixi.channels.discord.requests import Refused, asked
+from pixi.channels.discord.requests import DiscordRefused, send_request
 from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")
@@ -20,7 +20,7 @@ _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 Json = Mapping[str, Any]
 
 
-class Registering:
+class CommandRegistration:
     """Registers the commands of a tree, for all guilds and DMs."""
 
     def __init__(self, tree: app_commands.CommandTree[discord.Client]) -> None:
@@ -49,7 +49,7 @@ class Registering:
             return
         try:
             await self._register(wanted)
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status != 400:
                 raise
             _log.info("the slash commands are registered without translations and limits: %s", error)
@@ -59,7 +59,7 @@ class Registering:
     async def _register(self, commands: Sequence[Json]) -> None:
         http, application = self._tree.client.http, self._application()
         payload = [dict(command) for command in commands]
-        await asked(
+        await send_request(
             lambda: http.bulk_upsert_global_commands(application, payload=payload),
             "commands",
             seconds=_SECONDS,
@@ -73,7 +73,7 @@ class Registering:
             if (command.get("type", 1), command["name"]) in ours:
                 number = int(command["id"])
                 deletion = partial(http.delete_global_command, application, number)
-                await asked(deletion, "commands", seconds=_SECONDS)
+                await send_request(deletion, "commands", seconds=_SECONDS)
 
     async def _payload(self) -> list[dict[str, Any]]:
         translator = self._tree.translator
@@ -85,7 +85,7 @@ class Registering:
         """What the server knows, translations too, which are left out unless asked for."""
         route = Route("GET", "/applications/{application_id}/commands", application_id=self._application())
         http = self._tree.client.http
-        known: Sequence[Json] = await asked(
+        known: Sequence[Json] = await send_request(
             lambda: http.request(route, params={"with_localizations": "true"}), "commands", seconds=_SECONDS
         )
         return known

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pixi.channels.discord.outgoing.formatting import inert_line
+from pixi.channels.discord.outgoing.formatting import escape_line
 from pixi.core.lines import Line, ToolLine
 
 _TOOL = re.compile(r"(?P<kind>query|search)_(?P<database>.+)_database")
@@ -112,8 +112,8 @@ def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
 
 def _shown(cited: _Cited, say: Say) -> str:
     """`pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
-    database, title = inert_line(cited.database, _NAME), inert_line(cited.title, _TITLE)
-    section = inert_line(cited.section, _SECTION)
+    database, title = escape_line(cited.database, _NAME), escape_line(cited.title, _TITLE)
+    section = escape_line(cited.section, _SECTION)
     where = f"{database}: {title}" + (f" › {section}" if section and section != title else "")
     if cited.line:
         return say("says.why.line", where=where, number=cited.line)

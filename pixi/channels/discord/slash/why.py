@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pixi.channels.discord.outgoing.formatting import block, inert, inert_line
+from pixi.channels.discord.outgoing.formatting import code_block, escape_line, escape_markdown
 from pixi.channels.discord.outgoing.splitting import units
 from pixi.channels.discord.slash.sources import Say, documents_in
 from pixi.core.citing import sources_in
@@ -34,7 +34,7 @@ _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class EmbedField:
     """A part with a heading. `inline`: it may stand beside others."""
 
     name: str
@@ -43,35 +43,35 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class EmbedContent:
     """What an embed shows. All of it is Discord's Markdown; strangers' words in it are inert."""
 
     title: str
     text: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[EmbedField, ...] = ()
 
 
-def tell_notes(records: Sequence[TurnRecord], say: Say) -> Told | None:
+def tell_notes(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
     """The latest thoughts of some turns, oldest first, with their times; None where there are none."""
     several = len({record.persona for record in records}) > 1
     shown: list[str] = []
     room = _NOTE_LIST
     notes = [(record, note) for record in records for note in notes_in(record.lines)]
     for record, note in reversed(notes[-_SHOWN_NOTES:]):
-        who = f" **{inert_line(record.persona, _NAME)}**" if several else ""
-        told = f"<t:{int(record.began)}:R>{who}\n{_quoted(inert(note, _NOTE), _NOTE + 2)}"
+        who = f" **{escape_line(record.persona, _NAME)}**" if several else ""
+        told = f"<t:{int(record.began)}:R>{who}\n{_quoted(escape_markdown(note, _NOTE), _NOTE + 2)}"
         room -= units(told) + 1
         if room < 0:
             break
         shown.append(told)
-    return Told(say("says.notes.title"), "\n".join(reversed(shown))) if shown else None
+    return EmbedContent(say("says.notes.title"), "\n".join(reversed(shown))) if shown else None
 
 
-def tell_why(record: TurnRecord, say: Say) -> Told:
+def tell_why(record: TurnRecord, say: Say) -> EmbedContent:
     """What is behind a turn."""
     fields = [*_tools(record, say), *_sources(record, say), *_acts(record, say), _figures(record, say)]
-    return Told(
-        title=say("says.why.title", persona=inert_line(record.persona, _NAME)),
+    return EmbedContent(
+        title=say("says.why.title", persona=escape_line(record.persona, _NAME)),
         text=_thoughts(record, say),
         fields=tuple(fields),
     )
@@ -99,29 +99,29 @@ def _thoughts(record: TurnRecord, say: Say) -> str:
         return say("says.why.no_notes")
     notes = notes[:_SHOWN_NOTES]
     room = _NOTES // len(notes) - 2
-    return "\n\n".join(_quoted(inert(note, room - 2), room) for note in notes)
+    return "\n\n".join(_quoted(escape_markdown(note, room - 2), room) for note in notes)
 
 
-def _tools(record: TurnRecord, say: Say) -> Iterator[Field]:
+def _tools(record: TurnRecord, say: Say) -> Iterator[EmbedField]:
     results = {line.call_id: line.text for line in record.lines if isinstance(line, ToolLine)}
     calls = [call for line in record.lines if isinstance(line, AssistantLine) for call in line.calls]
     shown = calls[:_SHOWN_TOOLS]
     for call in shown:
         room = min(_TOOL, _TOOLS // len(shown))
         value = _use(call, results.get(call.id, ""), room)
-        yield Field(say("says.why.tool", name=inert_line(call.name, _NAME)), value)
+        yield EmbedField(say("says.why.tool", name=escape_line(call.name, _NAME)), value)
     if len(calls) > len(shown):
-        yield Field("…", say("says.why.more_tools", count=number(len(calls) - len(shown))))
+        yield EmbedField("…", say("says.why.more_tools", count=number(len(calls) - len(shown))))
 
 
 def _use(call: ToolCall, result: str, room: int) -> str:
     """Arguments and result, each as a block."""
     arguments = call.arguments.strip()
-    shown = block(arguments, min(_ARGUMENTS, room // 3), "json") if arguments not in ("", "{}") else ""
-    return shown + block(result.strip() or "–", room - units(shown))
+    shown = code_block(arguments, min(_ARGUMENTS, room // 3), "json") if arguments not in ("", "{}") else ""
+    return shown + code_block(result.strip() or "–", room - units(shown))
 
 
-def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
+def _sources(record: TurnRecord, say: Say) -> Iterator[EmbedField]:
     """Documents that were read, pages that were cited, and addresses that tools gave.
 
     Nobody needs a password to be shown.
@@ -140,14 +140,14 @@ def _sources(record: TurnRecord, say: Say) -> Iterator[Field]:
                 if len(address) <= _LONGEST_SOURCE and _is_public(address):
                     found[address] = None
     told, room = [], _SOURCES
-    pages = [f"{inert_line(title, _NAME)} <{url}>".strip() for url, title in cited.items()]
+    pages = [f"{escape_line(title, _NAME)} <{url}>".strip() for url, title in cited.items()]
     addresses = [f"<{address}>" for address in found if address not in cited]
     for source in [*documents, *pages, *addresses][:_SHOWN_SOURCES]:
         room -= units(source) + 3
         if room >= 0:
             told.append(f"- {source}")
     if told:
-        yield Field(say("says.why.sources"), "\n".join(told))
+        yield EmbedField(say("says.why.sources"), "\n".join(told))
 
 
 def _is_public(address: str) -> bool:
@@ -158,26 +158,26 @@ def _is_public(address: str) -> bool:
     return bool(parts.hostname) and parts.password is None and parts.username is None
 
 
-def _acts(record: TurnRecord, say: Say) -> Iterator[Field]:
+def _acts(record: TurnRecord, say: Say) -> Iterator[EmbedField]:
     done = [effect for effect in record.effects if effect.outcome == "done"]
     kinds = Counter(effect.kind for effect in done if effect.kind != REACT)
     told = []
     if messages := kinds.pop(SEND, 0):
         told.append(say("says.why.messages", count=number(messages)))
     if reactions := [effect.payload for effect in done if effect.kind == REACT]:
-        told.append(say("says.why.reactions", what=" ".join(inert_line(each, 32) for each in reactions[:5])))
+        told.append(say("says.why.reactions", what=" ".join(escape_line(each, 32) for each in reactions[:5])))
     for kind, count in kinds.most_common(3):
-        told.append(say("says.why.other", name=inert_line(kind, 32), count=number(count)))
+        told.append(say("says.why.other", name=escape_line(kind, 32), count=number(count)))
     outcomes = Counter(effect.outcome for effect in record.effects)
     if refused := outcomes["refused"]:
         told.append(say("says.why.refused", count=number(refused)))
     if unsure := outcomes["unknown"] + outcomes[None]:
         told.append(say("says.why.unsure", count=number(unsure)))
     if told:
-        yield Field(say("says.why.did"), "\n".join(told))
+        yield EmbedField(say("says.why.did"), "\n".join(told))
 
 
-def _figures(record: TurnRecord, say: Say) -> Field:
+def _figures(record: TurnRecord, say: Say) -> EmbedField:
     usage = record.usage
     tokens = say(
         "says.why.token_counts",
@@ -187,7 +187,7 @@ def _figures(record: TurnRecord, say: Say) -> Field:
     )
     people = " ".join(f"<@{person}>" for person in record.people[:5] if person.isdecimal())
     rows = (
-        ("model", inert_line(record.model, _NAME)),
+        ("model", escape_line(record.model, _NAME)),
         ("steps", number(record.steps)),
         ("tokens", tokens),
         ("cost", dollars(record.cost)),
@@ -196,7 +196,7 @@ def _figures(record: TurnRecord, say: Say) -> Field:
         ("finish", say(f"says.why.finishes.{record.finish or 'running'}")),
     )
     lines = [f"**{say(f'says.why.{key}')}** {value}" for key, value in rows if value]
-    return Field(say("says.why.figures"), "\n".join(lines))
+    return EmbedField(say("says.why.figures"), "\n".join(lines))
 
 
 def _quoted(text: str, limit: int) -> str:

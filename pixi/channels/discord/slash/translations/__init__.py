@@ -29,7 +29,7 @@ class Language:
         return self.texts[key].format(**values)
 
 
-class Words:
+class Translations:
     """All languages there are."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.backend import Status
+from pixi.channels.discord.backend import BotStatus
 from pixi.channels.discord.rules import Rules
 from pixi.core.deltas import Usage
 from pixi.core.message import Message
@@ -15,7 +15,7 @@ from pixi.store.kept import Place, Tally, TurnRecord
 
 
 @dataclass(slots=True)
-class RecordingHouse:
+class RecordingBackend:
     """A `pixi.channels.discord.backend.House`. What it is told can be read; what it answers can be set.
 
     Attributes:
@@ -98,9 +98,9 @@ class RecordingHouse:
         self.asked.append(("export", (person,)))
         return self.kept
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         self.asked.append(("status", (payer,)))
-        return Status(
+        return BotStatus(
             version="0",
             up_seconds=90.0,
             talking=1,
