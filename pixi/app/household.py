@@ -13,8 +13,7 @@ from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.address import ConversationAddress, parse_address
-from pixi.channels.discord.backend import BotStatus
+from pixi.channels.discord.backend import BotStatus, ConversationAddress, parse_address
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message

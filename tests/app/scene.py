@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import ConversationAddress
 from pixi.core.message import Author, Message
 from pixi.settings import Settings, load
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream

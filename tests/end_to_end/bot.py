@@ -10,7 +10,7 @@ from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway import patches as reconnecting

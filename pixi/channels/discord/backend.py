@@ -1,15 +1,58 @@
-"""What the bot asks of those who built it: the one door from Discord to everything else."""
+"""What the bot asks of those who built it: the one door from Discord to everything else.
+
+Conversations go by the text of their `ConversationAddress`, channels by that of an address without a persona.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.rules import Rules
+from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
 from pixi.store.kept import Place, Tally, TurnRecord
+
+_KIND = "discord"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationAddress:
+    """Where a persona talks. Channels, threads and DMs all count as channels; a guild never does.
+
+    Attributes:
+        bot: id of the bot's own user, so that two bots can share one store.
+        channel: id of the channel.
+        persona: the name of the persona on its shelf; empty: the channel itself.
+    """
+
+    bot: int
+    channel: int
+    persona: str = ""
+
+    def __str__(self) -> str:
+        return f"{_KIND}:{self.bot}:{self.channel}:{self.persona}"
+
+
+def prefix_of(bot: int) -> str:
+    """What the addresses of a bot begin with."""
+    return f"{_KIND}:{bot}:"
+
+
+def parse_address(text: str) -> ConversationAddress:
+    """The address that was written so.
+
+    Raises:
+        PixiError: it is none of Discord's.
+    """
+    kind, _, rest = text.partition(":")
+    bot, _, rest = rest.partition(":")
+    channel, colon, persona = rest.partition(":")
+    if kind != _KIND or not (bot.isdecimal() and channel.isdecimal() and colon):
+        raise PixiError(f"{text!r} is no address on Discord.")
+    return ConversationAddress(int(bot), int(channel), persona)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +181,32 @@ class BotBackend(Protocol):
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks."""
         ...
+
+
+# What people chose for a channel.
+
+
+def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place:
+    """What holds in a channel: the first place for which somebody chose.
+
+    Where nobody chose there who lives in it, those live in it who were chosen for what it belongs to.
+
+    Args:
+        house: where choices are kept.
+        bot: id of the bot's own user.
+        where: ids of the channel, of the parent of a thread, and of the guild, in this order, as far as
+            there are any.
+    """
+    places = [backend.place(str(ConversationAddress(bot, each))) for each in where]
+    place = next((place for place in places if place != Place()), Place())
+    living = next((each.personas for each in places if each.personas), ())
+    return replace(place, personas=living)
+
+
+def channel_personas(backend: BotBackend, bot: int, where: Sequence[int]) -> tuple[str, ...]:
+    """Names of the personas that live in a channel, the first speaker first; see `channel_config`.
+
+    Names that are on the shelf no more are left out; where none is left, it is the default persona.
+    """
+    here = tuple(name for name in channel_config(backend, bot, where).personas if name in backend.personas)
+    return here or (backend.default_persona,)

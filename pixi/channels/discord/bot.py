@@ -8,17 +8,15 @@ from typing import NoReturn
 import aiohttp
 import discord
 
-from pixi.channels.discord.address import prefix_of
-from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_of
+from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
 from pixi.channels.discord.gateway.patches import patient_gateway
 from pixi.channels.discord.gateway.server import DiscordServer, find_server, pointed_at
 from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessages
-from pixi.channels.discord.incoming.wording import one_line
 from pixi.channels.discord.outgoing.approvals import Approvals
-from pixi.channels.discord.outgoing.channels import DiscordChannels
-from pixi.channels.discord.residents import channel_personas
+from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.errors import ConfigError, PixiError, StoreError
@@ -42,7 +40,7 @@ class Bot:
     """One bot on Discord, or on a server that speaks its language.
 
     Args:
-        house: what it talks for.
+        backend: what it talks for.
         token: the bot's.
         api_url: the address of another server's REST API; empty: Discord.
         shards: those that this process runs; None: as many as Discord wants.
@@ -83,29 +81,29 @@ class Bot:
         words = Translations()
         approvals = Approvals(client, self._backend, words)
         approvals.install()
-        speakers = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
-        slash = SlashCommands(client, self._backend, speakers, words=words, forgotten=recent.forget)
+        channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
+        slash = SlashCommands(client, self._backend, channels.show_as, words=words, forgotten=recent.forget)
         slash.install()
 
         async def ready() -> None:
             bot = client.user
             assert bot is not None  # it is connected
             self._tell(_connected(bot, len(client.guilds)))
-            events.beside(self._resume(prefix_of(bot.id), speakers))
-            events.beside(slash.sync())
+            dispatcher.beside(self._resume(prefix_of(bot.id), channels))
+            dispatcher.beside(slash.sync())
             if self._backend.rules.faces == "profile":
-                events.beside(self._dress(client, bot.id, speakers))
+                dispatcher.beside(self._show_as_default(client, bot.id, channels))
 
-        events = Dispatcher(client, self._backend, speakers, recent, ready)
+        dispatcher = Dispatcher(client, self._backend, channels, recent, ready)
         try:
-            await events.listen()
+            await dispatcher.listen()
             await _stay(client)
         except discord.ConnectionClosed as error:
             _refused(error.code, client, server)
         except discord.PrivilegedIntentsRequired:
             _refused(4014, client, server)
         finally:
-            await self._leave(client, events, speakers, approvals)
+            await self._leave(client, dispatcher, channels, approvals)
 
     # Coming.
 
@@ -157,16 +155,16 @@ class Bot:
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client, server))
 
-    async def _dress(self, client: Client, bot: int, speakers: DiscordChannels) -> None:
+    async def _show_as_default(self, client: Client, bot: int, channels: DiscordChannels) -> None:
         """Show in each server as the persona that answers there by default."""
         for guild in list(client.guilds):
-            await speakers.wear(guild, channel_personas(self._backend, bot, (guild.id,))[0])
+            await channels.show_as(guild, channel_personas(self._backend, bot, (guild.id,))[0])
 
-    async def _resume(self, prefix: str, speakers: DiscordChannels) -> None:
+    async def _resume(self, prefix: str, channels: DiscordChannels) -> None:
         """Go on with what was left half-done: at the start, and for a process that ends beside this one."""
         while True:
             try:
-                await self._backend.resume(prefix, speakers.open)
+                await self._backend.resume(prefix, channels.open)
             except StoreError as error:
                 _log.warning("what was left half-done could not be looked for: %s", error)
             await asyncio.sleep(_LOOK_SECONDS)
@@ -174,16 +172,16 @@ class Bot:
     # Going.
 
     async def _leave(
-        self, client: Client, events: Dispatcher, speakers: DiscordChannels, approvals: Approvals
+        self, client: Client, dispatcher: Dispatcher, channels: DiscordChannels, approvals: Approvals
     ) -> None:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
-            await events.stop(_FOR_LANES)
+            await dispatcher.stop(_FOR_LANES)
             drain = self._backend.drain(_FOR_DRAINING)
             await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
-            await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
+            await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
             await approvals.close()
-            await speakers.close()
+            await channels.close()
         finally:
             await _closed(client)
 

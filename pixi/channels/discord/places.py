@@ -1,45 +1,76 @@
-"""Who wants something of the bot, and where, as far as Discord says."""
+"""Channels of Discord: what one belongs to, who reads it, on whose account something is used there."""
 
-import logging
-from collections import OrderedDict
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.discord.access import Requester
-from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
-from pixi.channels.discord.rules import Rules
-from pixi.core.errors import ChannelError
-
-_log = logging.getLogger("pixi.discord")
-
-_SECONDS = 5.0  # for one question, while the message waits
-_REMEMBERED = 500  # answers about roles, and about channels that were not announced
-
-_K = TypeVar("_K")
-_V = TypeVar("_V")
+from pixi.channels.discord.formatting import one_line
+from pixi.core.spending import Payer
+from pixi.core.venue import Audience, Venue
 
 if TYPE_CHECKING:
     from discord.abc import GuildChannel, MessageableChannel, PrivateChannel
     from discord.interactions import InteractionChannel
 
-    Place = MessageableChannel | GuildChannel | PrivateChannel | InteractionChannel
+    AnyChannel = MessageableChannel | GuildChannel | PrivateChannel | InteractionChannel
+
+_PLATFORM = "discord"
+
+MESSAGEABLE = (
+    discord.TextChannel,
+    discord.VoiceChannel,
+    discord.StageChannel,
+    discord.Thread,
+    discord.DMChannel,
+    discord.GroupChannel,
+)
+"""Where one can write."""
 
 
-def channel_ids(channel: "Place | None") -> tuple[int, ...]:
-    """Ids of a guild's channel, and of what it belongs to: a thread's parent, the category. None in a DM."""
-    if channel is None or guild_id_of(channel) is None:
-        return ()
-    if isinstance(channel, discord.Thread):
-        parent = channel.parent
-        category = parent.category_id if parent is not None else None
-        return tuple(each for each in (channel.id, channel.parent_id, category) if each)
-    category = getattr(channel, "category_id", None)  # a channel that was not announced tells nothing
-    return (channel.id, category) if category else (channel.id,)
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """A channel, thread or direct message, as far as hearing depends on it.
+
+    Attributes:
+        guild: id of its guild; None for a direct message.
+        ids: see `channel_ids`.
+        config_ids: see `config_ids`.
+        announced: Discord told of it; of another one `ids` is incomplete.
+        title: of a thread; "" for anything else.
+        target: discord.py's channel, for those who post there or read its history. Nothing else looks at it.
+        opening: where the first message of a thread stands, which has the thread's id; None: unknown, or in a
+            private thread.
+    """
+
+    id: int
+    guild: int | None
+    ids: tuple[int, ...]
+    config_ids: tuple[int, ...]
+    announced: bool
+    title: str
+    target: "MessageableChannel" = field(repr=False, compare=False)
+    opening: "MessageableChannel | None" = field(default=None, repr=False, compare=False)
 
 
-def guild_id_of(channel: "Place | None") -> int | None:
-    """Id of the guild that a channel is in; None in a DM."""
+def channel_info(channel: "MessageableChannel") -> ChannelInfo:
+    """Read what is known of a channel."""
+    thread = channel if isinstance(channel, discord.Thread) else None
+    parent = thread.parent if thread is not None and not thread.is_private() else None
+    return ChannelInfo(
+        id=channel.id,
+        guild=guild_id_of(channel),
+        ids=channel_ids(channel),
+        config_ids=config_ids(channel),
+        announced=not isinstance(channel, discord.PartialMessageable),
+        title=one_line(thread.name) if thread is not None else "",
+        target=channel,
+        opening=thread if isinstance(parent, discord.ForumChannel) else parent,
+    )
+
+
+def guild_id_of(channel: "AnyChannel | None") -> int | None:
+    """Return the id of the guild that a channel is in; None for a direct message."""
     if channel is None or isinstance(channel, discord.abc.PrivateChannel):
         return None
     if isinstance(channel, discord.PartialMessageable):
@@ -47,120 +78,85 @@ def guild_id_of(channel: "Place | None") -> int | None:
     return channel.guild.id
 
 
-def config_ids(channel: "Place") -> tuple[int, ...]:
-    """Where people may have chosen what holds in a channel: itself, a thread's parent, the guild."""
+def channel_ids(channel: "AnyChannel | None") -> tuple[int, ...]:
+    """Return the ids that lists of channels may name: of it, a thread's parent, the category.
+
+    None of a direct message. A channel that was not announced tells of itself alone.
+    """
+    if channel is None or guild_id_of(channel) is None:
+        return ()
+    thread = channel if isinstance(channel, discord.Thread) else None
+    category = getattr(channel if thread is None else thread.parent, "category_id", None)
+    return tuple(each for each in (channel.id, thread and thread.parent_id, category) if each)
+
+
+def config_ids(channel: "AnyChannel") -> tuple[int, ...]:
+    """Return the ids for which people may have chosen what holds there: it, a thread's parent, the guild."""
     parent = channel.parent_id if isinstance(channel, discord.Thread) else None
     return tuple(each for each in (channel.id, parent, guild_id_of(channel)) if each)
 
 
 def roles_of(member: discord.Member) -> frozenset[int]:
-    """Ids of their roles. They count even where the guild did not tell which roles it has."""
+    """Return the ids of a member's roles, also where the guild did not tell which roles it has."""
     return frozenset((*member._roles, member.guild.id))
 
 
-def requester_of(interaction: discord.Interaction) -> Requester:
-    """Who used a command, and where."""
-    user = interaction.user
-    member = user if isinstance(user, discord.Member) else None
-    return Requester(
-        user=user.id,
-        roles=roles_of(member) if member is not None else frozenset(),
-        guild=interaction.guild_id,
-        channels=channel_ids(interaction.channel),
-        manages=interaction.guild_id is not None and interaction.permissions.manage_guild,
-        is_bot=user.bot,
-    )
+def guild_in(channel: "MessageableChannel") -> discord.Guild | None:
+    """Return the guild that a channel is in, where it is known."""
+    guild = getattr(channel, "guild", None)
+    return guild if isinstance(guild, discord.Guild) else None
 
 
-class Askers:
-    """Finds out who wrote a message. What Discord does not send along is asked for, and remembered."""
+def own_member(guild: discord.Guild) -> discord.Member | None:
+    """Return the bot's own membership; None where the server did not tell (yet) what the bot may do.
 
-    def __init__(self) -> None:
-        self._roles: OrderedDict[tuple[int, int], frozenset[int]] = OrderedDict()
-        self._channels: OrderedDict[int, tuple[int, ...] | None] = OrderedDict()
-
-    async def of(self, message: discord.Message, rules: Rules, *, ask: bool = True) -> Requester | None:
-        """Who wrote a message, and where; None where the rules block what cannot be found out.
-
-        Args:
-            message: as it came, or as it was read from the history, where Discord leaves the roles out.
-            rules: tell what needs to be known.
-            ask: whether Discord may be asked.
-        """
-        channel, author = message.channel, message.author
-        guild = guild_id_of(channel)
-        places = channel_ids(channel)
-        if isinstance(channel, discord.PartialMessageable) and guild is not None:
-            found = await self._places(message, ask=ask)
-            if found is None and rules.blocked_channels:
-                return None
-            places = found or places
-        roles = frozenset[int]()
-        named = bool(rules.allowed_roles or rules.blocked_roles)
-        if isinstance(author, discord.Member):
-            roles = roles_of(author)
-        elif named and guild is not None and message.webhook_id is None:
-            known = await self._member_roles(message, guild, ask=ask)
-            if known is None and rules.blocked_roles:
-                return None
-            roles = known or roles
-        return Requester(
-            user=author.id,
-            roles=roles,
-            guild=guild,
-            channels=places,
-            manages=isinstance(author, discord.Member) and author.guild_permissions.manage_guild,
-            is_bot=author.bot or message.webhook_id is not None,
-        )
-
-    def forget_roles(self) -> None:
-        """Ask anew: roles may have changed, and channels that could not be read may be known now."""
-        self._roles.clear()
-        self._channels.clear()
-
-    async def _member_roles(
-        self, message: discord.Message, guild: int, *, ask: bool
-    ) -> frozenset[int] | None:
-        key = (guild, message.author.id)
-        if key in self._roles:
-            return self._roles[key]
-        if not ask or message.guild is None:
-            return None
-        there = message.guild
-        try:
-            member = await send_request(
-                lambda: there.fetch_member(message.author.id), "member", seconds=_SECONDS
-            )
-            roles = roles_of(member)
-        except ChannelError as error:
-            if not isinstance(error, DiscordRefused) or error.code not in (UNKNOWN_MEMBER, UNKNOWN_USER):
-                _log.warning("the roles of user %s could not be read: %s", message.author.id, error)
-                return None
-            roles = frozenset()  # they left the guild
-        _remember(self._roles, key, roles)
-        return roles
-
-    async def _places(self, message: discord.Message, *, ask: bool) -> tuple[int, ...] | None:
-        """What an unannounced channel belongs to: a thread that was asleep, say."""
-        channel_id = message.channel.id
-        if channel_id in self._channels:
-            return self._channels[channel_id]
-        if not ask or message.guild is None:
-            return None
-        there = message.guild
-        places: tuple[int, ...] | None = None
-        try:
-            channel = await send_request(lambda: there.fetch_channel(channel_id), "channel", seconds=_SECONDS)
-            places = channel_ids(channel)
-        except ChannelError as error:
-            _log.warning("channel %s could not be read: %s", channel_id, error)
-            if not isinstance(error, DiscordRefused):
-                return None  # another time, maybe
-        _remember(self._channels, channel_id, places)
-        return places
+    discord.py makes one up, without roles, where a command is used in a guild that told of none.
+    """
+    me: discord.Member | None = guild.me
+    everyone: discord.Role | None = guild.default_role
+    return me if me is not None and me.joined_at is not None and everyone is not None else None
 
 
-def _remember(answers: OrderedDict[_K, _V], key: _K, value: _V) -> None:
-    answers[key] = value
-    if len(answers) > _REMEMBERED:
-        answers.popitem(last=False)
+def channel_label(channel: "MessageableChannel | GuildChannel") -> str:
+    """Name a channel as an operator finds it: its name, its server's name, its id."""
+    name = getattr(channel, "name", None)
+    guild = getattr(channel, "guild", None)
+    if name and guild is not None:
+        return f"#{one_line(name)} of {one_line(str(guild))!r} ({channel.id})"
+    return f"channel {channel.id}"
+
+
+# Who reads it, and who pays.
+
+
+def venue_of(channel: "MessageableChannel") -> Venue:
+    """Tell where a channel is, and who reads it. What is not known is neither private nor public."""
+    payer = payer_in(channel, "")
+    return Venue(payer.guild, _audience(channel), payer.channel)
+
+
+def payer_in(channel: "AnyChannel", person: str) -> Payer:
+    """Tell on whose account something is used in a channel; a thread counts to its parent."""
+    guild = guild_id_of(channel)
+    parent = channel.parent_id if isinstance(channel, discord.Thread) else channel.id
+    return Payer(person, f"{_PLATFORM}:{parent}", f"{_PLATFORM}:{guild}" if guild is not None else "")
+
+
+def _audience(channel: "MessageableChannel") -> Audience:
+    match channel:
+        case discord.DMChannel():
+            return "one"
+        case discord.Thread():
+            # Its parent decides who reads a thread, except for a private one, which people are invited to.
+            parent = channel.parent
+            return "all" if parent is not None and not channel.is_private() and _is_open(parent) else "some"
+        case discord.TextChannel() | discord.VoiceChannel() | discord.StageChannel():
+            return "all" if _is_open(channel) else "some"
+        case _:
+            return "some"
+
+
+def _is_open(channel: discord.abc.GuildChannel) -> bool:
+    """Whether every member of the guild sees it. Channels hold what their categories decide themselves."""
+    everyone: discord.Role | None = channel.guild.default_role
+    return everyone is not None and channel.permissions_for(everyone).view_channel

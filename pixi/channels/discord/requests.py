@@ -3,16 +3,13 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import aiohttp
 import discord
 
-from pixi.channels.discord.incoming.wording import one_line
+from pixi.channels.discord.formatting import one_line
 from pixi.core.errors import ChannelError, ChannelLost
-
-if TYPE_CHECKING:
-    from discord.abc import GuildChannel, MessageableChannel
 
 T = TypeVar("T")
 
@@ -82,17 +79,6 @@ _CLOSED = frozenset(
 )
 """What stands in the way of every message there, not of this one alone."""
 
-_NEEDED = {
-    "message": ("view_channel", "send_messages"),
-    "reaction": ("view_channel", "read_message_history", "add_reactions"),
-    "typing": ("view_channel", "send_messages"),
-    "webhook": ("view_channel", "manage_webhooks"),
-    "card": ("view_channel", "send_messages"),
-    "picture": ("view_channel", "send_messages"),
-    "sticker": ("view_channel", "send_messages"),
-    "box": ("embed_links",),
-    "file": ("attach_files",),
-}
 _LONGEST_WAIT = 60.0  # seconds that a server may make us wait before we give up
 _SECONDS = 90.0  # for one request, what discord.py waits and tries again by itself included
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0  # seconds between two tries
@@ -180,47 +166,6 @@ async def send_request(
                 await asyncio.sleep(wait)
             elif not isinstance(meaning, ChannelLost) or not await patient.pause():
                 raise meaning from error
-
-
-def missing_permissions(channel: "MessageableChannel | GuildChannel", what: str) -> str:
-    """Which permissions the bot lacks there for `what`, by the names that Discord's settings show."""
-    guild = getattr(channel, "guild", None)
-    if not isinstance(guild, discord.Guild) or isinstance(channel, discord.PartialMessageable):
-        return ""
-    needed = list(_NEEDED.get(what, ()))
-    if isinstance(channel, discord.Thread):
-        needed = ["send_messages_in_threads" if name == "send_messages" else name for name in needed]
-        if channel.parent is None:
-            return ""
-    me = own_member(guild)
-    held = dict(channel.permissions_for(me)) if me is not None else {}
-    return ", ".join(name.replace("_", " ").title() for name in needed if not held.get(name, True))
-
-
-def is_timed_out(channel: "MessageableChannel") -> bool:
-    """Whether a moderator has silenced the bot there for a time."""
-    guild = getattr(channel, "guild", None)
-    me = own_member(guild) if isinstance(guild, discord.Guild) else None
-    return me is not None and me.is_timed_out()
-
-
-def own_member(guild: discord.Guild) -> discord.Member | None:
-    """The bot's own membership, with its roles; None where the server did not tell (yet) what the bot may do.
-
-    discord.py makes one up, without roles, where a command is used in a guild that told of none.
-    """
-    me: discord.Member | None = guild.me
-    everyone: discord.Role | None = guild.default_role
-    return me if me is not None and me.joined_at is not None and everyone is not None else None
-
-
-def channel_label(channel: "MessageableChannel | GuildChannel") -> str:
-    """A channel as an operator finds it: its name, its server's name, its id."""
-    name = getattr(channel, "name", None)
-    guild = getattr(channel, "guild", None)
-    if name and guild is not None:
-        return f"#{one_line(name)} of {one_line(str(guild))!r} ({channel.id})"
-    return f"channel {channel.id}"
 
 
 def _told_to_wait(error: Exception) -> float | None:

@@ -1,4 +1,4 @@
-"""A pair of ears: messages as the gateway brings them, and what hearing makes of them."""
+"""Messages as the gateway brings them, and what becomes of them."""
 
 import itertools
 from collections.abc import AsyncIterator, Mapping
@@ -10,40 +10,27 @@ from typing import Any
 import discord
 from aiohttp import web
 
-from pixi.channels.channel import Channel
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.server import DiscordServer, pointed_at
 from pixi.channels.discord.incoming.handler import MessageHandler
+from pixi.channels.discord.incoming.message import MessageReader
 from pixi.channels.discord.incoming.recent import RecentMessages
-from pixi.channels.discord.places import Askers
+from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.places import channel_info
 from pixi.core.message import Message
 from pixi.core.persona import Persona
-from pixi.testing.recording_channel import RecordingChannel
 from tests.channels.discord.backend import RecordingBackend
 
 BOT, GUILD, MO, ANA, ROBOT, HOOK = 900, 100, 11, 12, 13, 14
 CATEGORY, GENERAL, FORUM, THREAD, POST, DM = 199, 200, 203, 5_000, 5_001, 300
-MODERATOR, BOT_ROLE = 150, 151
+MODERATOR, BOT_ROLE, APPLICATION = 150, 151, 901
 
 PERSONAS = {
     "pixi": Persona(name="Pixi", prompt="", summon=("pancake fox",)),
     "edda": Persona(name="Edda", prompt=""),
 }
 _NAMES = {BOT: "Bot", MO: "Mo", ANA: "Ana", ROBOT: "Robot", HOOK: "Edda"}
-
-
-class Voices:
-    """Channels for the personas; a webhook speaks for the persona whose name it shows."""
-
-    def channel(self, target: object, persona: str, /) -> Channel:
-        return RecordingChannel()
-
-    def excuse(self, target: object, persona: str, /) -> None:
-        pass
-
-    def persona_behind(self, message: discord.Message, /) -> str | None:
-        shown = message.author.name
-        return next((name for name, persona in PERSONAS.items() if persona.name == shown), None)
 
 
 @dataclass(slots=True)
@@ -78,14 +65,16 @@ class Rest:
 
 
 @dataclass(slots=True)
-class Ears:
-    """The parts under test, and the world that they hear."""
+class Incoming:
+    """The parts under test, and the world that they hear of."""
 
     client: Client
     backend: RecordingBackend
     rest: Rest
     recent: RecentMessages
-    hearing: MessageHandler
+    reader: MessageReader
+    directory: Directory
+    handler: MessageHandler
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(10_000))
 
     @property
@@ -126,7 +115,7 @@ class Ears:
             if not webhook:
                 made["member"] = member_of(roles)
         if webhook:
-            made["webhook_id"] = str(by)
+            made |= {"webhook_id": str(by), "application_id": str(APPLICATION)}
         if answers is not None:
             made["type"] = 19
             made["message_reference"] = {"type": 0, "message_id": answers["id"], "channel_id": str(channel)}
@@ -154,10 +143,22 @@ class Ears:
         channel, _ = state._get_guild_channel(payload)
         return discord.Message(state=state, channel=channel, data=dict(payload))  # type: ignore[arg-type]
 
+    async def handle(self, payload: Mapping[str, Any]) -> None:
+        """The message comes."""
+        await self.handler.handle(self.reader.read(self.message(payload)))
+
+    async def edit(self, payload: Mapping[str, Any]) -> None:
+        """The message was edited."""
+        await self.handler.edited(self.reader.read(self.message(payload)))
+
+    async def delete(self, payload: Mapping[str, Any]) -> None:
+        """The message was deleted."""
+        await self.handler.deleted(channel_info(self.message(payload).channel), int(payload["id"]))
+
     async def hear(self, text: str = "", **more: Any) -> dict[str, Any]:
         """Somebody writes; gives the payload."""
         payload = self.written(text, **more)
-        await self.hearing.hear(self.message(payload))
+        await self.handle(payload)
         return payload
 
 
@@ -228,10 +229,10 @@ def guild() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def ears(
+async def incoming(
     *, since: int = 0, backend: RecordingBackend | None = None, **rules: Any
-) -> AsyncIterator[Ears]:
-    """Ears in a server that the bot was told of; `since` is the id from which messages are this process's."""
+) -> AsyncIterator[Incoming]:
+    """A server that the bot was told of; `since` is the id from which messages are this process's."""
     rest, backend = Rest(), backend or RecordingBackend()
     backend.personas = PERSONAS
     backend.obey(**rules)
@@ -249,9 +250,13 @@ async def ears(
             state: Any = client._connection
             state._add_guild_from_data(guild())
             assert client.user is not None
+            client._connection.application_id = APPLICATION
             recent = RecentMessages(lambda: backend.rules.overhear)
-            hearing = MessageHandler(backend, Voices(), recent, Askers(), bot=client.user, since=since)
-            yield Ears(client, backend, rest, recent, hearing)
+            reader = MessageReader(client.user, lambda: backend.rules)
+            channels = DiscordChannels(client, backend, recent)
+            handler = MessageHandler(backend, channels, recent, reader, since=since)
+            yield Incoming(client, backend, rest, recent, reader, channels.directory, handler)
+            await channels.close()
         finally:
             await client.close()
             await runner.cleanup()

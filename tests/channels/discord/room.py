@@ -43,7 +43,7 @@ class Room:
     async def interrupted(self, channel: DiscordChannel) -> None:
         """Ana says something, and the bot hears it."""
         message = await self.general.say(self.ana, "by the way")
-        recent = channel._shared.recent
+        recent = channel._context.recent
         await until(lambda: recent.latest_by_others(self.general.id) == message.id)
 
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import discord
 
-from pixi.channels.discord.address import ConversationAddress
+from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.core.persona import Persona
@@ -28,16 +28,6 @@ JSON = dict[str, Any]
 
 
 @dataclass
-class Wardrobe:
-    """Remembers who was worn where."""
-
-    worn: list[tuple[int, str]] = field(default_factory=list)
-
-    async def wear(self, guild: discord.Guild, persona: str) -> None:
-        self.worn.append((guild.id, persona))
-
-
-@dataclass
 class Stage:
     """A guild with a channel; somebody who has no rights, and somebody who manages the guild."""
 
@@ -45,7 +35,7 @@ class Stage:
     client: Client
     slash: SlashCommands
     backend: RecordingBackend
-    wardrobe: Wardrobe
+    shown: list[tuple[int, str]]
     forgotten: list[str]
     guild: Guild
     general: Channel
@@ -86,7 +76,11 @@ class Stage:
 async def stage(backend: RecordingBackend | None = None, *, sync: bool = True) -> AsyncIterator[Stage]:
     """A bot that is connected, and whose commands are registered unless told otherwise."""
     backend = backend or RecordingBackend(personas=PERSONAS)
-    wardrobe = Wardrobe()
+    shown: list[tuple[int, str]] = []
+
+    async def show_as(guild: discord.Guild, persona: str) -> None:
+        shown.append((guild.id, persona))
+
     async with LoopbackDiscord() as server:
         guild = server.guild("Pancake house")
         general = guild.channel("general")
@@ -97,14 +91,14 @@ async def stage(backend: RecordingBackend | None = None, *, sync: bool = True) -
         with pointed_at(server):
             async with Client() as client:
                 forgotten: list[str] = []
-                slash = SlashCommands(client, backend, wardrobe, forgotten=forgotten.append)
+                slash = SlashCommands(client, backend, show_as, forgotten=forgotten.append)
                 slash.install()
                 running = asyncio.create_task(client.start(server.token))
                 await server.ready()
                 await until(lambda: client.get_guild(guild.id) is not None)
                 if sync:
                     await slash.sync()
-                yield Stage(server, client, slash, backend, wardrobe, forgotten, guild, general, mo, boss)
+                yield Stage(server, client, slash, backend, shown, forgotten, guild, general, mo, boss)
                 await client.close()
                 await asyncio.wait([running], timeout=5)
 

@@ -4,8 +4,7 @@ from math import ceil
 
 import pytest
 
-from pixi.channels.discord.access import Requester, is_admin, is_blocked, may_talk
-from pixi.channels.discord.rules import Rules
+from pixi.channels.discord.rules import Requester, Rules, is_admin, is_blocked, may_talk
 
 USER, ROLE, GUILD, CATEGORY, CHANNEL, THREAD, OTHER = 1, 2, 3, 4, 5, 6, 99
 

@@ -9,8 +9,8 @@ import pytest
 
 from pixi.channels.channel import Question
 from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.formatting import units
 from pixi.channels.discord.outgoing.channel import DiscordChannel
-from pixi.channels.discord.outgoing.splitting import units
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
@@ -255,7 +255,7 @@ async def test_no_two_questions_have_the_same_buttons(room: Room) -> None:
 
 async def test_nothing_of_a_question_is_kept(room: Room) -> None:
     channel, _ = await room.asked()
-    approvals = channel._shared.approvals
+    approvals = channel._context.approvals
     async with asked(room, channel=channel) as open_:
         await pressed(room, room.mo, open_)
         await open_.answer

@@ -9,7 +9,7 @@ from itertools import chain, combinations
 import pytest
 
 from pixi.channels.archive import Archive, Asking, Query
-from pixi.channels.discord.archive.places import NOT_HERE
+from pixi.channels.discord.archive.visibility import NOT_HERE
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, reading_room
 from tests.channels.discord.room import Room

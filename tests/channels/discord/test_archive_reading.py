@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.archive import Query
-from pixi.channels.discord.archive import forums
+from pixi.channels.discord.archive import archive
 from pixi.channels.discord.archive import search as looking
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
@@ -107,7 +107,7 @@ async def test_where_not_every_forum_was_asked_for_what_is_archived_that_is_told
     room.discord.fail("GET", r"/threads/archived", 403, code=50001)
     whole = await here.archive.posts(Query("pancake"), here.asking)
     assert (len(whole.posts), whole.partial) == (2, "")
-    monkeypatch.setattr(forums, "_FORUMS", 1)
+    monkeypatch.setattr(archive, "_FORUMS", 1)
     some = await here.archive.posts(Query("pancake"), here.asking)
     assert (len(some.posts), some.partial) == (2, looking.NOT_ALL)
 

@@ -8,8 +8,9 @@ import pytest
 from discord.http import Route
 
 from pixi.channels.discord import bot
-from pixi.channels.discord.bot import Bot, Shards
+from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway.client import Shards
 from pixi.channels.discord.gateway.server import find_server, pointed_at
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from pixi.channels.discord.outgoing.cards import forms_of, public_address
-from pixi.channels.discord.outgoing.splitting import units
+from pixi.channels.discord.formatting import units
+from pixi.channels.discord.outgoing.content import forms_of, public_address
 from pixi.core.card import Card, Field
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded

@@ -1,6 +1,6 @@
 import pytest
 
-from pixi.channels.discord.slash.choosing import Choice, find, nearest, suggest
+from pixi.channels.discord.slash.channel_commands import Choice, find, nearest, suggest
 
 PIXI = Choice("pixi", "Pixi", "an art student who loves pancakes")
 EDDA = Choice("edda", "Edda Storm", "a watcher of the sea")

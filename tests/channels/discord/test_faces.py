@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.outgoing.names import (
+from pixi.channels.discord.formatting import units
+from pixi.channels.discord.outgoing.identities import (
     is_marked_for,
     name_for_webhook,
     nickname,
@@ -15,7 +16,6 @@ from pixi.channels.discord.outgoing.names import (
     picture_file,
     webhook_marked,
 )
-from pixi.channels.discord.outgoing.splitting import units
 from pixi.core.persona import Persona
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

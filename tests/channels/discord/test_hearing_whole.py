@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from pixi.channels.channel import Channel as Place
-from pixi.channels.discord.bot import Bot, Shards
+from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway.client import Shards
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
 from tests.channels.discord.backend import RecordingBackend

@@ -1,7 +1,7 @@
 import asyncio
 from functools import partial
 
-from pixi.channels.discord.incoming.queues import ChannelQueues
+from pixi.channels.discord.incoming.dispatch import ChannelQueues
 
 
 class Diary:

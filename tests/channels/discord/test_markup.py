@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.outgoing.markup import without_misleading_markup
-from pixi.channels.discord.outgoing.splitting import LIMIT, units
+from pixi.channels.discord.formatting import units, without_misleading_markup
+from pixi.channels.discord.outgoing.splitting import LIMIT
 from tests.channels.discord.scene import Scene, scene_with
 from tests.channels.discord.steps import grows_in_proportion
 

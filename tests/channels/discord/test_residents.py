@@ -1,5 +1,4 @@
-from pixi.channels.discord.address import ConversationAddress
-from pixi.channels.discord.residents import channel_config, channel_personas
+from pixi.channels.discord.backend import ConversationAddress, channel_config, channel_personas
 from pixi.core.persona import Persona
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend

@@ -8,8 +8,10 @@ import discord
 import pytest
 
 from pixi.channels.discord.gateway.server import address_of_chat
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.outgoing import identities as webhooks
-from pixi.channels.discord.outgoing.names import webhook_marked
+from pixi.channels.discord.outgoing.identities import webhook_marked
+from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona
 from tests.channels.discord.rest_discord import (
@@ -47,12 +49,14 @@ def _shown(scene: Scene, channel: int = CHANNEL) -> list[tuple[str, str]]:
     return [(each["author"]["username"], each["content"]) for each in posted]
 
 
-def _message(scene: Scene, index: int = -1) -> discord.Message:
-    """A posted message as the gateway tells of it."""
+def _message(scene: Scene, index: int = -1) -> IncomingMessage:
+    """A posted message as it is heard."""
     channel = scene.client.get_channel(CHANNEL)
     assert isinstance(channel, discord.TextChannel)
     data = {each: what for each, what in scene.rest.messages[CHANNEL][index].items() if each[0] != "_"}
-    return discord.Message(state=channel._state, channel=channel, data=data)  # type: ignore[arg-type]
+    message = discord.Message(state=channel._state, channel=channel, data=data)  # type: ignore[arg-type]
+    assert scene.client.user is not None
+    return MessageReader(scene.client.user, Rules).read(message)
 
 
 # Webhooks.
@@ -174,11 +178,11 @@ async def test_where_there_are_too_many_webhooks_another_of_ours_speaks(scene: S
     scene.rest.faults.append(Fault("POST", f"{CHANNEL}/webhooks", status=400, code=30007))
     await scene.channel().send("hi", nonce="1")
     assert _shown(scene) == [("Pixi", "hi")]
-    assert scene.speakers.persona_behind(_message(scene)) == "pixi"
+    assert scene.channels.persona_behind(_message(scene)) == "pixi"
 
 
 async def test_in_a_dm_the_bot_speaks(scene: Scene) -> None:
-    channel = await scene.speakers.open(f"discord:{BOT}:{DM}:pixi")
+    channel = await scene.channels.open(f"discord:{BOT}:{DM}:pixi")
     assert channel is not None
     await channel.send("hi", nonce="1")
     assert _shown(scene, DM) == [("Bot", "hi")]
@@ -242,22 +246,22 @@ async def test_what_a_persona_posted_before_a_crash_is_its_own_alone(scene: Scen
 async def test_the_persona_behind_a_webhook_is_known_even_after_a_start(scene: Scene) -> None:
     await scene.channel(persona="dan").send("hi", nonce="1")
     message = _message(scene)
-    assert message.application_id == APPLICATION
-    assert scene.speakers.persona_behind(message) == "dan"
+    assert message.application == APPLICATION
+    assert scene.channels.persona_behind(message) == "dan"
     async with scene.restarted() as later:
-        assert later.speakers.persona_behind(message) == "dan"
+        assert later.channels.persona_behind(message) == "dan"
 
 
 async def test_nobody_passes_for_a_persona(scene: Scene) -> None:
     scene.hears(MO, "hi", name="Pixi")
-    assert scene.speakers.persona_behind(_message(scene)) is None
+    assert scene.channels.persona_behind(_message(scene)) == ""
     theirs = scene.rest.messages[CHANNEL][-1]
     theirs |= {"webhook_id": "4444", "author": {**theirs["author"], "username": "Pixi", "bot": True}}
-    assert scene.speakers.persona_behind(_message(scene)) is None
+    assert scene.channels.persona_behind(_message(scene)) == ""
     theirs["application_id"] = "4445"
-    assert scene.speakers.persona_behind(_message(scene)) is None
+    assert scene.channels.persona_behind(_message(scene)) == ""
     theirs |= {"webhook_id": str(APPLICATION), "application_id": str(APPLICATION)}  # an answer to a command
-    assert scene.speakers.persona_behind(_message(scene)) is None
+    assert scene.channels.persona_behind(_message(scene)) == ""
 
 
 # The bot's own profile.
@@ -267,12 +271,12 @@ async def test_the_bot_wears_a_persona_s_name_and_picture(scene: Scene) -> None:
     scene.backend.obey(faces="profile")
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
-    await scene.speakers.wear(guild, "pixi")
-    await scene.speakers.wear(guild, "pixi")
+    await scene.channels.show_as(guild, "pixi")
+    await scene.channels.show_as(guild, "pixi")
     changes = scene.rest.requests("PATCH", "/members/@me")
     assert [each.body["nick"] for each in changes] == ["Pixi"]
     assert changes[0].body["avatar"].startswith("data:image/png;base64,")
-    await scene.speakers.wear(guild, "dan")
+    await scene.channels.show_as(guild, "dan")
     assert scene.rest.requests("PATCH", "/members/@me")[1].body["nick"] == "Discord Dan"
 
 
@@ -281,9 +285,9 @@ async def test_what_is_worn_is_not_put_on_again_at_a_start(scene: Scene) -> None
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
     guild.me.nick, guild.me._avatar = "Pixi", "abc"
-    await scene.speakers.wear(guild, "pixi")
+    await scene.channels.show_as(guild, "pixi")
     assert not scene.rest.requests("PATCH", "/members/@me")
-    await scene.speakers.wear(guild, "dan")
+    await scene.channels.show_as(guild, "dan")
     assert [each.body["nick"] for each in scene.rest.requests("PATCH", "/members/@me")] == ["Discord Dan"]
 
 
@@ -294,7 +298,7 @@ async def test_without_the_right_to_the_name_the_picture_is_worn(
     scene.rest.faults.append(Fault("PATCH", "/members/@me", status=403, code=50013))
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
-    await scene.speakers.wear(guild, "pixi")
+    await scene.channels.show_as(guild, "pixi")
     assert list(scene.rest.requests("PATCH", "/members/@me")[1].body) == ["avatar"]
     assert caplog.messages[-1] == "the bot may not change its name in The Island"
 
@@ -308,7 +312,7 @@ async def test_where_a_face_cannot_be_worn_one_line_says_so(
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
     with caplog.at_level(logging.WARNING, "pixi.discord"):
-        await scene.speakers.wear(guild, "pixi")
+        await scene.channels.show_as(guild, "pixi")
     assert len(caplog.messages) == 1
     assert caplog.messages[0].startswith("the bot does not show as Pixi in The Island: ")
 
@@ -318,5 +322,5 @@ async def test_other_rules_leave_the_bot_s_profile_alone(scene: Scene, faces: st
     scene.backend.obey(faces=faces)
     guild = scene.client.get_guild(GUILD)
     assert guild is not None
-    await scene.speakers.wear(guild, "pixi")
+    await scene.channels.show_as(guild, "pixi")
     assert not scene.rest.requests("PATCH", "/members/@me")

@@ -145,8 +145,8 @@ async def test_with_one_face_for_a_guild_it_is_chosen_for_the_guild_and_worn(her
         here.address(here.guild): Place(("edda",)),
         here.address(here.general): Place((), "large", True),
     }
-    await until(lambda: here.wardrobe.worn)
-    assert here.wardrobe.worn == [(here.guild.id, "edda")]
+    await until(lambda: here.shown)
+    assert here.shown == [(here.guild.id, "edda")]
     assert "**Edda\\_Storm**" in ((await here.use("persona", here.boss)).content or "")
 
 
@@ -165,14 +165,14 @@ async def test_in_a_direct_message_no_face_is_worn(here: Stage) -> None:
     dm = here.discord.dm(here.mo)
     await here.use("persona", where=dm, name="edda")
     assert here.backend.places == {here.address(dm): Place(("edda",))}
-    assert here.wardrobe.worn == []
+    assert here.shown == []
 
 
 @pytest.mark.parametrize("faces", ["off", "webhook"])
 async def test_with_other_faces_nothing_is_worn(here: Stage, faces: str) -> None:
     here.backend.obey(faces=faces)
     await here.use("persona", here.boss, name="edda")
-    assert here.wardrobe.worn == []
+    assert here.shown == []
     assert place(here).personas == ("edda",)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.outgoing.splitting import units
-from pixi.channels.discord.slash.sources import documents_in
+from pixi.channels.discord.formatting import units
+from pixi.channels.discord.slash.invocation import EmbedContent
 from pixi.channels.discord.slash.translations import Translations
-from pixi.channels.discord.slash.why import EmbedContent, tell_why
+from pixi.channels.discord.slash.why import documents_in, tell_why
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
 from tests.channels.discord.test_telling import RECORD, field
 

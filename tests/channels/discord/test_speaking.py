@@ -294,7 +294,7 @@ async def test_no_token_is_ever_in_the_log(scene: Scene, caplog: pytest.LogCaptu
     assert "t0ken" not in caplog.text
     scene.rest.faults.append(Fault("GET", "/messages", times=99))
     scene.backend.obey(patience_seconds=0)
-    scene.speakers._shared.webhooks._not_before.clear()
+    scene.channels._context.webhooks._not_before.clear()
     with caplog.at_level(logging.DEBUG, "pixi"), pytest.raises(ChannelLost) as caught:
         await scene.channel().send("ho", nonce="2")
     assert scene.rest.said() == ["hi"], "nobody knows whether the webhook posted it"
@@ -460,13 +460,13 @@ async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
 ) -> None:
     scene.backend.personas = {"pixi": Persona("Pixi", "", when_broken=("hm",))}
     for _ in range(2):
-        scene.speakers.excuse(scene.channel().target, "pixi")
+        scene.channel().excuse()
         await _until_quiet(scene)
         gc.collect()  # who speaks there is forgotten meanwhile; when it last did so is not
     await asyncio.sleep(0.05)
     assert scene.rest.said() == ["hm"]
     monkeypatch.setattr(shared, "_EXCUSE_SECONDS", 0.0)
-    scene.speakers.excuse(scene.channel().target, "pixi")
+    scene.channel().excuse()
     await until(lambda: scene.rest.said() == ["hm", "hm"], "it says so again")
 
 
@@ -490,15 +490,15 @@ async def test_a_channel_is_one_object_while_it_is_held_and_nothing_after(scene:
     assert channel.address == f"discord:{BOT}:{CHANNEL}:pixi"
     del channel
     gc.collect()
-    assert len(scene.speakers._alive) == 0
+    assert len(scene.channels._alive) == 0
 
 
 async def test_a_channel_opens_by_its_address(scene: Scene) -> None:
-    channel = await scene.speakers.open(f"discord:{BOT}:{THREAD}:pixi")
+    channel = await scene.channels.open(f"discord:{BOT}:{THREAD}:pixi")
     assert channel is not None
     await channel.send("hi", nonce="1")
     assert scene.rest.said(THREAD) == ["hi"]
-    direct = await scene.speakers.open(f"discord:{BOT}:{DM}:")
+    direct = await scene.channels.open(f"discord:{BOT}:{DM}:")
     assert direct is not None
     assert isinstance(direct.target, discord.DMChannel)
     await direct.send("hi", nonce="1")
@@ -509,13 +509,13 @@ async def test_a_channel_opens_by_its_address(scene: Scene) -> None:
     "address", [f"discord:{BOT}:999:pixi", f"discord:1:{CHANNEL}:pixi", "terminal:a:b", ""]
 )
 async def test_what_is_gone_or_not_ours_does_not_open(scene: Scene, address: str) -> None:
-    assert await scene.speakers.open(address) is None
+    assert await scene.channels.open(address) is None
 
 
 @pytest.mark.parametrize("status", [0, 503, 400])
 async def test_a_channel_that_discord_does_not_tell_about_can_be_spoken_in(scene: Scene, status: int) -> None:
     scene.rest.faults.append(Fault("GET", f"/channels/{DM}", status=status))
-    channel = await scene.speakers.open(f"discord:{BOT}:{DM}:pixi")
+    channel = await scene.channels.open(f"discord:{BOT}:{DM}:pixi")
     assert channel is not None
     await channel.send("hi :PixiWave:", nonce="1")
     assert scene.rest.said(DM) == ["hi :PixiWave:"]

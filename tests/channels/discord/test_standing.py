@@ -166,9 +166,9 @@ async def test_discord_is_asked_once_a_minute(room: Room) -> None:
     assert looked_up(room, boss) == 1
     room.guild.leave(boss)
     assert await channel.rights(str(boss.id)) == MANAGER
-    known = channel._shared.standing._known
+    known = channel._context.directory._members
     for key, held in known.items():
-        known[key] = replace(held, until=held.until - standing._KNOWN_SECONDS)
+        known[key] = replace(held, until=held.until - standing.MEMBER_SECONDS)
     assert await channel.rights(str(boss.id)) == NOBODY
     assert await channel.rights(str(boss.id)) == NOBODY
     assert looked_up(room, boss) == 2
@@ -210,12 +210,12 @@ async def test_only_so_many_members_are_remembered(room: Room, monkeypatch: pyte
     people = [room.discord.person(f"p{number}") for number in range(4)]
     for person in people:
         await channel.rights(str(person.id))
-    assert len(channel._shared.standing._known) == 2
+    assert len(channel._context.directory._members) == 2
 
 
 async def test_a_channel_of_which_nothing_is_known_gives_nobody_rights(room: Room) -> None:
     channel, _ = await room.asked()
     room.backend.obey(admins=(room.mo.id,))
-    channel.target = channel._shared.client.get_partial_messageable(1)
+    channel.target = channel._context.client.get_partial_messageable(1)
     assert channel.venue == Venue("", "some", "discord:1")
     assert await channel.rights(str(room.mo.id)) == NOBODY

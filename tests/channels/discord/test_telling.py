@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.outgoing.formatting import clipped, code_block, escape_line, escape_markdown
-from pixi.channels.discord.outgoing.splitting import units
+from pixi.channels.discord.formatting import clipped, code_block, escape_line, escape_markdown, number, units
+from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField
 from pixi.channels.discord.slash.translations import Translations
-from pixi.channels.discord.slash.why import EmbedContent, EmbedField, dollars, number, tell_notes, tell_why
+from pixi.channels.discord.slash.why import dollars, tell_notes, tell_why
 from pixi.core.citing import traced
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN

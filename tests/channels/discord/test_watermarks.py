@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pixi.channels.discord.incoming.watermarks import Watermarks
+from pixi.channels.discord.incoming.catch_up import Watermarks
 from pixi.core.errors import StoreError
 from tests.channels.discord.backend import RecordingBackend
 from tests.waiting import within

@@ -11,6 +11,7 @@ from typing import Any
 import discord
 from discord.http import HTTPClient, Route
 
+from pixi.channels.discord.permissions import MEMBER_SECONDS, Directory
 from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelLost
 
@@ -69,25 +70,29 @@ class IndexNotReady(ChannelLost):
         self.seconds = seconds
 
 
-class Deadline:
-    """Until when requests are made, on the monotonic clock."""
+class HistoryRequests:
+    """Asks Discord within so many seconds. Raises `DiscordRefused`; `ChannelLost` where the time is over."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, http: HTTPClient, directory: Directory, seconds: float) -> None:
+        self._http = http
+        self._directory = directory
         self._until = time.monotonic() + seconds
+        self._channels: dict[int, Json | None] = {}
 
     @property
-    def left(self) -> float:
-        """Seconds; never below none."""
+    def seconds_left(self) -> float:
+        """Seconds until the time is over; never below 0."""
         return max(0.0, self._until - time.monotonic())
 
-
-class HistoryRequests:
-    """Makes them within a deadline. All raise `DiscordRefused`, and `ChannelLost` where the time is over."""
-
-    def __init__(self, http: HTTPClient, deadline: Deadline) -> None:
-        self._http = http
-        self.deadline = deadline
-        self._channels: dict[int, Json | None] = {}
+    async def member(
+        self, guild: discord.Guild, user: int, *, within: float = MEMBER_SECONDS
+    ) -> discord.Member | None:
+        """Return a member as they were at most so many seconds ago; None for whom is none."""
+        try:
+            async with asyncio.timeout(self.seconds_left):
+                return await self._directory.member(guild, user, within=within)
+        except TimeoutError:
+            raise ChannelLost("there was no time left to look members up.") from None
 
     async def search(
         self, guild: int, terms: Sequence[tuple[str, str]], offset: int
@@ -190,7 +195,7 @@ class HistoryRequests:
         self, request: Callable[[], Awaitable[Any]], what: str, *, within: float | None = None
     ) -> Any:
         """The answer, however often it is asked for until then."""
-        seconds = self.deadline.left if within is None else min(self.deadline.left, within)
+        seconds = self.seconds_left if within is None else min(self.seconds_left, within)
         try:
             async with asyncio.timeout(seconds):
                 return await send_request(request, what, seconds=seconds, patience=_PATIENCE)

@@ -4,13 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import discord
 
-from pixi.channels.archive import Found
-from pixi.channels.discord.archive.matching import best_first, snippet
-from pixi.channels.discord.archive.places import ArchiveAccess, place_by_id
+from pixi.channels.archive import Found, Written
 from pixi.channels.discord.archive.requests import (
     PAGE,
     SEARCH_PAGE,
@@ -21,11 +20,117 @@ from pixi.channels.discord.archive.requests import (
     thread_from,
 )
 from pixi.channels.discord.archive.visibility import Place, Visibility
-from pixi.channels.discord.archive.written import message_of, words_of, written
-from pixi.channels.discord.requests import DiscordRefused
+from pixi.channels.discord.gateway.server import address_of_chat
+from pixi.channels.discord.incoming.message import IncomingMessage, named_markup, names_in, translate
+from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
 from pixi.core.errors import ChannelError, ChannelLost
+from pixi.core.strangers import one_line
+from pixi.knowledge.index.snippets import Cutter
+from pixi.knowledge.index.terms import Analysis, pieces, terms_of
+from pixi.knowledge.normalising import normalise
+from pixi.knowledge.relevance import most_relevant
 
 _log = logging.getLogger("pixi.discord")
+
+_READ = 4_000  # characters of a message that are looked at
+
+
+def read_message(place: Place, hit: RawMessage, visibility: Visibility) -> IncomingMessage | None:
+    """Translate a message that Discord wrote in an answer; None: nobody wrote it, or it cannot be read.
+
+    Names stand in place of its markup, as far as everybody here may know them.
+    """
+    raw: Any = {
+        "type": 0,
+        "content": "",
+        "edited_timestamp": None,
+        "pinned": False,
+        "mention_everyone": False,
+        "tts": False,
+        "attachments": [],
+        "embeds": [],
+        "mentions": [],
+        "mention_roles": [],
+        **hit.raw,
+    }
+    if isinstance(place, discord.ForumChannel):
+        return None  # which holds posts, and they hold the messages
+    try:
+        message = discord.Message(state=place._state, channel=place, data=raw)
+    except UNREADABLE:
+        return None
+    names = replace(names_in(message, visibility.bot), channel=visibility.name_of, ours=())
+    read = translate(message, visibility.bot, names, _READ)
+    carried = [named_markup(each, names) for each in read.carried()]
+    words = "\n".join(part for part in (read.text, *carried) if part)
+    return replace(read, text=discord.utils.escape_mentions(words)) if read.is_written else None
+
+
+def written(match: "Match", text: str) -> Written:
+    """Tell of a message, with as much of its words."""
+    message, place = match.message, match.place
+    return Written(
+        author=unpinging(message.author.name),
+        place=name_of(place),
+        at=discord.utils.snowflake_time(message.id).timestamp(),
+        text=text,
+        link=link_to(place, message.id),
+        bot=message.author.is_bot,
+    )
+
+
+def name_of(place: Place) -> str:
+    """Name a place as people know it."""
+    if isinstance(place, discord.Thread):
+        parent = place.parent
+        return f"{name_of(parent)} › {unpinging(place.name)}" if parent is not None else unpinging(place.name)
+    return f"#{unpinging(place.name)}"
+
+
+def unpinging(name: str) -> str:
+    """Put a stranger's name on one line, so that it pings nobody."""
+    return discord.utils.escape_mentions(one_line(name))
+
+
+def link_to(place: Place, message: int | None = None) -> str:
+    """Return the address of a place or a message in it."""
+    end = f"/{message}" if message else ""
+    return f"{address_of_chat()}/channels/{place.guild.id}/{place.id}{end}"
+
+
+_LONGEST_WORDS = 400  # characters of the words
+_COMPARED_AT_ONCE = 500  # texts that are compared with each other
+
+
+async def best_first(words: str, texts: Sequence[str], limit: int) -> list[int]:
+    """Return the numbers of the texts that have anything to do with the words, best first.
+
+    Of equals the earlier one comes first; without words the first ones are given.
+    """
+    words = words[:_LONGEST_WORDS].strip()
+    if not words:
+        return list(range(min(limit, len(texts))))
+    return await asyncio.to_thread(_ranked, words, texts, limit)
+
+
+def _ranked(words: str, texts: Sequence[str], limit: int) -> list[int]:
+    found = sorted(
+        (-each.score, start + each.place)
+        for start in range(0, len(texts), _COMPARED_AT_ONCE)
+        for each in most_relevant(words, texts[start : start + _COMPARED_AT_ONCE])
+    )
+    best = -found[0][0] if found else 0.0
+    return [place for score, place in found if -score >= best / 2][:limit]
+
+
+def snippet(text: str, words: str) -> str:
+    """Return the stretch of a text that says most about the words, on one line, within 240 characters."""
+    terms: dict[str, float] = {}
+    for kind, piece, _ in pieces(normalise(words[:_LONGEST_WORDS])):
+        for term in [piece] if kind == "word" else terms_of(kind, piece):
+            terms[term] = 1.0
+    return Cutter(terms, Analysis(), ()).snippet(text)
+
 
 _SEARCH_PAGES = 4
 _MOST_PLACES = 250  # that a search names, the newest: their ids stand in an address
@@ -72,11 +177,10 @@ class SearchTerms:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A message that was found, and may be told."""
+    """A message that was found, and may be told; `text` is all that can be read of it."""
 
-    message: discord.Message
+    message: IncomingMessage
     place: Place
-    words: str
 
 
 class MessageSearch:
@@ -90,7 +194,7 @@ class MessageSearch:
         self,
         sought: SearchTerms,
         places: Sequence[Place],
-        view: ArchiveAccess,
+        view: Visibility,
         *,
         limit: int,
     ) -> tuple[list[Match], str]:
@@ -101,7 +205,7 @@ class MessageSearch:
         """
         if not places:
             return [], ""
-        guild = view.sight.guild.id
+        guild = view.guild.id
         why = ONLY_LATEST
         if not self._lacks_search(guild):
             try:
@@ -123,11 +227,11 @@ class MessageSearch:
     # By the server's own search.
 
     async def _searched(
-        self, sought: SearchTerms, places: Sequence[Place], view: ArchiveAccess, limit: int
+        self, sought: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
         found: dict[int, Match] = {}
         partial = NOT_ALL if len(places) > _MOST_PLACES and not sought.anywhere else ""
-        terms = _terms(sought, places, view.sight)
+        terms = _terms(sought, places, view)
         for number in range(_SEARCH_PAGES):
             try:
                 hits, total = await self._page(terms, number * SEARCH_PAGE, view)
@@ -146,10 +250,10 @@ class MessageSearch:
         return list(found.values()), NOT_ALL
 
     async def _page(
-        self, terms: tuple[tuple[str, str], ...], offset: int, view: ArchiveAccess
+        self, terms: tuple[tuple[str, str], ...], offset: int, view: Visibility
     ) -> tuple[list[RawMessage], int]:
         """A page of a search, and how much was found; one of a moment ago is not asked for again."""
-        guild, waited = view.sight.guild.id, 0.0
+        guild, waited = view.guild.id, 0.0
         key = guild, terms, offset
         kept: tuple[list[RawMessage], int] | None = self._lately.get(key)
         while kept is None:
@@ -158,7 +262,7 @@ class MessageSearch:
                 self._lately.keep(key, kept)
             except IndexNotReady as early:
                 waited += early.seconds
-                if waited > min(_FOR_INDEX, view.requests.deadline.left):
+                if waited > min(_FOR_INDEX, view.requests.seconds_left):
                     raise
                 await asyncio.sleep(early.seconds)
         return kept
@@ -170,30 +274,30 @@ class MessageSearch:
             return False
         return until is not None
 
-    async def _match(self, hit: RawMessage, view: ArchiveAccess) -> Match | None:
+    async def _match(self, hit: RawMessage, view: Visibility) -> Match | None:
         """The message, where everybody who reads along may read it at this moment."""
         place: Place | None
         if hit.thread is not None:
-            place = thread_from(view.sight.guild, hit.thread)
+            place = thread_from(view.guild, hit.thread)
         else:
-            place = await place_by_id(hit.channel, view)
+            place = await view.place_by_id(hit.channel)
         if place is None or place.id != hit.channel:
             return None
-        return await told(hit, place, view)
+        return await readable(hit, place, view)
 
     # By reading what was written last.
 
     async def _read_through(
-        self, sought: SearchTerms, places: Sequence[Place], view: ArchiveAccess, limit: int
+        self, sought: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
-        chosen = [*await _with_threads(places, view.sight)][:_SCANNED]
-        key = view.sight.guild.id, sought, tuple(place.id for place in chosen)
+        chosen = [*await _with_threads(places, view)][:_SCANNED]
+        key = view.guild.id, sought, tuple(place.id for place in chosen)
         kept: _Read | None = self._lately.get(key)
         if kept is None:
             kept = await _scanned(chosen, sought, view.requests)
             self._lately.keep(key, kept)
         by_id = {place.id: place for place in chosen}
-        matches = [await told(hit, by_id[hit.channel], view) for hit in kept.hits]
+        matches = [await readable(hit, by_id[hit.channel], view) for hit in kept.hits]
         return [match for match in matches if match is not None][:limit], kept.partial
 
 
@@ -205,16 +309,14 @@ class _Read:
     partial: str
 
 
-async def _with_threads(places: Sequence[Place], sight: Visibility) -> list[Place]:
+async def _with_threads(places: Sequence[Place], view: Visibility) -> list[Place]:
     """Where messages are: channels, and the open threads of these channels that may be read; newest first."""
     rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
     found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
-    for thread in sight.guild.threads:
-        if thread.parent_id in rooms and await sight.shows(thread):
+    for thread in view.guild.threads:
+        if thread.parent_id in rooms and await view.shows(thread):
             found.setdefault(thread.id, thread)
-    return sorted(
-        found.values(), key=lambda place: (place.id != sight.here.id, -(place.last_message_id or 0))
-    )
+    return sorted(found.values(), key=lambda place: (place.id != view.here.id, -(place.last_message_id or 0)))
 
 
 async def _scanned(places: Sequence[Place], sought: SearchTerms, requests: HistoryRequests) -> _Read:
@@ -263,18 +365,17 @@ def _fits(hit: RawMessage, sought: SearchTerms) -> bool:
     return hit.id > sought.after and (not sought.before or hit.id < sought.before)
 
 
-async def told(hit: RawMessage, place: Place, view: ArchiveAccess) -> Match | None:
-    """The message, where somebody wrote something in it that everybody here may read at this moment."""
-    if not await view.sight.shows(place):
+async def readable(hit: RawMessage, place: Place, view: Visibility) -> Match | None:
+    """Return a message, where somebody wrote something in it that everybody here may read at this moment."""
+    if not await view.shows(place):
         return None
-    message = message_of(place, hit)
-    if message is None or not (message.webhook_id or await view.sight.hears(message.author.id)):
+    message = read_message(place, hit, view)
+    if message is None or not (message.webhook or await view.may_quote(int(message.author.id))):
         return None
-    words = words_of(message, view.sight, view.bot)
-    return Match(message, place, words) if words.strip() else None
+    return Match(message, place) if message.text.strip() else None
 
 
-def _terms(sought: SearchTerms, places: Sequence[Place], sight: Visibility) -> tuple[tuple[str, str], ...]:
+def _terms(sought: SearchTerms, places: Sequence[Place], view: Visibility) -> tuple[tuple[str, str], ...]:
     """The query of a search; without words the newest come first."""
     terms = [("content", sought.words[:_LONGEST])] if sought.words else []
     if not sought.anywhere:
@@ -283,12 +384,12 @@ def _terms(sought: SearchTerms, places: Sequence[Place], sight: Visibility) -> t
     terms += [("max_id", str(sought.before))] if sought.before else []
     terms += [("min_id", str(sought.after))] if sought.after else []
     terms += [("sort_by", "relevance" if sought.words else "timestamp"), ("sort_order", "desc")]
-    if sight.is_adult:
+    if view.is_adult:
         terms.append(("include_nsfw", "true"))
     return tuple(terms)
 
 
 def found_of(matches: Sequence[Match], words: str, partial: str) -> Found:
     """What was found, as it is told: the stretch of each message that is about the words."""
-    told = (written(each.message, each.place, snippet(each.words, words)) for each in matches)
+    told = (written(each, snippet(each.message.text, words)) for each in matches)
     return Found(tuple(told), partial)

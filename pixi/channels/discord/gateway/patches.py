@@ -26,8 +26,8 @@ from discord.gateway import (
     WebSocketClosure,
 )
 
+from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.payloads import complete_ready
-from pixi.channels.discord.incoming.wording import one_line
 
 _log = logging.getLogger("pixi.discord")
 

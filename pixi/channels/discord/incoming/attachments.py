@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 import aiohttp
-import discord
 
 from pixi.channels.carried import Carried, clipped, told_picture, told_size, told_text, why_not_shown
-from pixi.channels.discord.incoming.wording import one_line
+from pixi.channels.discord.formatting import one_line
+from pixi.channels.discord.incoming.message import IncomingAttachment, IncomingMessage
 from pixi.channels.discord.rules import Rules
 from pixi.channels.pictures import PictureError, fit_for_model
 from pixi.core.message import Image
@@ -38,36 +37,40 @@ class AttachmentReader:
     def __init__(self) -> None:
         self._decoding = asyncio.Lock()
 
-    async def read(self, message: discord.Message, rules: Rules, *, sees: bool) -> Carried:
-        """What the message carries. Whatever cannot be had is named, with the reason; nothing is raised.
+    async def read(self, message: IncomingMessage, rules: Rules, *, sees: bool) -> Carried:
+        """Read what a message carries. What cannot be had is named, with the reason; nothing is raised.
 
         Args:
-            message: as it came from Discord.
+            message: what carries it.
             rules: how many files are read, and how much of each.
             sees: pictures can be shown to the model; otherwise they are only named.
         """
-        blocks = [*_forwarded(message, rules), *_stickers(message), *_poll(message)]
+        forwarded = (clipped(each, rules.text_characters) for each in message.forwarded)
+        blocks = [f"[forwarded from elsewhere:]\n{text}" for text in forwarded]
+        blocks += [f"[sticker: {_shown(sticker)}]" for sticker in message.stickers]
+        blocks += [f"[poll: {message.poll}]"] if message.poll else []
         images: list[Image] = []
         texts = 0
-        for attachment in _attachments(message):
-            if _is_picture(attachment):
+        for file in message.attachments:
+            if file.media_type in _PICTURE_TYPES:
                 wanted = sees and len(images) < rules.pictures
-                found = await self._picture(attachment, rules) if wanted else why_not_shown(sees)
+                found = await self._picture(file, rules) if wanted else why_not_shown(sees)
                 if isinstance(found, Image):
                     images.append(found)
-                blocks.append(_told_picture(attachment, "" if isinstance(found, Image) else found))
-            elif _is_text(attachment) and texts < rules.text_files:
+                why_not = "" if isinstance(found, Image) else found
+                blocks.append(told_picture(_shown(file.name), _shown(file.description), why_not))
+            elif _is_text(file) and texts < rules.text_files:
                 texts += 1
-                blocks.append(await _text_file(attachment, rules.text_characters))
+                blocks.append(await _text_file(file, rules.text_characters))
             else:
-                blocks.append(f"[file {_name(attachment)}, {_size(attachment)}, not read]")
+                blocks.append(f'[file "{_shown(file.name)}", {told_size(file.size)}, not read]')
         return Carried("\n".join(blocks), tuple(images))
 
-    async def _picture(self, attachment: discord.Attachment, rules: Rules) -> Image | str:
-        """The picture, or in a few words why there is none."""
-        if attachment.size > rules.picture_megabytes * 1_000_000:
-            return f"{_size(attachment)} is too large"
-        data = await _fetched(attachment, int(rules.picture_megabytes * 1_000_000))
+    async def _picture(self, file: IncomingAttachment, rules: Rules) -> Image | str:
+        """Fetch a picture, or tell in a few words why there is none."""
+        if file.size > rules.picture_megabytes * 1_000_000:
+            return f"{told_size(file.size)} is too large"
+        data = await _fetched(file, int(rules.picture_megabytes * 1_000_000))
         if isinstance(data, str):
             return data
         try:
@@ -77,67 +80,30 @@ class AttachmentReader:
             return str(error)
 
 
-def _attachments(message: discord.Message) -> Iterator[discord.Attachment]:
-    yield from message.attachments
-    for snapshot in message.message_snapshots:
-        yield from snapshot.attachments
-
-
-def _forwarded(message: discord.Message, rules: Rules) -> Iterator[str]:
-    for snapshot in message.message_snapshots:
-        if snapshot.content.strip():
-            yield f"[forwarded from elsewhere:]\n{clipped(snapshot.content, rules.text_characters)}"
-
-
-def _stickers(message: discord.Message) -> Iterator[str]:
-    for sticker in message.stickers:
-        yield f"[sticker: {_shortened(sticker.name)}]"
-
-
-def _poll(message: discord.Message) -> Iterator[str]:
-    if message.poll is not None:
-        answers: Sequence[discord.PollAnswer] = message.poll.answers
-        choices = " / ".join(_shortened(answer.text) for answer in answers)
-        yield f"[poll: {_shortened(message.poll.question)} {choices}]"
-
-
-def _is_picture(attachment: discord.Attachment) -> bool:
-    return _media_type(attachment) in _PICTURE_TYPES
-
-
-def _is_text(attachment: discord.Attachment) -> bool:
-    kind = _media_type(attachment)
+def _is_text(file: IncomingAttachment) -> bool:
+    kind = file.media_type
     if kind.startswith("text/") or kind in _TEXT_TYPES:
         return True
     # Discord guesses the type by the ending, and knows fewer of them than people send.
     unknown = kind in _MISTAKEN or not kind.startswith(("image/", "video/", "audio/"))
-    return unknown and PurePath(attachment.filename).suffix.lower() in _TEXT_ENDINGS
+    return unknown and PurePath(file.name).suffix.lower() in _TEXT_ENDINGS
 
 
-def _media_type(attachment: discord.Attachment) -> str:
-    return (attachment.content_type or "").partition(";")[0].strip().lower()
-
-
-def _told_picture(attachment: discord.Attachment, why_not: str) -> str:
-    described = _shortened(attachment.description) if attachment.description else ""
-    return told_picture(_shortened(attachment.filename), described, why_not)
-
-
-async def _text_file(attachment: discord.Attachment, characters: int) -> str:
-    head = f"file {_name(attachment)}"
-    if attachment.size > _TEXT_BYTES:
-        return f"[{head}, {_size(attachment)}, too large to be read]"
-    data = await _fetched(attachment, _TEXT_BYTES)
+async def _text_file(file: IncomingAttachment, characters: int) -> str:
+    head = f'file "{_shown(file.name)}"'
+    if file.size > _TEXT_BYTES:
+        return f"[{head}, {told_size(file.size)}, too large to be read]"
+    data = await _fetched(file, _TEXT_BYTES)
     if isinstance(data, str):
         return f"[{head}; {data}]"
     text = _decoded(data)
     if text is None:
-        return f"[{head}, {_size(attachment)}, which holds no text]"
-    return told_text(_shortened(attachment.filename), text, characters)
+        return f"[{head}, {told_size(file.size)}, which holds no text]"
+    return told_text(_shown(file.name), text, characters)
 
 
 def _decoded(data: bytes) -> str | None:
-    """The text of a file; None where it is none."""
+    """Return the text of a file; None where it is none."""
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         text = data.decode(encoding)
@@ -146,32 +112,24 @@ def _decoded(data: bytes) -> str | None:
     return None if "\0" in text else text
 
 
-async def _fetched(attachment: discord.Attachment, most: int) -> bytes | str:
-    """The file if it has so many bytes at most, whatever its message claims; else in a few words why not."""
+async def _fetched(file: IncomingAttachment, most: int) -> bytes | str:
+    """Fetch a file of so many bytes at most, whatever its message claims; else tell why not."""
     data = bytearray()
     try:
         async with (
             asyncio.timeout(_SECONDS),
             aiohttp.ClientSession(headers=_AS_IT_IS, auto_decompress=False) as session,
-            session.get(attachment.url, raise_for_status=True) as response,
+            session.get(file.url, raise_for_status=True) as response,
         ):
             async for piece in response.content.iter_chunked(_PIECE_BYTES):
                 data += piece
                 if len(data) > most:
                     return "it is larger than was said"
     except (aiohttp.ClientError, OSError) as error:  # OSError: a timeout too
-        _log.warning("attachment %s could not be fetched: %s", attachment.id, type(error).__name__)
+        _log.warning("attachment %s could not be fetched: %s", file.id, type(error).__name__)
         return "it could not be fetched"
     return bytes(data)
 
 
-def _name(attachment: discord.Attachment) -> str:
-    return f'"{_shortened(attachment.filename)}"'
-
-
-def _shortened(text: str) -> str:
+def _shown(text: str) -> str:
     return one_line(text).replace('"', "'")
-
-
-def _size(attachment: discord.Attachment) -> str:
-    return told_size(attachment.size)

@@ -1,20 +1,19 @@
-"""Catching up: what was written while the bot was away is found by watermarks, and heard like the rest."""
+"""Catching up: watermarks say up to where each channel was dealt with; what came after is handled."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 import discord
 
-from pixi.channels.discord.address import ConversationAddress
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.incoming.watermarks import Watermarks
-from pixi.channels.discord.places import Askers, config_ids
-from pixi.channels.discord.requests import DiscordRefused, channel_label, own_member, send_request
-from pixi.channels.discord.residents import channel_personas
-from pixi.core.errors import ChannelError, StoreError
+from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas, parse_address
+from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.places import channel_label, config_ids, own_member
+from pixi.channels.discord.requests import DiscordRefused, send_request
+from pixi.core.errors import ChannelError, PixiError, StoreError
 
 _log = logging.getLogger("pixi.discord")
 
@@ -23,10 +22,103 @@ _UNANNOUNCED = 50  # of them channels that Discord does not list by itself, i.e.
 _AT_ONCE = 4
 _PATIENCE = 1.0  # seconds in which a history is asked for again
 _SECONDS = 8.0  # for reading one channel, whose people wait
+_WRITE_SECONDS = 3.0  # between two writes of watermarks
+_NOWHERE = 0  # the id of no channel: its watermark says since when the bot is here
 _DIRECT_SECONDS = 8.0  # for finding direct messages, for which all channels of a shard wait
 
 InGuild = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread
 Readable = InGuild | discord.DMChannel
+
+
+class Watermarks:
+    """Raised in memory at once, and written together every few seconds and at the end."""
+
+    def __init__(self, backend: BotBackend) -> None:
+        self._backend = backend
+        self._bot = 0
+        self._marks: dict[int, int] = {}
+        self._unwritten: dict[int, int] = {}
+        self._frozen: set[int] = set()
+        self._failing = False
+        self._new = asyncio.Event()  # something stands here that was not there before
+
+    async def load(self, bot: int, now: int) -> None:
+        """Read what the last process wrote. `now` is an id of a message that would be written now: a bot
+        that comes for the first time has missed nothing until then."""
+        self._bot = bot
+        try:
+            written = await self._backend.watermarks()
+        except StoreError as error:
+            _log.error("the watermarks could not be read, so nothing is caught up with: %s", error)
+            return
+        for text, message_id in written.items():
+            try:
+                address = parse_address(text)
+            except PixiError:
+                continue
+            if address.bot == bot:
+                self._marks[address.channel] = message_id
+        if not self._marks:
+            self._begin(_NOWHERE, now)
+
+    @property
+    def marks(self) -> Mapping[int, int]:
+        """By channel."""
+        return self._marks
+
+    @property
+    def channels(self) -> list[int]:
+        """Those that have a watermark."""
+        return [channel for channel in self._marks if channel != _NOWHERE]
+
+    def meet(self, channel_id: int, message_id: int) -> None:
+        """A message is about to be dealt with. In a channel that has no watermark, one is set below it and
+        written soon: should the process end now, the message is found by it."""
+        if channel_id not in self._marks:
+            self._begin(channel_id, message_id - 1)
+
+    def raise_to(self, channel_id: int, message_id: int) -> None:
+        """Everything in a channel up to this message was dealt with."""
+        if channel_id in self._frozen or message_id <= self._marks.get(channel_id, 0):
+            return
+        self._marks[channel_id] = self._unwritten[channel_id] = message_id
+
+    def freeze(self, channel_id: int) -> None:
+        """A message could not be dealt with: the watermark stays below it, until it was caught up with."""
+        self._frozen.add(channel_id)
+
+    def thaw(self, channel_id: int) -> None:
+        """The channel is being caught up with."""
+        self._frozen.discard(channel_id)
+
+    async def keep_written(self) -> None:
+        """Write every few seconds, until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._new.wait(), _WRITE_SECONDS)
+            self._new.clear()
+            await self.write()
+
+    async def write(self) -> None:
+        """Write what was raised since; where that fails it is tried again with the next."""
+        if not self._unwritten:
+            return
+        raised, self._unwritten = self._unwritten, {}
+        try:
+            await self._backend.mark(
+                {str(ConversationAddress(self._bot, each)): mark for each, mark in raised.items()}
+            )
+        except StoreError as error:
+            self._unwritten = {**raised, **self._unwritten}
+            if not self._failing:
+                _log.error("the watermarks could not be written: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+
+    def _begin(self, channel_id: int, message_id: int) -> None:
+        self.raise_to(channel_id, message_id)
+        self._new.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +137,7 @@ class CatchUp:
         client: is connected.
         house: has the rules, and knows where there were conversations.
         marks: up to where everything was dealt with.
-        askers: forgets the roles that it knows, which may have changed meanwhile.
+        directory: forgets the roles that it knows, which may have changed meanwhile.
         hear: deals with one message, and raises the watermark.
     """
 
@@ -54,13 +146,13 @@ class CatchUp:
         client: discord.Client,
         backend: BotBackend,
         marks: Watermarks,
-        askers: Askers,
+        directory: Directory,
         hear: Callable[[discord.Message], Awaitable[None]],
     ) -> None:
         self._client = client
         self._backend = backend
         self._marks = marks
-        self._askers = askers
+        self._directory = directory
         self._hear = hear
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
@@ -73,7 +165,7 @@ class CatchUp:
         marks, rules = dict(self._marks.marks), self._backend.rules
         if not marks or rules.catch_up_messages <= 0 or rules.catch_up_minutes <= 0:
             return []
-        self._askers.forget_roles()
+        self._directory.forget()
         oldest = discord.utils.time_snowflake(
             discord.utils.utcnow() - timedelta(minutes=rules.catch_up_minutes)
         )

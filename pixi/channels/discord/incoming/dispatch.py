@@ -1,42 +1,120 @@
-"""What the gateway tells: each event goes to its lane, is heard, and is marked as dealt with."""
+"""What the gateway tells: each event waits in the queue of its channel, is handled, and is marked so."""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import discord
 
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.gateway.client import Client
-from pixi.channels.discord.incoming.catch_up import CatchUp
-from pixi.channels.discord.incoming.handing import Speaking
+from pixi.channels.discord.incoming.catch_up import CatchUp, Watermarks
 from pixi.channels.discord.incoming.handler import MessageHandler
-from pixi.channels.discord.incoming.queues import ChannelQueues
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.incoming.recent import RecentMessages
-from pixi.channels.discord.incoming.watermarks import Watermarks
-from pixi.channels.discord.places import Askers, guild_id_of
+from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.places import MESSAGEABLE, ChannelInfo, channel_info
 from pixi.core.errors import PixiError
-
-if TYPE_CHECKING:
-    from pixi.channels.discord.places import Place
 
 _log = logging.getLogger("pixi.discord")
 
-_UNGATED = -1  # the group of lanes that never stand still: shards count from 0
+_UNGATED = -1  # the group of queues that are never held: shards count from 0
+
+Job = Callable[[], Awaitable[None]]
+
+
+class ChannelQueues:
+    """Work in order where it belongs together, and side by side where it does not.
+
+    There is one task for each channel in which something is to be done, for as long as there is.
+
+    Args:
+        broken: is told of what a job raised; the next job of its channel follows all the same.
+    """
+
+    def __init__(self, broken: Callable[[BaseException], None]) -> None:
+        self._broken = broken
+        self._waiting: dict[int, deque[tuple[int, Job]]] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._gates: dict[int, asyncio.Event] = {}  # of groups that are held
+        self._closed = False
+
+    def put(self, channel_id: int, job: Job, *, group: int = 0, first: bool = False) -> None:
+        """Have a job done in its turn, or before everything else that waits in that channel."""
+        if self._closed:
+            return
+        queue = self._waiting.setdefault(channel_id, deque())
+        if first:
+            queue.appendleft((group, job))
+        else:
+            queue.append((group, job))
+        if channel_id not in self._tasks:
+            self._begin(channel_id)
+
+    def hold(self, group: int) -> None:
+        """Begin no job of a group until `release`."""
+        self._gates.setdefault(group, asyncio.Event())
+
+    def release(self, group: int) -> None:
+        """Let the jobs of a group go on."""
+        if gate := self._gates.pop(group, None):
+            gate.set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being done, and nothing waits."""
+        return not self._tasks
+
+    async def close(self, seconds: float) -> None:
+        """Drop what waits, and let what was begun end within this time; then it is cancelled."""
+        self._closed = True
+        for queue in self._waiting.values():
+            queue.clear()
+        for group in list(self._gates):
+            self.release(group)
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=seconds)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    def _begin(self, channel_id: int) -> None:
+        task = asyncio.create_task(self._run(channel_id))
+        self._tasks[channel_id] = task
+        task.add_done_callback(lambda ended: self._ended(channel_id, ended))
+
+    async def _run(self, channel_id: int) -> None:
+        queue = self._waiting[channel_id]
+        while queue:
+            if gate := self._gates.get(queue[0][0]):
+                await gate.wait()  # meanwhile another job may have come first
+                continue
+            _, job = queue.popleft()
+            await job()
+
+    def _ended(self, channel_id: int, task: asyncio.Task[None]) -> None:
+        del self._tasks[channel_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._broken(error)
+        if self._waiting[channel_id] and not self._closed:
+            self._begin(channel_id)
+        else:
+            del self._waiting[channel_id]
 
 
 class Dispatcher:
-    """The ears of a bot that is logged in.
+    """Hears the events of a bot that is logged in.
 
-    Between a new session and the list of what was missed in it, the lanes of its shard stand still:
-    messages are dealt with in the order in which they were written, missed ones first.
+    Between a new session and the list of what was missed in it, the queues of its shard are held: messages
+    are dealt with in the order in which they were written, missed ones first.
 
     Args:
         client: is logged in, and not connected yet.
-        house: where messages go.
-        speaking: gives the channels to answer in.
+        backend: where messages go.
+        channels: where personas answer.
         recent: what was said lately.
         ready: what is done once, when the bot is connected for the first time.
     """
@@ -45,7 +123,7 @@ class Dispatcher:
         self,
         client: Client,
         backend: BotBackend,
-        speaking: Speaking,
+        channels: DiscordChannels,
         recent: RecentMessages,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
@@ -59,12 +137,12 @@ class Dispatcher:
         self._lost: set[int] = set()  # shards
         self._starting: set[int] = set()
         self._beside: set[asyncio.Task[None]] = set()
-        askers = Askers()
         self._since = discord.utils.time_snowflake(discord.utils.utcnow())
-        self._hearing = MessageHandler(backend, speaking, recent, askers, bot=bot, since=self._since)
+        self._reader = MessageReader(bot, lambda: backend.rules)
+        self._handler = MessageHandler(backend, channels, recent, self._reader, since=self._since)
         self._marks = Watermarks(backend)
-        self._lanes = ChannelQueues(_report)
-        self._catching_up = CatchUp(client, backend, self._marks, askers, self._hear)
+        self._queues = ChannelQueues(_report)
+        self._catch_up = CatchUp(client, backend, self._marks, channels.directory, self._handle_missed)
 
     async def listen(self) -> None:
         """Read up to where everything was dealt with, and take events from now on."""
@@ -94,7 +172,7 @@ class Dispatcher:
 
     async def stop(self, seconds: float) -> None:
         """Hear no more. What was begun is finished within this time; the rest is for the next start."""
-        await self._lanes.close(seconds)
+        await self._queues.close(seconds)
         beside = [*self._beside]
         for task in beside:
             task.cancel()
@@ -108,35 +186,36 @@ class Dispatcher:
     # Messages.
 
     async def on_message(self, message: discord.Message) -> None:
-        """Somebody wrote."""
-        self._put(message.channel, partial(self._hear, message))
+        """Take a message that somebody wrote."""
+        incoming = self._reader.read(message)
+        self._put(incoming.channel, partial(self._handle, incoming))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
-        """A message was edited, or Discord added a box to it."""
-        self._put(payload.message.channel, partial(self._hearing.edited, payload.message))
+        """Take a message that was edited, or to which Discord added a box."""
+        incoming = self._reader.read(payload.message)
+        self._put(incoming.channel, partial(self._handler.edited, incoming))
 
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
-        """A message was deleted."""
+        """Take note that a message was deleted."""
         self._put_deleted((payload.message_id,), payload.channel_id, payload.guild_id)
 
     async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
-        """Many were deleted at once."""
+        """Take note that many messages were deleted at once."""
         self._put_deleted(sorted(payload.message_ids), payload.channel_id, payload.guild_id)
 
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        """A channel is gone."""
+        """Take note that a channel is gone."""
         self._recent.leave(channel.id)
 
     async def on_raw_thread_delete(self, payload: discord.RawThreadDeleteEvent) -> None:
-        """A thread is gone."""
+        """Take note that a thread is gone."""
         self._recent.leave(payload.thread_id)
 
-    async def _hear(self, message: discord.Message) -> None:
-        channel_id = message.channel.id
-        dealt_with = False
+    async def _handle(self, message: IncomingMessage) -> None:
+        channel_id, dealt_with = message.channel.id, False
         self._marks.meet(channel_id, message.id)
         try:
-            await self._hearing.hear(message)
+            await self._handler.handle(message)
             dealt_with = True
         except PixiError as error:
             _log.error("message %s in channel %s was not taken: %s", message.id, channel_id, error)
@@ -146,61 +225,63 @@ class Dispatcher:
             else:
                 self._marks.freeze(channel_id)
 
-    def _put_deleted(self, message_ids: Iterable[int], channel_id: int, guild_id: int | None) -> None:
-        channel: Place = self._client.get_channel(channel_id) or self._client.get_partial_messageable(
-            channel_id, guild_id=guild_id
-        )
-        for message_id in message_ids:
-            self._put(channel, partial(self._hearing.deleted, channel, message_id))
+    async def _handle_missed(self, message: discord.Message) -> None:
+        await self._handle(self._reader.read(message))
 
-    def _put(self, channel: "Place", job: Callable[[], Awaitable[None]]) -> None:
-        guild_id = guild_id_of(channel)
+    def _put_deleted(self, message_ids: Iterable[int], channel_id: int, guild_id: int | None) -> None:
+        known = self._client.get_channel(channel_id)
+        unknown = self._client.get_partial_messageable(channel_id, guild_id=guild_id)
+        channel = channel_info(known if isinstance(known, MESSAGEABLE) else unknown)
+        for message_id in message_ids:
+            self._put(channel, partial(self._handler.deleted, channel, message_id))
+
+    def _put(self, channel: ChannelInfo, job: Job) -> None:
         shards = self._client.shard_count or 1
-        self._lanes.put(channel.id, job, group=(guild_id >> 22) % shards if guild_id else 0)
+        group = (channel.guild >> 22) % shards if channel.guild else 0
+        self._queues.put(channel.id, job, group=group)
 
     # The connection.
 
     async def on_shard_connect(self, shard_id: int) -> None:
-        """A new session: what was written before it did not come by itself."""
+        """Hold a shard with a new session: what was written before it did not come by itself."""
         self._starting.add(shard_id)
-        self._lanes.hold(shard_id)
+        self._queues.hold(shard_id)
         if shard_id in self._lost:
             self._lost.discard(shard_id)
             _log.info("shard %d is connected again, anew", shard_id)
 
     async def on_shard_ready(self, shard_id: int) -> None:
-        """All its guilds are known: what was missed is heard first."""
+        """Handle what was missed in a shard first, now that all its guilds are known."""
         guilds = [guild for guild in self._client.guilds if guild.shard_id == shard_id]
         try:
-            await self._catch_up(guilds, direct=shard_id == 0)
+            await self._put_missed(guilds, direct=shard_id == 0)
         finally:
             self._starting.discard(shard_id)
-            self._lanes.release(shard_id)
+            self._queues.release(shard_id)
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
-        """A guild is back that Discord had lost for a while."""
+        """Handle what was missed in a guild that Discord had lost for a while."""
         if guild.shard_id not in self._starting:
-            await self._catch_up([guild], direct=False)
+            await self._put_missed([guild], direct=False)
 
-    async def _catch_up(self, guilds: Iterable[discord.Guild], *, direct: bool) -> None:
-        missed = await self._catching_up.missed(guilds, direct=direct)
+    async def _put_missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> None:
+        missed = await self._catch_up.missed(guilds, direct=direct)
         for each in reversed(missed):  # each comes before those that were put before it
-            job = partial(self._catching_up.read, each)
-            self._lanes.put(each.channel.id, job, group=_UNGATED, first=True)
+            self._queues.put(each.channel.id, partial(self._catch_up.read, each), group=_UNGATED, first=True)
 
     async def on_shard_disconnect(self, shard_id: int) -> None:
-        """The connection is lost; discord.py makes another one."""
+        """Tell that a connection is lost; discord.py makes another one."""
         if shard_id not in self._lost:
             self._lost.add(shard_id)
             _log.warning("shard %d lost its connection", shard_id)
 
     async def on_shard_resumed(self, shard_id: int) -> None:
-        """The connection is back, and Discord told of everything in between."""
+        """Tell that a connection is back. Discord told of everything in between."""
         self._lost.discard(shard_id)
         _log.info("shard %d is connected again", shard_id)
 
     async def on_ready(self) -> None:
-        """All shards are connected."""
+        """Do once what is to be done when all shards are connected."""
         if not self._was_ready:
             self._was_ready = True
             await self._ready()

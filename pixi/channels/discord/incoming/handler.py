@@ -1,207 +1,300 @@
-"""Hearing: who may speak, whom a message is meant for, and what becomes of it when it changes."""
+"""What becomes of a message: who may speak, whom it is for, and with what it is given to the engine."""
 
+import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 import discord
 
-from pixi.channels.discord.access import Requester, is_blocked, may_talk
-from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.incoming.addressing import AddressingFacts, ChannelPersona, who_is_meant
-from pixi.channels.discord.incoming.bot_turns import BotTurns
-from pixi.channels.discord.incoming.handing import Handing, Speaking
-from pixi.channels.discord.incoming.message import (
-    is_for_others,
-    is_written,
-    mentions_bot,
-    recent_message_of,
-    referenced,
-    replied_to,
+from pixi.channels.carried import Carried
+from pixi.channels.channel import Channel
+from pixi.channels.discord.backend import (
+    BotBackend,
+    ConversationAddress,
+    channel_config,
+    channel_personas,
+    parse_address,
 )
-from pixi.channels.discord.incoming.recent import RecentMessages
-from pixi.channels.discord.places import Askers, config_ids
-from pixi.channels.discord.residents import channel_config, channel_personas
-from pixi.channels.discord.rules import Rules
-from pixi.core.errors import PixiError
+from pixi.channels.discord.incoming.addressing import AddressingFacts, ChannelPersona, who_is_meant
+from pixi.channels.discord.incoming.attachments import AttachmentReader
+from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.recent import EarlierMessages, RecentMessage, RecentMessages, thread_title
+from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.places import ChannelInfo
+from pixi.channels.discord.rules import Requester, Rules, is_blocked, may_talk
+from pixi.core.errors import PixiError, StoreError
+from pixi.core.message import Author, Image, Message, Quoted
 
-if TYPE_CHECKING:
-    from pixi.channels.discord.places import Place
+_log = logging.getLogger("pixi.discord")
 
-_HANDED = 4_000  # messages of which it is remembered whom they were handed to
+_GIVEN = 4_000  # messages of which it is remembered whom they were given to
+_READING = 20.0  # seconds for all that one message carries
 
 
 @dataclass(frozen=True, slots=True)
-class _Handed:
-    """Who was given a message, and the fingerprint of its words as they were then."""
+class _Given:
+    """Which personas were given a message, and the fingerprint of its words as they were then."""
 
     personas: tuple[str, ...]
     words: int
 
 
 class MessageHandler:
-    """Deals with messages one at a time in each channel; its caller sees to that.
+    """Deals with messages; its caller sees to it that those of a channel come one at a time.
 
     Args:
-        house: where messages go.
-        speaking: gives the channels to answer in.
+        backend: where messages go.
+        channels: where personas answer.
         recent: what was said lately.
-        askers: finds out who wrote a message.
-        bot: the bot's own user.
+        reader: reads what was said before.
         since: id below which messages were sent before this process began.
     """
 
     def __init__(
         self,
         backend: BotBackend,
-        speaking: Speaking,
+        channels: DiscordChannels,
         recent: RecentMessages,
-        askers: Askers,
+        reader: MessageReader,
         *,
-        bot: discord.abc.User,
         since: int,
     ) -> None:
         self._backend = backend
+        self._channels = channels
         self._recent = recent
-        self._askers = askers
-        self._bot = bot
+        self._bot = reader.bot.id
         self._since = since
-        self._handing = Handing(backend, speaking, recent, askers, bot)
-        self._bot_turns = BotTurns()
-        self._handed: OrderedDict[int, _Handed] = OrderedDict()
+        self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
+        self._attachments = AttachmentReader()
+        self._given: OrderedDict[int, _Given] = OrderedDict()
 
-    async def hear(self, message: discord.Message) -> None:
-        """Hand a message to those whom it is meant for; remember it for the others.
+    async def handle(self, message: IncomingMessage) -> None:
+        """Give a message to the personas that it is for; remember it for the others.
 
         Raises:
-            PixiError: it could not be handed over, and may be heard again.
+            PixiError: it could not be given to one of them, and may be handled again.
         """
-        if not is_written(message) or not self._recent.is_new(message.id):
+        if not message.is_written or not self._recent.is_new(message.id):
             return
-        if message.author.id == self._bot.id:
-            self._recent.add(message.channel.id, recent_message_of(message, self._bot))
+        if message.ours:
+            self._recent.add(message.channel.id, RecentMessage.of(message))
             return
         try:
-            await self._hear_others(message, self._backend.rules)
+            await self._handle_others(message, self._backend.rules)
         except PixiError:
-            self._recent.unhear(message.id)
+            self._recent.unsee(message.id)
             raise
 
-    async def edited(self, message: discord.Message) -> None:
-        """A message was edited: what was asked is asked otherwise now. Its words decide, not its boxes.
+    async def edited(self, message: IncomingMessage) -> None:
+        """Pass on that a message was edited, or that Discord added a box to it.
 
         Raises:
             PixiError: that could not be recorded.
         """
-        if message.author.id == self._bot.id:
+        if message.ours:
             return
-        handed = self._handed.get(message.id)
-        self._recent.revise(message.channel.id, message.id, recent_message_of(message, self._bot).text)
-        if handed is not None:
-            personas = handed.personas if handed.words != hash(message.content) else ()
-        elif message.id < self._since and message.edited_at is not None:
-            personas = self._residents(message.channel)  # the last process may have given it to them
+        given = self._given.get(message.id)
+        self._recent.edit(message.channel.id, message.id, message.described())
+        if given is not None:
+            personas = given.personas if given.words != hash(message.content) else ()
+        elif message.id < self._since and message.is_edited:
+            personas = self._personas(message.channel)  # the last process may have given it to them
         else:
             personas = ()
-        if not personas:
-            return
-        if handed is not None:
+        if given is not None and personas:
             self._remember(message, personas)
-        text, _ = await self._handing.told(message, self._backend.rules)
+        text = (await self._whole(message, self._backend.rules))[0] if personas else ""
         for persona in personas:
-            conversation = self._handing.conversation(message.channel.id, persona)
-            await self._backend.edit(conversation, str(message.id), text)
+            await self._backend.edit(self._address(message.channel, persona), str(message.id), text)
 
-    async def deleted(self, channel: "Place", message_id: int) -> None:
-        """A message was deleted.
+    async def deleted(self, channel: ChannelInfo, message_id: int) -> None:
+        """Pass on that a message was deleted.
 
         Raises:
             PixiError: that could not be recorded.
         """
-        self._recent.withdraw(channel.id, message_id)
-        handed = self._handed.pop(message_id, None)
-        personas = handed.personas if handed else ()
-        if handed is None and message_id < self._since:
-            personas = self._residents(channel)
+        self._recent.delete(channel.id, message_id)
+        given = self._given.pop(message_id, None)
+        personas = given.personas if given else ()
+        if given is None and message_id < self._since:
+            personas = self._personas(channel)
         for persona in personas:
-            await self._backend.withdraw(self._handing.conversation(channel.id, persona), str(message_id))
+            await self._backend.withdraw(self._address(channel, persona), str(message_id))
 
-    async def _hear_others(self, message: discord.Message, rules: Rules) -> None:
-        channel_id = message.channel.id
-        speaker = self._handing.persona_behind(message)
+    # Who may speak, and whom it is for.
+
+    async def _handle_others(self, message: IncomingMessage, rules: Rules) -> None:
+        channel = message.channel
+        speaker = self._channels.persona_behind(message)
         if not speaker:
-            self._recent.somebody_spoke(channel_id, message.id)
-        asker = await self._askers.of(message, rules)
-        if asker is None or is_blocked(rules, asker) or (asker.is_bot and not speaker and not rules.bots):
+            self._recent.somebody_spoke(channel.id, message.id)
+        who = await self._channels.directory.requester(message, rules)
+        if who is None or is_blocked(rules, who) or (who.is_bot and not speaker and not rules.bots):
             return
-        self._recent.add(channel_id, recent_message_of(message, self._bot, speaker))
-        if not asker.is_bot:
-            self._bot_turns.human_spoke(channel_id)
-        if not speaker and not may_talk(rules, asker):
+        self._recent.add(channel.id, RecentMessage.of(message, speaker))
+        if not who.is_bot:
+            self._recent.person_spoke(channel.id)
+        if not speaker and not may_talk(rules, who):
             return
-        meant = await self._meant(message, asker, speaker, rules)
-        if asker.is_bot:
-            meant = tuple(each for each in meant if self._bot_turns.take(channel_id, rules.bot_turns))
+        meant = await self._meant(message, who, speaker, rules)
+        if who.is_bot:
+            meant = tuple(each for each in meant if self._recent.take_bot_turn(channel.id, rules.bot_turns))
         if meant:
-            await self._handing.hand_over(
-                message, meant, rules, answers_known=replied_to(message) in self._handed
-            )
+            await self._give(message, meant, rules)
             self._remember(message, meant)
 
     async def _meant(
-        self, message: discord.Message, asker: Requester, speaker: str, rules: Rules
+        self, message: IncomingMessage, who: Requester, speaker: str, rules: Rules
     ) -> tuple[str, ...]:
-        names = self._residents(message.channel)
-        answered = replied_to(message)
-        replies_to = await self._whose(message, answered, names) if answered else None
-        answers_others = answered is not None and replies_to is None and not self._is_own(message, answered)
-        said = AddressingFacts(
+        names = self._personas(message.channel)
+        replies_to = await self._replied_persona(message, names)
+        answers_others = message.reply_to is not None and replies_to is None and not self._is_own(message)
+        facts = AddressingFacts(
             text=message.content[: rules.text_characters],
-            direct=asker.guild is None,
-            mentions_bot=mentions_bot(message, self._bot),
+            direct=message.channel.guild is None,
+            mentions_bot=message.mentions_bot,
             replies_to=replies_to,
-            to_others=answers_others or is_for_others(message, self._bot),
+            to_others=answers_others or message.mentions_others,
             by=speaker,
         )
-        there = [ChannelPersona(name, self._words(name)) for name in names]
-        return tuple(who_is_meant(said, there, home=self._is_home(message, asker, rules)))
+        personas = [(name, self._backend.personas[name]) for name in names]
+        there = [ChannelPersona(name, (each.name, *each.summon)) for name, each in personas]
+        return tuple(who_is_meant(facts, there, home=self._is_home(message.channel, who, rules)))
 
-    async def _whose(self, message: discord.Message, answered: int, names: Sequence[str]) -> str | None:
-        """The resident whose message it replies to, as `Said.replies_to` tells it."""
-        remark, above = self._recent.find(message.channel.id, answered), referenced(message)
-        if remark is None and above is not None:
-            remark = recent_message_of(above, self._bot, self._handing.persona_behind(above))
-        if remark is None or not (remark.ours or remark.persona):
+    async def _replied_persona(self, message: IncomingMessage, names: Sequence[str]) -> str | None:
+        """Return the persona whose message is replied to, as `AddressingFacts.replies_to` tells it."""
+        if message.reply_to is None:
             return None
-        if remark.persona or len(names) < 2:
-            return remark.persona
-        turn = await self._backend.why(str(answered))  # several speak as the bot itself: the record knows who
+        answered, above = self._recent.find(message.channel.id, message.reply_to), message.replied
+        if answered is None and above is not None:
+            answered = RecentMessage.of(above, self._channels.persona_behind(above))
+        if answered is None or not (answered.ours or answered.persona):
+            return None
+        if answered.persona or len(names) < 2:
+            return answered.persona
+        # Several speak as the bot itself: the record knows who.
+        turn = await self._backend.why(str(message.reply_to))
         return parse_address(turn.conversation).persona if turn else ""
 
-    def _is_own(self, message: discord.Message, answered: int) -> bool:
+    def _is_own(self, message: IncomingMessage) -> bool:
         """Whether its author answers a message of their own."""
-        remark, above = self._recent.find(message.channel.id, answered), referenced(message)
-        if remark is not None:
-            return remark.author.id == str(message.author.id)
-        return above is not None and above.author.id == message.author.id
+        answered = self._recent.find(message.channel.id, message.reply_to or 0) or message.replied
+        return answered is not None and answered.author.id == message.author.id
 
-    def _is_home(self, message: discord.Message, asker: Requester, rules: Rules) -> bool:
-        if any(each in rules.home_channels for each in asker.channels):
+    def _is_home(self, channel: ChannelInfo, who: Requester, rules: Rules) -> bool:
+        if any(each in rules.home_channels for each in who.channels):
             return True
-        return channel_config(self._backend, self._bot.id, config_ids(message.channel)).home
+        return channel_config(self._backend, self._bot, channel.config_ids).home
 
-    def _residents(self, channel: "Place") -> tuple[str, ...]:
-        names = channel_personas(self._backend, self._bot.id, config_ids(channel))
+    def _personas(self, channel: ChannelInfo) -> tuple[str, ...]:
+        names = channel_personas(self._backend, self._bot, channel.config_ids)
         return tuple(name for name in names if name in self._backend.personas)
 
-    def _words(self, name: str) -> tuple[str, ...]:
-        persona = self._backend.personas[name]
-        return (persona.name, *persona.summon)
+    def _remember(self, message: IncomingMessage, personas: Sequence[str]) -> None:
+        self._given[message.id] = _Given(tuple(personas), hash(message.content))
+        self._given.move_to_end(message.id)
+        if len(self._given) > _GIVEN:
+            self._given.popitem(last=False)
 
-    def _remember(self, message: discord.Message, personas: Sequence[str]) -> None:
-        self._handed[message.id] = _Handed(tuple(personas), hash(message.content))
-        self._handed.move_to_end(message.id)
-        if len(self._handed) > _HANDED:
-            self._handed.popitem(last=False)
+    # With what it is given.
+
+    async def _give(self, message: IncomingMessage, personas: Sequence[str], rules: Rules) -> None:
+        """Give a message to each of these personas, after what it has not been told of yet."""
+        await self._earlier.remember_past(message, rules)
+        text, images = await self._whole(message, rules)
+        # What it answers was shown with its pictures to somebody here, if it was given to them.
+        shows_answered = not images and message.reply_to not in self._given
+        speaker = self._channels.persona_behind(message)
+        for persona in personas:
+            quoted = await self._earlier.quoted(message, persona, rules)
+            shown: tuple[Image, ...] = ()
+            if shows_answered:
+                quoted, shown = await self._with_pictures(message, quoted, rules)
+            given = Message(
+                id=str(message.id),
+                conversation=self._address(message.channel, persona),
+                author=self._author(message.author, speaker),
+                text=text,
+                sent_at=_sent_at(message.id),
+                reply_to=str(message.reply_to) if message.reply_to else None,
+                images=images or shown,
+                group=message.channel.guild is not None,
+                quoted=quoted,
+            )
+            channel = self._channels.channel(message.channel.target, persona)
+            try:
+                await self._tell_of_others(message, persona, quoted, channel)
+                await self._backend.receive(given, channel)
+            except StoreError:
+                channel.excuse()
+                raise
+            self._recent.tell(message.channel.id, persona, message.id)
+
+    async def _tell_of_others(
+        self, message: IncomingMessage, persona: str, quoted: Sequence[Quoted], channel: Channel
+    ) -> None:
+        """Tell what others said since the persona was last told, but for what it is quoted anyway."""
+        known = {each.id for each in quoted}
+        for other in self._recent.untold(message.channel.id, persona, message.id):
+            if other.text and str(other.id) not in known:
+                overheard = Message(
+                    id=str(other.id),
+                    conversation=self._address(message.channel, persona),
+                    author=self._author(other.author, other.persona),
+                    text=other.text,
+                    sent_at=_sent_at(other.id),
+                    addressed=False,
+                    reply_to=str(other.reply_to) if other.reply_to else None,
+                    group=True,
+                )
+                await self._backend.receive(overheard, channel)
+
+    async def _whole(self, message: IncomingMessage, rules: Rules) -> tuple[str, tuple[Image, ...]]:
+        """Return the text of a message with what it carries, and its pictures where they can be seen."""
+        title = thread_title(message) if message.id == message.channel.id else ""
+        text = (
+            f"{title}\n{message.words(rules.text_characters)}"
+            if title
+            else message.words(rules.text_characters)
+        )
+        carried = await self._carried(message, rules)
+        return "\n".join(part for part in (text, carried.text) if part) or NO_WORDS, carried.images
+
+    async def _with_pictures(
+        self, message: IncomingMessage, quoted: tuple[Quoted, ...], rules: Rules
+    ) -> tuple[tuple[Quoted, ...], tuple[Image, ...]]:
+        """Read what the answered message carries too: people ask about others' pictures."""
+        above = message.replied
+        if above is None or not quoted or quoted[-1].id != str(above.id) or quoted[-1].author is None:
+            return quoted, ()
+        if not (above.attachments or above.forwarded):
+            return quoted, ()
+        carried = await self._carried(above, rules)
+        words = above.words(rules.text_characters)
+        told = "\n".join(part for part in (words, carried.text) if part)
+        return (*quoted[:-1], replace(quoted[-1], text=told)), carried.images
+
+    async def _carried(self, message: IncomingMessage, rules: Rules) -> Carried:
+        """Read what a message carries; where that takes too long, only name it: others wait meanwhile."""
+        sees = self._backend.sees(self._address(message.channel))
+        try:
+            async with asyncio.timeout(_READING):
+                return await self._attachments.read(message, rules, sees=sees)
+        except TimeoutError:
+            _log.warning("what message %s carries could not be read in time", message.id)
+            return Carried("\n".join(message.carried()))
+
+    def _author(self, author: Author, persona: str) -> Author:
+        """Return the author, by the persona's name where a persona speaks."""
+        there = self._backend.personas.get(persona) if persona else None
+        return author if there is None else Author(author.id, there.name, is_bot=True)
+
+    def _address(self, channel: ChannelInfo, persona: str = "") -> str:
+        return str(ConversationAddress(self._bot, channel.id, persona))
+
+
+def _sent_at(message_id: int) -> float:
+    """Return seconds since the epoch, as the id tells them."""
+    return discord.utils.snowflake_time(message_id).timestamp()

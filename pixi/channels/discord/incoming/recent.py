@@ -1,14 +1,31 @@
-"""What was said lately, channel by channel: small records in memory, from which overhearing is told."""
+"""What was said before a message: the last messages of each channel in memory, and more of its history."""
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from pixi.core.message import Author
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
+from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.places import channel_label
+from pixi.channels.discord.rules import Rules, is_blocked
+from pixi.core.errors import ChannelError
+from pixi.core.message import Author, Quoted
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_log = logging.getLogger("pixi.discord")
 
 _CHANNELS = 1_000  # that are remembered; the one where nothing was said for longest goes first
 _MORE = 10  # messages kept beyond those that are told of: the bot's own count too
 _SEEN = 10_000  # ids of messages that were heard
+_CHAIN = 5  # messages that answer one another, at most
+_REQUESTS = 3  # for one such chain
+
+PersonaBehind = Callable[[IncomingMessage], str]
+"""Gives the name of the persona that posted a message by a webhook; "" for everybody else's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +35,7 @@ class RecentMessage:
     Attributes:
         text: with names in place of markup, and no longer than a few thousand characters.
         reply_to: id of the message that it replies to.
-        persona: the resident who posted it under its own name; "" for everybody else.
+        persona: the name of the persona that posted it by a webhook; "" for everybody else.
         ours: the bot's own user posted it.
     """
 
@@ -29,15 +46,26 @@ class RecentMessage:
     persona: str = ""
     ours: bool = False
 
+    @classmethod
+    def of(cls, message: IncomingMessage, persona: str = "") -> "RecentMessage":
+        """Return what is remembered of a message, which a persona may have posted by a webhook."""
+        return cls(message.id, message.author, message.described(), message.reply_to, persona, message.ours)
+
+    def quoted(self, persona: str) -> Quoted:
+        """Return it as a persona is told of it."""
+        own = self.ours or self.persona == persona
+        return Quoted(str(self.id), None if own else self.author, self.text)
+
 
 @dataclass(slots=True)
-class _Room:
-    """A channel: its last remarks in order of id, and up to where each persona was told of them."""
+class _Channel:
+    """The last messages of a channel in order of id, and up to where each persona was told of them."""
 
-    remarks: OrderedDict[int, RecentMessage] = field(default_factory=OrderedDict)
+    messages: OrderedDict[int, RecentMessage] = field(default_factory=OrderedDict)
     told: dict[str, int] = field(default_factory=dict)
     latest_by_others: int = 0
     past_is_read: bool = False
+    bot_turns: int = 0  # since a person spoke
 
 
 class RecentMessages:
@@ -49,11 +77,11 @@ class RecentMessages:
 
     def __init__(self, overhear: Callable[[], int]) -> None:
         self._overhear = overhear
-        self._rooms: OrderedDict[int, _Room] = OrderedDict()
+        self._channels: OrderedDict[int, _Channel] = OrderedDict()
         self._seen: OrderedDict[int, None] = OrderedDict()
 
     def is_new(self, message_id: int) -> bool:
-        """Whether a message is heard for the first time; from now on it is known."""
+        """Return whether a message is heard for the first time; from now on it is known."""
         if message_id in self._seen:
             return False
         self._seen[message_id] = None
@@ -61,97 +89,215 @@ class RecentMessages:
             self._seen.popitem(last=False)
         return True
 
-    def unhear(self, message_id: int) -> None:
-        """It could not be dealt with, and may come again."""
+    def unsee(self, message_id: int) -> None:
+        """Forget that a message was heard: it could not be dealt with, and may come again."""
         self._seen.pop(message_id, None)
 
-    def add(self, channel_id: int, remark: RecentMessage) -> None:
-        """Remember what was said; a remark that is known already is replaced."""
-        room = self._room(channel_id)
-        late = bool(room.remarks) and remark.id < next(reversed(room.remarks))
-        room.remarks[remark.id] = remark
+    def add(self, channel_id: int, message: RecentMessage) -> None:
+        """Remember what was said; a message that is known already is replaced."""
+        channel = self._channel(channel_id)
+        late = bool(channel.messages) and message.id < next(reversed(channel.messages))
+        channel.messages[message.id] = message
         if late:  # it was read from the history
-            room.remarks = OrderedDict(sorted(room.remarks.items()))
-        while len(room.remarks) > self._overhear() + _MORE:
-            room.remarks.popitem(last=False)
-        if not (remark.ours or remark.persona):
-            self.somebody_spoke(channel_id, remark.id)
+            channel.messages = OrderedDict(sorted(channel.messages.items()))
+        while len(channel.messages) > self._overhear() + _MORE:
+            channel.messages.popitem(last=False)
+        if not (message.ours or message.persona):
+            self.somebody_spoke(channel_id, message.id)
 
     def somebody_spoke(self, channel_id: int, message_id: int) -> None:
-        """Others wrote there, whether or not it is remembered what."""
-        room = self._room(channel_id)
-        room.latest_by_others = max(room.latest_by_others, message_id)
+        """Note that others wrote there, whether or not it is remembered what."""
+        channel = self._channel(channel_id)
+        channel.latest_by_others = max(channel.latest_by_others, message_id)
 
-    def revise(self, channel_id: int, message_id: int, text: str) -> None:
-        """A message was edited."""
-        if remark := self.find(channel_id, message_id):
-            self._rooms[channel_id].remarks[message_id] = replace(remark, text=text)
+    def edit(self, channel_id: int, message_id: int, text: str) -> None:
+        """Replace the text of a message that was edited."""
+        if message := self.find(channel_id, message_id):
+            self._channels[channel_id].messages[message_id] = replace(message, text=text)
 
-    def withdraw(self, channel_id: int, message_id: int) -> None:
-        """A message was deleted."""
-        if room := self._rooms.get(channel_id):
-            room.remarks.pop(message_id, None)
+    def delete(self, channel_id: int, message_id: int) -> None:
+        """Drop a message that was deleted."""
+        if channel := self._channels.get(channel_id):
+            channel.messages.pop(message_id, None)
 
     def forget(self, person: str) -> None:
-        """A person, by the id of the author, is to be forgotten."""
-        for room in self._rooms.values():
-            for remark in [each for each in room.remarks.values() if each.author.id == person]:
-                del room.remarks[remark.id]
+        """Drop all that a person wrote, by the id of the author."""
+        for channel in self._channels.values():
+            for message in [each for each in channel.messages.values() if each.author.id == person]:
+                del channel.messages[message.id]
 
     def leave(self, channel_id: int) -> None:
-        """A channel is gone."""
-        self._rooms.pop(channel_id, None)
+        """Drop a channel that is gone."""
+        self._channels.pop(channel_id, None)
 
     def find(self, channel_id: int, message_id: int) -> RecentMessage | None:
-        """What is remembered of a message."""
-        room = self._rooms.get(channel_id)
-        return room.remarks.get(message_id) if room else None
+        """Return what is remembered of a message."""
+        channel = self._channels.get(channel_id)
+        return channel.messages.get(message_id) if channel else None
 
     def latest_by_others(self, channel_id: int) -> int:
-        """The id of the last message there that the bot did not post; 0: unknown."""
-        room = self._rooms.get(channel_id)
-        return room.latest_by_others if room else 0
+        """Return the id of the last message there that the bot did not post; 0: unknown."""
+        channel = self._channels.get(channel_id)
+        return channel.latest_by_others if channel else 0
+
+    # Turns of bots and personas among themselves: what ends every loop.
+
+    def person_spoke(self, channel_id: int) -> None:
+        """Let bots and personas take turns there anew."""
+        self._channel(channel_id).bot_turns = 0
+
+    def take_bot_turn(self, channel_id: int, limit: int) -> bool:
+        """Take a turn in answer to a bot or a persona; False where all are taken until a person speaks."""
+        channel = self._channel(channel_id)
+        if channel.bot_turns >= limit:
+            return False
+        channel.bot_turns += 1
+        return True
 
     # What a persona was told.
 
     def wants_past(self, channel_id: int) -> bool:
-        """Whether what was said before should be read from the channel's history. True once."""
-        room = self._room(channel_id)
-        wants, room.past_is_read = not room.past_is_read, True
+        """Return whether what was said before should be read from the channel's history. True once."""
+        channel = self._channel(channel_id)
+        wants, channel.past_is_read = not channel.past_is_read, True
         return wants
 
     def is_stranger(self, channel_id: int, persona: str) -> bool:
-        """Whether a persona was told of nothing yet that was said there."""
-        return persona not in self._room(channel_id).told
+        """Return whether a persona was told of nothing yet that was said there."""
+        return persona not in self._channel(channel_id).told
 
     def was_told(self, channel_id: int, persona: str, message_id: int) -> bool:
-        """Whether a persona was told of everything up to this message."""
-        return message_id <= self._room(channel_id).told.get(persona, 0)
+        """Return whether a persona was told of everything up to this message."""
+        return message_id <= self._channel(channel_id).told.get(persona, 0)
 
     def untold(self, channel_id: int, persona: str, before: int) -> list[RecentMessage]:
-        """What a persona has not been told of yet of the last messages before this one, oldest first.
+        """Return what a persona has not been told of yet of the last messages before one, oldest first.
 
         What the persona or the bot's own user said is not among it: their history holds it.
         """
-        room = self._room(channel_id)
-        told, limit = room.told.get(persona, 0), self._overhear()
+        channel = self._channel(channel_id)
+        told, limit = channel.told.get(persona, 0), self._overhear()
         earlier = [
-            remark
-            for remark in room.remarks.values()
-            if remark.id < before and not remark.ours and remark.persona != persona
+            message
+            for message in channel.messages.values()
+            if message.id < before and not message.ours and message.persona != persona
         ]
-        return [remark for remark in earlier[max(0, len(earlier) - limit) :] if remark.id > told]
+        return [message for message in earlier[max(0, len(earlier) - limit) :] if message.id > told]
 
     def tell(self, channel_id: int, persona: str, up_to: int) -> None:
-        """A persona was told of everything up to this message."""
-        told = self._room(channel_id).told
+        """Note that a persona was told of everything up to this message."""
+        told = self._channel(channel_id).told
         told[persona] = max(told.get(persona, 0), up_to)
 
-    def _room(self, channel_id: int) -> _Room:
-        room = self._rooms.get(channel_id)
-        if room is None:
-            room = self._rooms[channel_id] = _Room()
-            if len(self._rooms) > _CHANNELS:
-                self._rooms.popitem(last=False)
-        self._rooms.move_to_end(channel_id)
-        return room
+    def _channel(self, channel_id: int) -> _Channel:
+        channel = self._channels.get(channel_id)
+        if channel is None:
+            channel = self._channels[channel_id] = _Channel()
+            if len(self._channels) > _CHANNELS:
+                self._channels.popitem(last=False)
+        self._channels.move_to_end(channel_id)
+        return channel
+
+
+class EarlierMessages:
+    """Reads from Discord what was said before a message and is not remembered.
+
+    Args:
+        recent: what is remembered.
+        reader: reads.
+        directory: finds out who wrote what is read.
+        persona_behind: tells which persona did.
+    """
+
+    def __init__(
+        self,
+        recent: RecentMessages,
+        reader: MessageReader,
+        directory: Directory,
+        persona_behind: PersonaBehind,
+    ) -> None:
+        self._recent = recent
+        self._reader = reader
+        self._directory = directory
+        self._persona_behind = persona_behind
+
+    async def remember_past(self, message: IncomingMessage, rules: Rules) -> None:
+        """Remember what was said before the first message that was meant for us in a channel."""
+        channel = message.channel
+        if channel.guild is None or rules.overhear <= 0 or not self._recent.wants_past(channel.id):
+            return
+        try:
+            past = await self._reader.history(channel, before=message.id, limit=rules.overhear)
+        except ChannelError as error:
+            label = channel_label(channel.target)
+            _log.info("what was said before in %s is not known: %s", label, error)
+            return
+        for earlier in reversed(past):
+            if earlier.is_written and not self._recent.find(channel.id, earlier.id):
+                persona = self._persona_behind(earlier)
+                if earlier.ours or await self._may_be_overheard(earlier, persona, rules):
+                    self._recent.add(channel.id, RecentMessage.of(earlier, persona))
+
+    async def quoted(self, message: IncomingMessage, persona: str, rules: Rules) -> tuple[Quoted, ...]:
+        """Return what a message rests on, oldest first, as a persona is told of it; without blocked people.
+
+        It is what the message answers, one above the other. To a persona that is new in a thread it begins
+        with the thread's title and first message.
+        """
+        chain = [each.quoted(persona) for each in await self._answered(message, persona, rules)]
+        if self._recent.is_stranger(message.channel.id, persona):
+            start = await self._start_of_thread(message, persona, rules)
+            if start is not None:
+                chain = [start, *(quoted for quoted in chain if quoted.id != start.id)]
+        return tuple(chain)
+
+    async def _answered(self, message: IncomingMessage, persona: str, rules: Rules) -> list[RecentMessage]:
+        """Follow replies upwards, as far as it is worth the requests."""
+        channel, found, requests = message.channel, list[RecentMessage](), _REQUESTS
+        above, wanted = message.replied, message.reply_to
+        while wanted is not None and len(found) < _CHAIN and all(each.id != wanted for each in found):
+            known = self._recent.find(channel.id, wanted)
+            if known is None:
+                if above is None or above.id != wanted:
+                    requests -= 1
+                    above = await self._fetched(channel.target, wanted) if requests >= 0 else None
+                if above is None or not await self._may_be_quoted(above, rules):
+                    break
+                known = RecentMessage.of(above, self._persona_behind(above))
+            if self._recent.was_told(channel.id, persona, known.id):
+                requests = 0  # the history tells the rest
+            found.append(known)
+            wanted, above = known.reply_to, above.replied if above is not None else None
+        return found[::-1]
+
+    async def _start_of_thread(self, message: IncomingMessage, persona: str, rules: Rules) -> Quoted | None:
+        channel = message.channel
+        if channel.opening is None or message.id == channel.id:
+            return None
+        first = await self._fetched(channel.opening, channel.id)
+        if first is None or not await self._may_be_quoted(first, rules):
+            return None
+        quoted = RecentMessage.of(first, self._persona_behind(first)).quoted(persona)
+        return Quoted(quoted.id, quoted.author, f"{thread_title(message)}\n{quoted.text}".strip())
+
+    async def _fetched(self, target: "MessageableChannel", message_id: int) -> IncomingMessage | None:
+        try:
+            return await self._reader.fetch(target, message_id)
+        except ChannelError as error:
+            _log.debug("message %s could not be read, and is not quoted: %s", message_id, error)
+            return None
+
+    async def _may_be_quoted(self, message: IncomingMessage, rules: Rules) -> bool:
+        who = await self._directory.requester(message, rules)
+        return message.is_written and who is not None and not is_blocked(rules, who)
+
+    async def _may_be_overheard(self, message: IncomingMessage, persona: str, rules: Rules) -> bool:
+        who = await self._directory.requester(message, rules, ask=False)
+        if who is None or is_blocked(rules, who):
+            return False
+        return bool(persona) or rules.bots or not who.is_bot
+
+
+def thread_title(message: IncomingMessage) -> str:
+    """Return the title of a message's thread, as a persona is told of it; "" where it is in none."""
+    return f"[thread: {message.channel.title}]" if message.channel.title else ""

@@ -11,17 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import discord
+from discord.http import HTTPClient, handle_message_parameters
 
 from pixi.channels.channel import Question
-from pixi.channels.discord.access import may_talk
 from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.outgoing import rest
-from pixi.channels.discord.outgoing.formatting import code_block, escape_line
-from pixi.channels.discord.outgoing.rest import MessageContent
-from pixi.channels.discord.places import requester_of
+from pixi.channels.discord.formatting import code_block, escape_line, number
+from pixi.channels.discord.outgoing.content import MessageContent
+from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.requests import FAULTS, UNREADABLE, send_request
+from pixi.channels.discord.rules import may_talk
 from pixi.channels.discord.slash.translations import Language, Translations
-from pixi.channels.discord.slash.why import number
 from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError
 from pixi.core.events import Verdict
@@ -181,7 +180,7 @@ class Approvals:
     async def _replace(self, channel: int, message: int, text: str) -> None:
         try:
             await send_request(
-                lambda: rest.edit(self._client.http, channel, message, text), "edit", seconds=_EDIT_SECONDS
+                lambda: _edit(self._client.http, channel, message, text), "edit", seconds=_EDIT_SECONDS
             )
         except ChannelError as error:
             _log.info("a question in channel %s keeps its buttons: %s", channel, error)
@@ -255,3 +254,10 @@ def _buttons(token: str, language: Language) -> discord.ui.View:
         name = f"pixi:may:{said}:{token}"
         view.add_item(discord.ui.Button(style=style, label=label, custom_id=name))
     return view
+
+
+async def _edit(http: HTTPClient, channel_id: int, message_id: int, text: str) -> None:
+    """Give a message of ours another text, and take its buttons away. It pings nobody."""
+    nobody = discord.AllowedMentions.none()
+    with handle_message_parameters(text, view=None, allowed_mentions=nobody) as parameters:
+        await http.edit_message(channel_id, message_id, params=parameters)

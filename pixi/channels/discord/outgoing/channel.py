@@ -1,4 +1,4 @@
-"""A channel on Discord, as a place where one persona acts."""
+"""A channel on Discord, as a place where one persona acts; and all of them."""
 
 import asyncio
 import logging
@@ -8,28 +8,36 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import discord
 
 from pixi.channels.archive import Archive
 from pixi.channels.channel import Question
-from pixi.channels.discord.address import ConversationAddress
-from pixi.channels.discord.incoming.wording import one_line
-from pixi.channels.discord.outgoing import rest
-from pixi.channels.discord.outgoing.aiming import addressed, author_of, guild_in, own_emoji, pings
-from pixi.channels.discord.outgoing.cards import post_card
+from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
+from pixi.channels.discord.formatting import one_line, without_misleading_markup
+from pixi.channels.discord.incoming.message import IncomingMessage
+from pixi.channels.discord.incoming.recent import RecentMessages
+from pixi.channels.discord.outgoing.approvals import Approvals
+from pixi.channels.discord.outgoing.content import MessageContent, picture_content, post_card
 from pixi.channels.discord.outgoing.context import PostingContext
-from pixi.channels.discord.outgoing.delivery import NONCE_SECONDS, Delivery
-from pixi.channels.discord.outgoing.emoji import find
-from pixi.channels.discord.outgoing.markup import without_misleading_markup
-from pixi.channels.discord.outgoing.mentions import with_own_emoji, without_pings
-from pixi.channels.discord.outgoing.pictures import picture_content
+from pixi.channels.discord.outgoing.delivery import NONCE_SECONDS, Delivery, put_reaction, show_typing
+from pixi.channels.discord.outgoing.emoji import find_emoji, names_of, own_stickers, sticker_content
+from pixi.channels.discord.outgoing.identities import Profiles, Webhooks
+from pixi.channels.discord.outgoing.mentions import (
+    allowed_mentions,
+    author_of,
+    own_emoji,
+    with_author_mentioned,
+    with_own_emoji,
+    without_pings,
+)
 from pixi.channels.discord.outgoing.splitting import split
-from pixi.channels.discord.outgoing.stickers import names_of, own_stickers, sticker_content
-from pixi.channels.discord.permissions import venue_of
-from pixi.channels.discord.requests import DiscordRefused, channel_label, missing_permissions, send_request
+from pixi.channels.discord.permissions import Directory, missing_permissions
+from pixi.channels.discord.places import MESSAGEABLE, channel_label, guild_id_of, guild_in, venue_of
+from pixi.channels.discord.requests import UNKNOWN_CHANNEL, DiscordRefused, send_request
 from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
+from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, ChannelLost, PixiError
 from pixi.core.events import Failed, Performed, TurnEnded, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
@@ -42,6 +50,7 @@ _log = logging.getLogger("pixi.discord")
 NOTICE = "-# Something went wrong; please try again in a minute."
 """What people see where a reply broke before anything of it was seen, and the persona has no words for it."""
 
+_OPEN_SECONDS = 30.0  # for asking about a channel
 _TYPING_SECONDS = 10.0  # the sign itself lasts no longer
 _REMEMBERED = 100  # ids of our own messages
 _EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
@@ -56,19 +65,19 @@ class DiscordChannel:
     __slots__ = (
         "__weakref__",
         "_closed",
+        "_context",
         "_failed",
         "_persona",
         "_posted",
         "_posting",
         "_seen",
-        "_shared",
         "_told",
         "target",
     )
 
-    def __init__(self, shared: PostingContext, target: "MessageableChannel", persona: str) -> None:
+    def __init__(self, context: PostingContext, target: "MessageableChannel", persona: str) -> None:
         self.target = target
-        self._shared = shared
+        self._context = context
         self._persona = persona
         self._posted: list[int] = []  # each counts for one message only
         self._posting = asyncio.Lock()  # one message after the other, in the order in which they were given
@@ -94,8 +103,8 @@ class DiscordChannel:
 
     @property
     def address(self) -> str:
-        """By which `Speakers.open` opens it again."""
-        me = self._shared.client.user
+        """By which `DiscordChannels.open` opens it again."""
+        me = self._context.client.user
         return str(ConversationAddress(me.id if me else 0, self.target.id, self._persona))
 
     @property
@@ -106,7 +115,7 @@ class DiscordChannel:
     @property
     def abilities(self) -> Abilities:
         """The server's stickers and what was written in it, where the rules let personas use them."""
-        rules = self._shared.backend.rules
+        rules = self._context.backend.rules
         return Abilities(
             stickers=names_of(own_stickers(self.target)) if rules.stickers else (),
             archive=self.archive is not None,
@@ -115,21 +124,21 @@ class DiscordChannel:
     @property
     def archive(self) -> Archive | None:
         """What was written in the server, while the rules let it be read; a direct message has none."""
-        return self._shared.archives.of(self.target) if self._shared.backend.rules.read_history else None
+        return self._context.archives.of(self.target) if self._context.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
         """What a person may do here, as Discord and the rules have it now."""
-        return await self._shared.standing.rights(self.target, person, self._shared.backend.rules)
+        return await self._context.directory.rights(self.target, person, self._context.backend.rules)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Ask a person by a message with two buttons; `nobody` too where it cannot be posted."""
-        approvals = self._shared.approvals
+        approvals = self._context.approvals
         if approvals is None or self._closed is not None:
             return "nobody"
 
-        async def post(content: rest.MessageContent, mentions: discord.AllowedMentions) -> int:
+        async def post(content: MessageContent, mentions: discord.AllowedMentions) -> int:
             async with self._posting:
-                posted = await self._parcel(content, question.nonce, mentions).post_as_bot()
+                posted = await self._delivery_of(content, question.nonce, mentions).post_as_bot()
             self._remember(posted)
             return posted
 
@@ -147,7 +156,7 @@ class DiscordChannel:
 
         What is split is looked at again: a cut may make another thing of what stood in the middle of a line.
         """
-        hosts = self._shared.backend.rules.link_hosts
+        hosts = self._context.backend.rules.link_hosts
         text = with_own_emoji(text, own_emoji(self.target) if ":" in text else ())
         parts = split(without_misleading_markup(text, hosts=hosts))
         return tuple(again for part in parts for again in split(without_misleading_markup(part, hosts=hosts)))
@@ -173,15 +182,15 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it.
         """
-        masked, nobody = self._masked, discord.AllowedMentions.none()
+        by_webhook, nobody = self._by_webhook, discord.AllowedMentions.none()
         answered = _number(answers)
         point, after = self._worth_pointing_at(answered), self._after(answered)
 
-        async def post(content: rest.MessageContent) -> int:
-            return await self._parcel(content, nonce, nobody, after=after, point=point).post()
+        async def post(content: MessageContent) -> int:
+            return await self._delivery_of(content, nonce, nobody, after=after, point=point).post()
 
-        boxes = masked or not missing_permissions(self.target, "box")
-        files = masked or not missing_permissions(self.target, "file")
+        boxes = by_webhook or not missing_permissions(self.target, "box")
+        files = by_webhook or not missing_permissions(self.target, "file")
         return await self._post(lambda: post_card(card, post, boxes=boxes, files=files), "card")
 
     async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
@@ -191,7 +200,7 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: it cannot be shown there, or Discord refused it.
         """
-        files = self._masked or not missing_permissions(self.target, "file")
+        files = self._by_webhook or not missing_permissions(self.target, "file")
         return await self._show(lambda: picture_content(picture, files=files), "picture", nonce, answers)
 
     async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
@@ -203,16 +212,16 @@ class DiscordChannel:
         """
         own = own_stickers(self.target)
         return await self._show(
-            lambda: sticker_content(name, own, as_link=self._masked), "sticker", nonce, answers
+            lambda: sticker_content(name, own, as_link=self._by_webhook), "sticker", nonce, answers
         )
 
     @property
-    def _masked(self) -> bool:
+    def _by_webhook(self) -> bool:
         """Whether personas speak by webhooks, which need none of the bot's permissions."""
-        return self._shared.backend.rules.faces == "webhook"
+        return self._context.backend.rules.faces == "webhook"
 
     async def _show(
-        self, make: Callable[[], rest.MessageContent], what: str, nonce: str, answers: str | None
+        self, make: Callable[[], MessageContent], what: str, nonce: str, answers: str | None
     ) -> str | None:
         try:
             content = make()
@@ -223,7 +232,7 @@ class DiscordChannel:
         answered = _number(answers)
         point, after = self._worth_pointing_at(answered), self._after(answered)
         nobody = discord.AllowedMentions.none()
-        delivery = self._parcel(content, nonce, nobody, after=after, point=point)
+        delivery = self._delivery_of(content, nonce, nobody, after=after, point=point)
         return await self._post(delivery.post if content.sticker is None else delivery.post_as_bot, what)
 
     async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
@@ -236,9 +245,9 @@ class DiscordChannel:
             if error.closed:
                 self._closed = error
             self._told = str(error)
-            self._shared.refused(self.target, what, error)
+            self._context.refused(self.target, what, error)
             raise
-        self._shared.accepted(self.target.id, what)
+        self._context.accepted(self.target.id, what)
         self._seen = True
         self._remember(posted)
         return str(posted) if posted else None
@@ -252,9 +261,9 @@ class DiscordChannel:
         target, message = self.target, _number(message_id)
         if message is None:
             raise ChannelError("There is no such message.")
-        names = await self._shared.emoji_names()
-        persona = self._shared.backend.personas.get(self._persona)
-        found = find(emoji, names, own_emoji(self.target), persona.language if persona else "en")
+        names = await self._context.emoji_names()
+        persona = self._context.backend.personas.get(self._persona)
+        found = find_emoji(emoji, names, own_emoji(self.target), persona.language if persona else "en")
         if found is None:
             self._told = f"There is no emoji {one_line(emoji)!r}."
             _log.info("%s: %s", channel_label(target), self._told)
@@ -262,15 +271,15 @@ class DiscordChannel:
         put = found if isinstance(found, str) else f"{found.name}:{found.id}"
         try:
             await send_request(
-                lambda: rest.react(self._shared.client.http, target.id, message, put),
+                lambda: put_reaction(self._context.client.http, target.id, message, put),
                 "reaction",
-                patience=self._shared.backend.rules.patience_seconds,
+                patience=self._context.backend.rules.patience_seconds,
             )
         except DiscordRefused as error:
             self._told = str(error)
-            self._shared.refused(target, "reaction", error)
+            self._context.refused(target, "reaction", error)
             raise
-        self._shared.accepted(target.id, "reaction")
+        self._context.accepted(target.id, "reaction")
         self._seen = True
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
@@ -291,7 +300,7 @@ class DiscordChannel:
                 return None
             raise
         if found is None:
-            if not text and self._masked:
+            if not text and self._by_webhook:
                 raise ChannelForgot("a webhook posts a sticker as a link, so nobody knows which one it was.")
             return None
         self._remember(found)
@@ -299,7 +308,7 @@ class DiscordChannel:
 
     def _knows_nonces_since(self, earlier: int | None) -> bool:
         """Whether Discord still remembers the nonces of what was posted after that message."""
-        if earlier is None or self._shared.backend.rules.faces == "webhook":
+        if earlier is None or self._context.backend.rules.faces == "webhook":
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
         return abs(age) < NONCE_SECONDS  # by a clock that jumped back it lies ahead
@@ -311,11 +320,9 @@ class DiscordChannel:
             ChannelError: it cannot be shown.
         """
         if self._closed is None:
-            http, channel_id = self._shared.client.http, self.target.id
+            http, channel_id = self._context.client.http, self.target.id
             with suppress(ChannelLost):
-                await send_request(
-                    lambda: rest.type_there(http, channel_id), "typing", seconds=_TYPING_SECONDS
-                )
+                await send_request(lambda: show_typing(http, channel_id), "typing", seconds=_TYPING_SECONDS)
 
     def show(self, event: TurnEvent) -> None:
         """Tell the operator what went wrong; and people, where a turn broke of which nothing was seen."""
@@ -338,24 +345,26 @@ class DiscordChannel:
     def _delivery(
         self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
     ) -> Delivery:
-        person = author_of(self._shared, self.target, answered)
-        content = rest.MessageContent(addressed(self._shared, self.target, text, answered, person))
+        person = author_of(self._context, self.target, answered)
+        content = MessageContent(with_author_mentioned(self._context, self.target, text, answered, person))
         point = point or self._worth_pointing_at(answered)
-        return self._parcel(content, nonce, pings(self._shared, person), after=after, point=point)
+        return self._delivery_of(
+            content, nonce, allowed_mentions(self._context, person), after=after, point=point
+        )
 
-    def _parcel(
+    def _delivery_of(
         self,
-        content: rest.MessageContent,
+        content: MessageContent,
         nonce: str,
         mentions: discord.AllowedMentions,
         *,
         after: int | None = None,
         point: int | None = None,
     ) -> Delivery:
-        if self._shared.elsewhere:
+        if self._context.elsewhere:
             content = replace(content, text=without_pings(content.text, mentions))
         return Delivery(
-            shared=self._shared,
+            context=self._context,
             target=self.target,
             persona=self._persona,
             content=content,
@@ -379,7 +388,7 @@ class DiscordChannel:
         """The message answered, where others spoke since: since it, and since what we said to it last."""
         if answered is None:
             return None
-        latest = self._shared.recent.latest_by_others(self.target.id)
+        latest = self._context.recent.latest_by_others(self.target.id)
         return answered if latest > max(answered, self._posted[-1] if self._posted else 0) else None
 
     # Notices.
@@ -389,14 +398,14 @@ class DiscordChannel:
 
         It is no act of a turn: nothing of it is on record, since that may be just what cannot be done.
         """
-        if self._shared.may_excuse(self.target.id):
-            self._shared.beside(self._post_excuse())
+        if self._context.may_excuse(self.target.id):
+            self._context.beside(self._post_excuse())
 
     async def _post_excuse(self) -> None:
-        persona = self._shared.backend.personas.get(self._persona)
+        persona = self._context.backend.personas.get(self._persona)
         words = secrets.choice(persona.when_broken) if persona and persona.when_broken else ""
         nobody = discord.AllowedMentions.none()
-        delivery = self._parcel(rest.MessageContent(words or NOTICE), secrets.token_hex(8), nobody)
+        delivery = self._delivery_of(MessageContent(words or NOTICE), secrets.token_hex(8), nobody)
         try:
             async with asyncio.timeout(_EXCUSE_SECONDS), self._posting:
                 await (delivery.post() if words else delivery.post_as_bot())
@@ -407,3 +416,110 @@ class DiscordChannel:
 def _number(written: str | None) -> int | None:
     """An id of Discord's; None for what is none."""
     return int(written) if written and written.isdecimal() else None
+
+
+class DiscordChannels:
+    """The channels of one bot. Each lives as long as somebody holds it, and costs nothing after that.
+
+    Args:
+        client: the bot; its requests are all that is needed of it.
+        backend: rules and personas.
+        recent: what was said lately.
+        approvals: asks people for their yes; None: nobody can be asked.
+        elsewhere: the server is another than Discord.
+
+    Attributes:
+        directory: looks up members.
+    """
+
+    def __init__(
+        self,
+        client: discord.Client,
+        backend: BotBackend,
+        recent: RecentMessages,
+        approvals: Approvals | None = None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
+        self.directory = Directory(client)
+        self._profiles = Profiles(client, backend)
+        webhooks = Webhooks(client, backend)
+        self._context = PostingContext(
+            client, backend, recent, self.directory, webhooks, approvals, elsewhere
+        )
+        self._alive: WeakValueDictionary[tuple[int, str], DiscordChannel] = WeakValueDictionary()
+
+    def channel(self, target: "MessageableChannel", persona: str) -> DiscordChannel:
+        """Return where a persona speaks in a channel, thread or direct message."""
+        self._context.prepare()
+        channel = self._alive.get((target.id, persona))
+        if channel is None:
+            channel = self._alive[target.id, persona] = DiscordChannel(self._context, target, persona)
+        elif not isinstance(target, discord.PartialMessageable):
+            channel.target = target  # it may be known better now
+        return channel
+
+    async def open(self, address: str) -> DiscordChannel | None:
+        """Open the channel of an address; None where it is gone, or is not ours.
+
+        A channel that Discord does not tell about now can be spoken in all the same.
+
+        Raises:
+            ChannelElsewhere: it belongs to a shard of another process; or where there are such, and nobody
+                knows where it belongs, it may.
+        """
+        try:
+            wanted = parse_address(address)
+        except PixiError:
+            return None
+        client = self._context.client
+        if client.user is not None and client.user.id != wanted.bot:
+            return None
+        persona = wanted.persona or self._context.backend.default_persona
+        target = client.get_channel(wanted.channel)
+        if target is None:
+            try:
+                target = await send_request(
+                    lambda: client.fetch_channel(wanted.channel), "channel", seconds=_OPEN_SECONDS
+                )
+            except ChannelError as error:
+                if isinstance(error, DiscordRefused) and (
+                    error.status == 403 or error.code == UNKNOWN_CHANNEL
+                ):
+                    return None
+                _log.info("channel %s is not told about: %s", wanted.channel, error)
+        if target is None:
+            if not _runs_all(client):
+                raise ChannelElsewhere(f"Channel {wanted.channel} may be another process's.")
+            return self.channel(client.get_partial_messageable(wanted.channel), persona)
+        if not _runs(client, guild_id_of(target)):
+            raise ChannelElsewhere(f"Channel {wanted.channel} is another process's.")
+        return self.channel(target, persona) if isinstance(target, MESSAGEABLE) else None
+
+    def persona_behind(self, message: IncomingMessage) -> str:
+        """Return the persona that posted a message by one of our webhooks; "" for every other message."""
+        if not message.webhook:
+            return ""
+        webhooks = self._context.webhooks
+        return webhooks.persona_of(message.webhook, message.application, message.account) or ""
+
+    async def show_as(self, guild: discord.Guild, persona: str) -> None:
+        """Show as a persona in a server, where the rules want that (`profile`). Nothing is raised."""
+        if self._context.backend.rules.faces == "profile":
+            await self._profiles.show_as(guild, persona)
+
+    async def close(self) -> None:
+        """End what is done beside."""
+        await self._context.close()
+
+
+def _runs_all(client: discord.Client) -> bool:
+    """Return whether there are no shards but those of this process."""
+    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
+    return not shards or len(shards) == client.shard_count
+
+
+def _runs(client: discord.Client, guild: int | None) -> bool:
+    """Return whether a guild, or the direct messages, are told of to a shard of this process."""
+    shards = client.shard_ids if isinstance(client, discord.AutoShardedClient) else None
+    return not shards or ((guild or 0) >> 22) % (client.shard_count or 1) in shards

@@ -1,24 +1,23 @@
-"""What all the channels of a bot share when they speak."""
+"""What all the channels of a bot share when they post."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import discord
 
-from pixi.channels.channel import Question
 from pixi.channels.discord.archive.archive import Archives
 from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.incoming.recent import RecentMessages
+from pixi.channels.discord.outgoing.approvals import Approvals
 from pixi.channels.discord.outgoing.emoji import EmojiNames
 from pixi.channels.discord.outgoing.identities import Webhooks
-from pixi.channels.discord.outgoing.rest import MessageContent
-from pixi.channels.discord.permissions import Directory
-from pixi.channels.discord.requests import DiscordRefused, channel_label, is_timed_out, missing_permissions
-from pixi.core.events import Verdict
-from pixi.core.message import Author
+from pixi.channels.discord.permissions import Directory, is_timed_out, missing_permissions
+from pixi.channels.discord.places import channel_label
+from pixi.channels.discord.requests import DiscordRefused
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
@@ -29,59 +28,22 @@ _EXCUSE_SECONDS = 60.0  # between two excuses in a channel
 _EXCUSED = 1_000  # channels of which it is remembered when
 
 
-class Heard(Protocol):
-    """A message that was heard."""
-
-    @property
-    def author(self) -> Author:
-        """Who wrote it."""
-        ...
-
-
-class RecentMessages(Protocol):
-    """What was heard lately, as far as speaking depends on it."""
-
-    def latest_by_others(self, channel_id: int) -> int:
-        """The id of the last message there that the bot did not post; 0: unknown."""
-        ...
-
-    def find(self, channel_id: int, message_id: int) -> Heard | None:
-        """What is remembered of a message."""
-        ...
-
-
-class Approvals(Protocol):
-    """Asks people for their yes."""
-
-    async def ask(
-        self,
-        question: Question,
-        post: Callable[[MessageContent, discord.AllowedMentions], Awaitable[int]],
-        *,
-        channel: int,
-        guild: discord.Guild | None,
-        persona: str,
-        seconds: float,
-    ) -> Verdict:
-        """Ask by a message that `post` posts, which gives its id, and wait so long for the answer."""
-        ...
-
-
 @dataclass(slots=True)
 class PostingContext:
     """One for a bot.
 
     Attributes:
+        approvals: asks people for their yes; None: nobody can be asked.
         elsewhere: the server is another than Discord, and may ignore who must not be pinged.
     """
 
     client: discord.Client
     backend: BotBackend
     recent: RecentMessages
+    directory: Directory
     webhooks: Webhooks
     approvals: Approvals | None = None
     elsewhere: bool = False
-    standing: Directory = field(default_factory=Directory)
     archives: Archives = field(init=False)
     _names: asyncio.Future[EmojiNames] | None = None
     _noted: set[tuple[int, str]] = field(default_factory=set)
@@ -89,7 +51,7 @@ class PostingContext:
     _excused: dict[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.archives = Archives(self.client, self.backend, self.standing)
+        self.archives = Archives(self.client, self.backend, self.directory)
 
     def prepare(self) -> None:
         """Have the names of emoji read in a thread, before anybody reacts."""
@@ -98,7 +60,7 @@ class PostingContext:
             self._names = asyncio.get_running_loop().run_in_executor(None, EmojiNames, languages)
 
     async def emoji_names(self) -> EmojiNames:
-        """The names of emoji."""
+        """Return the names of emoji."""
         self.prepare()
         assert self._names is not None
         return await asyncio.shield(self._names)
@@ -117,7 +79,7 @@ class PostingContext:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def may_excuse(self, channel_id: int) -> bool:
-        """Whether people there were not told lately that something is broken; they are told now."""
+        """Return whether people there were not told lately that something is broken; they are told now."""
         now = time.monotonic()
         before = self._excused.get(channel_id)
         if before is not None and now - before < _EXCUSE_SECONDS:
@@ -139,5 +101,5 @@ class PostingContext:
         _log.log(level, "%s: %s%s", channel_label(channel), error, told)
 
     def accepted(self, channel_id: int, what: str) -> None:
-        """It works there: should it be refused again, the operator is told again."""
+        """Note that it works there: should it be refused again, the operator is told again."""
         self._noted.discard((channel_id, what))

@@ -1,20 +1,24 @@
-"""One message on its way to a channel: posted until it is known what became of it, and found again."""
+"""Messages on their way to a channel: posted until it is known what became of them, and found again."""
 
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import aiohttp
 import discord
+import discord.http
+from discord.http import HTTPClient, MultipartParameters, Route, handle_message_parameters
 
+from pixi.channels.discord.formatting import units
 from pixi.channels.discord.gateway.server import address_of_chat
-from pixi.channels.discord.outgoing import rest
+from pixi.channels.discord.outgoing.content import MessageContent
 from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.outgoing.identities import WebhookIdentity
 from pixi.channels.discord.outgoing.mentions import may_be
-from pixi.channels.discord.outgoing.splitting import LIMIT, units
+from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.requests import (
     INVALID_WEBHOOK_TOKEN,
     NO_HISTORY_NO_REPLY,
@@ -28,8 +32,138 @@ from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
+    from discord.types.message import Message as Payload
 
 _log = logging.getLogger("pixi.discord")
+
+HISTORY = 100
+"""How many messages one question to a channel's history gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedMessage:
+    """A message of a channel's history, as far as it tells whose it is. `webhook` is 0 where it is none's."""
+
+    id: int
+    author: int
+    name: str
+    text: str
+    nonce: str
+    webhook: int
+    application: int
+
+
+async def post_message(
+    http: HTTPClient,
+    channel_id: int,
+    content: MessageContent,
+    *,
+    nonce: str,
+    mentions: discord.AllowedMentions,
+    reply_to: int | None = None,
+) -> int:
+    """Post a message; gives its id, 0 where the server took it and does not tell.
+
+    The same nonce within some minutes gives the same message.
+
+    Replying pings nobody. To what is gone there is no reply, but the message is posted.
+    """
+    reference = discord.utils.MISSING
+    if reply_to is not None:
+        reference = discord.MessageReference(
+            message_id=reply_to, channel_id=channel_id, fail_if_not_exists=False
+        ).to_message_reference_dict()
+    with handle_message_parameters(
+        **content.parts(),
+        nonce=nonce,
+        allowed_mentions=mentions,
+        mention_author=False,
+        message_reference=reference,
+    ) as parameters:
+        message = await http.send_message(channel_id, params=parameters)
+    return id_in(message)
+
+
+async def post_by_webhook(
+    identity: WebhookIdentity, content: MessageContent, mentions: discord.AllowedMentions
+) -> int:
+    """Post a message by a webhook; gives its id, 0 where nobody tells.
+
+    Webhooks know neither nonces nor replies. discord.py would post again where the server breaks, whether or
+    not the message is there by then; so this asks once.
+    """
+    webhook, thread = identity.webhook, identity.thread
+    route = Route(
+        "POST", "/webhooks/{webhook_id}/{webhook_token}", webhook_id=webhook.id, webhook_token=webhook.token
+    )
+    query = {"wait": "true"} | ({"thread_id": str(thread)} if thread else {})
+    with handle_message_parameters(
+        **content.parts(),
+        username=identity.name,
+        avatar_url=identity.picture or discord.utils.MISSING,
+        allowed_mentions=mentions,
+    ) as parameters:
+        async with webhook.session.post(
+            route.url,
+            json=parameters.payload,
+            data=_form(parameters),
+            params=query,
+            allow_redirects=False,  # aiohttp's errors tell of addresses, and this one holds a secret
+            proxy=webhook.proxy,
+            proxy_auth=webhook.proxy_auth,
+        ) as response:
+            answer = await discord.http.json_or_text(response)
+            if response.status >= 300:
+                raise discord.HTTPException(response, answer)
+    return id_in(answer)
+
+
+def _form(parameters: MultipartParameters) -> aiohttp.FormData | None:
+    """The body of a request that carries a file; None where it carries none."""
+    if not parameters.multipart:
+        return None
+    form = aiohttp.FormData(quote_fields=False)
+    for part in parameters.multipart:
+        form.add_field(**part)
+    return form
+
+
+async def put_reaction(http: HTTPClient, channel_id: int, message_id: int, emoji: str) -> None:
+    """Put a reaction on a message; one of a server's own emoji is `name:id`."""
+    await http.add_reaction(channel_id, message_id, emoji)
+
+
+async def show_typing(http: HTTPClient, channel_id: int) -> None:
+    """Show that the bot is writing."""
+    await http.send_typing(channel_id)
+
+
+async def posted_after(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[PostedMessage]:
+    """The messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
+    found = await http.logs_from(channel_id, HISTORY, after=after)
+    try:
+        return sorted((_posted(message) for message in found), key=lambda message: message.id)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:  # another server's idea of it
+        raise discord.InvalidData("the history is not as Discord writes it") from error
+
+
+def id_in(answer: object) -> int:
+    """The id of what was posted; 0 where it cannot be read."""
+    found = str(answer.get("id")) if isinstance(answer, dict) else ""
+    return int(found) if found.isdecimal() else 0
+
+
+def _posted(message: "Payload") -> PostedMessage:
+    return PostedMessage(
+        id=int(message["id"]),
+        author=int(message["author"]["id"]),
+        name=message["author"]["username"],
+        text=str(message.get("content") or ""),
+        nonce=str(message.get("nonce") or ""),
+        webhook=int(message.get("webhook_id") or 0),
+        application=int(message.get("application_id") or 0),
+    )
+
 
 POINTER = "-# ↩ "
 """Begins the line by which a webhook, which cannot reply, points at a message."""
@@ -54,10 +188,10 @@ class Delivery:
         taken: ids of our messages that are other messages than this one.
     """
 
-    shared: PostingContext
+    context: PostingContext
     target: "MessageableChannel"
     persona: str
-    content: rest.MessageContent
+    content: MessageContent
     nonce: str
     mentions: discord.AllowedMentions
     after: int | None = None
@@ -73,21 +207,21 @@ class Delivery:
             Refused: Discord did not take it.
             ChannelLost: nobody knows whether it was posted.
         """
-        if self.shared.backend.rules.faces == "webhook":
+        if self.context.backend.rules.faces == "webhook":
             for _ in range(2):  # a webhook that was deleted is made again
-                mask = await self.shared.webhooks.mask(self.target, self.persona)
-                if mask is None:
+                identity = await self.context.webhooks.identity(self.target, self.persona)
+                if identity is None:
                     break
                 try:
-                    return await self._by_webhook(mask)
+                    return await self._by_webhook(identity)
                 except DiscordRefused as error:
                     if error.code in (UNKNOWN_WEBHOOK, INVALID_WEBHOOK_TOKEN):
-                        self.shared.webhooks.lost(mask)
+                        self.context.webhooks.lost(identity)
                         continue
                     if error.code or not error.status or error.status == 429:
                         raise
                     # No code of Discord's: this server has no such webhooks, or broken ones.
-                    self.shared.webhooks.failed(mask, self.target, error)
+                    self.context.webhooks.failed(identity, self.target, error)
                 except ChannelLost as error:
                     try:
                         found = await self.find()
@@ -95,7 +229,7 @@ class Delivery:
                         raise error from None  # it may stand there
                     if found is not None:
                         return found
-                    self.shared.webhooks.failed(mask, self.target, error)
+                    self.context.webhooks.failed(identity, self.target, error)
                 break
         return await self.post_as_bot()
 
@@ -121,10 +255,10 @@ class Delivery:
             ChannelForgot: the history is closed, or holds nothing by which the message can be known.
             ChannelLost: the history cannot be read now.
         """
-        http, channel = self.shared.client.http, self.target.id
+        http, channel = self.context.client.http, self.target.id
         try:
             messages = await send_request(
-                lambda: rest.history(http, channel, after=self.after), "history", seconds=_HISTORY_SECONDS
+                lambda: posted_after(http, channel, after=self.after), "history", seconds=_HISTORY_SECONDS
             )
         except ChannelError as error:
             kind = ChannelForgot if isinstance(error, DiscordRefused) else ChannelLost
@@ -141,16 +275,16 @@ class Delivery:
         return None
 
     async def _by_bot(self, point: int | None) -> int:
-        http, channel, content = self.shared.client.http, self.target.id, self.content
+        http, channel, content = self.context.client.http, self.target.id, self.content
 
         async def post() -> int:
-            return await rest.post(
+            return await post_message(
                 http, channel, content, nonce=self.nonce, mentions=self.mentions, reply_to=point
             )
 
         return await self._until_known(post, nonce_seconds=NONCE_SECONDS)
 
-    async def _by_webhook(self, mask: WebhookIdentity) -> int:
+    async def _by_webhook(self, identity: WebhookIdentity) -> int:
         content = self.content
         if self.point is not None:
             guild = getattr(self.target, "guild", None)
@@ -158,7 +292,7 @@ class Delivery:
             pointed = f"{POINTER}{address_of_chat()}/channels/{place}\n{content.text}".rstrip()
             content = replace(content, text=pointed) if units(pointed) <= LIMIT else content
         return await self._until_known(
-            lambda: mask.post(content, self.mentions), nonce_seconds=0.0, tries=_WEBHOOK_TRIES
+            lambda: post_by_webhook(identity, content, self.mentions), nonce_seconds=0.0, tries=_WEBHOOK_TRIES
         )
 
     async def _until_known(
@@ -177,7 +311,7 @@ class Delivery:
             Refused: Discord did not take it.
             ChannelLost: nobody knew within the patience of the rules, or after so many tries.
         """
-        patience = RetryTimer(self.shared.backend.rules.patience_seconds)
+        patience = RetryTimer(self.context.backend.rules.patience_seconds)
         forgotten = time.monotonic() + nonce_seconds
         is_missing, lost = True, ChannelLost("it was not posted yet.")
         while True:
@@ -198,11 +332,11 @@ class Delivery:
             if not goes_on:
                 raise lost
 
-    def _is_ours(self, message: rest.PostedMessage) -> bool:
+    def _is_ours(self, message: PostedMessage) -> bool:
         if message.webhook:
-            speaker = self.shared.webhooks.persona_of(message.webhook, message.application, message.name)
+            speaker = self.context.webhooks.persona_of(message.webhook, message.application, message.name)
             return speaker == self.persona
-        me = self.shared.client.user
+        me = self.context.client.user
         return me is not None and message.author == me.id
 
 

@@ -1,14 +1,23 @@
-"""Which emoji a persona means: written as itself, as a shortcode, in words, or one of a server's own."""
+"""Which emoji or sticker a persona means: by itself, by a name, in words, or one of a server's own."""
 
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rapidfuzz import fuzz, process
 
-_LONGEST = 200  # characters that are looked at
-_ALMOST = 88.0  # of 100: how alike names are of which one is a slip of the other
+from pixi.channels.discord.outgoing.content import MessageContent
+from pixi.channels.discord.places import guild_in
+from pixi.core.errors import ChannelError
+from pixi.core.strangers import one_line
+
+if TYPE_CHECKING:
+    from discord.abc import MessageableChannel
+
+_LONGEST_EMOJI = 200  # characters that are looked at
+_ALMOST_EMOJI = 88.0  # of 100: how alike names are of which one is a slip of the other
 _TOKEN = re.compile(r"<a?:(?P<own>\w+):(?P<id>\d+)>|:(?P<name>[^\s:<>]+):")
 _TONE = re.compile(r"(?:_tone|::?skin[-_]tone[-_])([1-6])$")
 _TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
@@ -59,27 +68,17 @@ _WORDS = {
 """Words for which models reach, and which no shortcode is."""
 
 
-class OwnEmoji(Protocol):
-    """An emoji that a server made."""
+@dataclass(frozen=True, slots=True)
+class OwnEmoji:
+    """An emoji that a server made; its name has letters, digits and underscores."""
 
-    @property
-    def id(self) -> int:
-        """Discord's."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """Letters, digits and underscores."""
-        ...
-
-    @property
-    def animated(self) -> bool:
-        """It moves."""
-        ...
+    id: int
+    name: str
+    animated: bool = False
 
 
-def written(own: OwnEmoji) -> str:
-    """A server's emoji as it stands in a message."""
+def emoji_markup(own: OwnEmoji) -> str:
+    """Write a server's emoji as it stands in a message."""
     return f"<{'a' if own.animated else ''}:{own.name}:{own.id}>"
 
 
@@ -146,7 +145,7 @@ class EmojiNames:
         if len(key) < 5:
             return None
         for table in tables:
-            best = process.extractOne(key, table.keys(), scorer=fuzz.ratio, score_cutoff=_ALMOST)
+            best = process.extractOne(key, table.keys(), scorer=fuzz.ratio, score_cutoff=_ALMOST_EMOJI)
             if best is not None:
                 return table[best[0]]
         return None
@@ -168,7 +167,7 @@ class EmojiNames:
         return self._by_language[tag]
 
 
-def find(
+def find_emoji(
     text: str, names: EmojiNames, own: Sequence[OwnEmoji] = (), language: str = "en"
 ) -> str | OwnEmoji | None:
     """The emoji that is meant; the first where there are several; None where it cannot be told.
@@ -179,7 +178,7 @@ def find(
         own: the emoji of the server, which win over others of the same name.
         language: BCP 47 tag of the language in which it may be named besides English.
     """
-    text = unicodedata.normalize("NFC", text[:_LONGEST]).strip()
+    text = unicodedata.normalize("NFC", text[:_LONGEST_EMOJI]).strip()
     for name in (text, *re.split(r"[,;，、；]", text)[:1]):
         if (found := _own_named(name, own) or names.named(name, language)) is not None:
             return found
@@ -259,5 +258,95 @@ def _own_like(words: str, own: Sequence[OwnEmoji]) -> OwnEmoji | None:
     if len(key) < 4:
         return None
     keys = [_key(each.name) for each in own]
-    best = process.extractOne(key, keys, scorer=fuzz.ratio, score_cutoff=_ALMOST)
+    best = process.extractOne(key, keys, scorer=fuzz.ratio, score_cutoff=_ALMOST_EMOJI)
     return own[best[2]] if best is not None else None
+
+
+MOST_NAMES = 25
+"""How many of a server's stickers a persona is told of."""
+
+_LONGEST_STICKER = 100  # characters that are looked at
+_ALMOST_STICKER = 80.0  # of 100: how alike names are of which one is a slip of the other
+_SHOWN = (".png", ".gif")
+"""What Discord shows of a link. Of some stickers there is only a drawing that moves by a script."""
+
+_MEANING = re.compile(r"[\[\]【】［］`\\<>|*_~,#:\s]+")
+"""What the command language, a prompt or a list would take for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSticker:
+    """A sticker that a server made. Name, description and tag are strangers' words.
+
+    Attributes:
+        tag: the name of an emoji that goes with it.
+        url: where its picture is.
+    """
+
+    id: int
+    name: str
+    description: str = ""
+    tag: str = ""
+    url: str = ""
+
+
+def own_stickers(channel: "MessageableChannel") -> Sequence[OwnSticker]:
+    """The server's stickers that can be sent there; none in a DM."""
+    guild = guild_in(channel)
+    return [
+        OwnSticker(each.id, each.name, each.description, each.emoji, each.url)
+        for each in (guild.stickers if guild is not None else ())
+        if each.available
+    ]
+
+
+def names_of(stickers: Sequence[OwnSticker]) -> tuple[str, ...]:
+    """Their names as a persona is told them: harmless, in the order of the alphabet, not too many.
+
+    Discord tells of stickers in no order of its own, and what a persona is told should stay as it is.
+    """
+    told = {_plain(each.name) for each in stickers}
+    return tuple(sorted(name for name in told if name)[:MOST_NAMES])
+
+
+def find_sticker(words: str, stickers: Sequence[OwnSticker]) -> OwnSticker | None:
+    """The sticker that is meant: by its name in any case, nearly its name, or what it is described by."""
+    wanted = _sticker_key(words[:_LONGEST_STICKER])
+    if not wanted:
+        return None
+    names = [_sticker_key(each.name) for each in stickers]
+    if wanted in names:
+        return stickers[names.index(wanted)]
+    nearly = process.extractOne(wanted, names, scorer=fuzz.ratio, score_cutoff=_ALMOST_STICKER)
+    if nearly is not None:
+        return stickers[nearly[2]]
+    said = [_sticker_key(f"{each.name} {each.description} {each.tag}") for each in stickers]
+    told = process.extractOne(wanted, said, scorer=fuzz.token_set_ratio, score_cutoff=_ALMOST_STICKER)
+    return stickers[told[2]] if told is not None else None
+
+
+def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool) -> MessageContent:
+    """The message that shows a sticker.
+
+    Args:
+        name: what it nearly is called.
+        stickers: what there is.
+        as_link: its picture is shown by a link, where it has one: a webhook cannot send stickers.
+
+    Raises:
+        ChannelError: there is none like it.
+    """
+    found = find_sticker(name, stickers)
+    if found is None:
+        raise ChannelError(f"There is no sticker {one_line(name)!r}.")
+    if as_link and found.url.partition("?")[0].endswith(_SHOWN):
+        return MessageContent(found.url)
+    return MessageContent(sticker=found.id)
+
+
+def _plain(name: str) -> str:
+    return " ".join(_MEANING.sub(" ", one_line(name)).split()).strip("'=")
+
+
+def _sticker_key(text: str) -> str:
+    return " ".join(_MEANING.sub(" ", unicodedata.normalize("NFKC", text).casefold()).split())

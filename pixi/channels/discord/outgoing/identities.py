@@ -1,37 +1,121 @@
-"""Webhooks, by which each persona speaks under its own name and picture: found again, or made."""
+"""How a persona shows on Discord: by a webhook under its own name and picture, or as the bot's profile."""
 
 import asyncio
+import hashlib
 import logging
+import re
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import discord
 
 from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.outgoing import rest
-from pixi.channels.discord.outgoing.names import (
-    is_marked_for,
-    name_for_webhook,
-    picture_address,
-    picture_file,
-    webhook_marked,
-)
+from pixi.channels.discord.formatting import one_line, units
+from pixi.channels.discord.permissions import missing_permissions
+from pixi.channels.discord.places import channel_label
 from pixi.channels.discord.requests import (
     FAULTS,
     TOO_MANY_WEBHOOKS,
     UNREADABLE,
+    DiscordRefused,
     as_channel_error,
-    channel_label,
-    missing_permissions,
     send_request,
 )
 from pixi.core.errors import ChannelError
+from pixi.core.persona import Persona
 
 if TYPE_CHECKING:
     from discord.abc import MessageableChannel
 
 _log = logging.getLogger("pixi.discord")
+
+_LONGEST_NAME = 80
+_LONGEST_NICK = 32
+_MARK = 6  # hexadecimal digits that tell one picture from another
+_LARGEST_PICTURE = 8_000_000  # bytes; Discord takes some more
+_FORBIDDEN = {"discord": ("i", "í"), "clyde": ("y", "ý")}
+"""Words that no webhook's name may hold, and the letter that is written differently."""
+
+_RESERVED = frozenset(("everyone", "here", "system message"))
+_PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
+
+
+def name_for_webhook(name: str) -> str:
+    """A name as a webhook may bear it: 1 to 80 characters, and none of the words that Discord forbids."""
+    name = one_line(name)
+    for word, (letter, other) in _FORBIDDEN.items():
+        for found in set(re.findall(word, name, flags=re.IGNORECASE)):
+            unlike = found.replace(letter, other).replace(letter.upper(), other.upper())
+            name = name.replace(found, unlike)
+    name = re.sub("```|[@#:]", "", name).strip()
+    while units(name) > _LONGEST_NAME:
+        name = name[:-1].rstrip()
+    return f"{name}." if name.casefold() in _RESERVED else name or "Persona"
+
+
+def webhook_marked(persona: str, picture: bytes | None) -> str:
+    """What a webhook itself is called: its persona's name on the shelf, and which picture it was given.
+
+    People see it in a channel's settings only; each message shows the persona's own name.
+    """
+    name = name_for_webhook(persona)
+    if picture is None:
+        return name
+    return f"{_room_for_mark(name)} {hashlib.sha256(picture).hexdigest()[:_MARK]}"
+
+
+def is_marked_for(name: str, persona: str) -> bool:
+    """Whether a webhook is called for this persona, whichever picture it was given."""
+    bare, _, mark = name.rpartition(" ")
+    marked = len(mark) == _MARK and set(mark) <= set("0123456789abcdef")
+    borne = name_for_webhook(persona)
+    return name == borne or (marked and bare == _room_for_mark(borne))
+
+
+def _room_for_mark(name: str) -> str:
+    while units(name) > _LONGEST_NAME - _MARK - 1:
+        name = name[:-1].rstrip()
+    return name
+
+
+def nickname(name: str) -> str:
+    """A name as a member of a server may bear it: 1 to 32 characters."""
+    name = one_line(name)
+    while units(name) > _LONGEST_NICK:
+        name = name[:-1].rstrip()
+    return name or "Persona"
+
+
+def picture_address(persona: Persona) -> str:
+    """Where its picture is on the web; "" where it is a file, or where there is none."""
+    return persona.avatar if persona.avatar.lower().startswith("https://") else ""
+
+
+async def picture_file(persona: Persona) -> bytes | None:
+    """Its picture from a file, as Discord takes it; None, and a line in the log, where there is none."""
+    if not persona.avatar or picture_address(persona):
+        return None
+    try:
+        data = await asyncio.to_thread(_read, Path(persona.avatar))
+    except OSError as error:
+        _log.warning("the picture of %s cannot be read: %s", one_line(persona.name), error)
+        return None
+    if len(data) > _LARGEST_PICTURE:
+        why = f"it is larger than {_LARGEST_PICTURE // 1_000_000} MB"
+    elif not data.startswith(_PICTURES) and not (data[:4] == b"RIFF" and data[8:12] == b"WEBP"):
+        why = "it is no PNG, JPEG, GIF or WebP"
+    else:
+        return data
+    _log.warning("the picture of %s is not shown: %s", one_line(persona.name), why)
+    return None
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST_PICTURE + 1)
+
 
 _LONGEST_SECONDS = 20.0  # for finding or making one; the persona wants to speak
 _EDIT_SECONDS = 5.0  # for giving one another picture; the message waits
@@ -44,7 +128,7 @@ Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | dis
 
 @dataclass(frozen=True, slots=True)
 class WebhookIdentity:
-    """A persona's webhook in a channel or thread, ready to be spoken through."""
+    """A persona's webhook in a channel or thread, with the name and picture under which it posts."""
 
     webhook: discord.Webhook
     channel: int
@@ -52,21 +136,6 @@ class WebhookIdentity:
     name: str
     picture: str
     thread: int | None
-
-    async def post(self, content: rest.MessageContent, mentions: discord.AllowedMentions) -> int:
-        """Post a message; gives its id, 0 where nobody tells. Webhooks know neither nonces nor replies.
-
-        Raises:
-            DiscordException, aiohttp.ClientError, OSError: it was refused, or its fate is not known.
-        """
-        return await rest.post_by_webhook(
-            self.webhook,
-            content,
-            name=self.name,
-            picture=self.picture,
-            mentions=mentions,
-            thread=self.thread,
-        )
 
 
 class Webhooks:
@@ -83,7 +152,7 @@ class Webhooks:
         self._not_before: dict[int, float] = {}
         self._noted: set[int] = set()
 
-    async def mask(self, channel: "MessageableChannel", persona: str) -> WebhookIdentity | None:
+    async def identity(self, channel: "MessageableChannel", persona: str) -> WebhookIdentity | None:
         """How a persona speaks there by a webhook; None where it cannot, of which the log tells once."""
         thread = channel.id if isinstance(channel, discord.Thread) else None
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
@@ -101,15 +170,15 @@ class Webhooks:
         name = name_for_webhook(shown.name)
         return WebhookIdentity(webhook, parent.id, persona, name, picture_address(shown), thread)
 
-    def lost(self, mask: WebhookIdentity) -> None:
+    def lost(self, identity: WebhookIdentity) -> None:
         """The webhook is gone: the next time another is made."""
-        if self._found.get((mask.channel, mask.persona)) is mask.webhook:
-            del self._found[mask.channel, mask.persona]
+        if self._found.get((identity.channel, identity.persona)) is identity.webhook:
+            del self._found[identity.channel, identity.persona]
 
-    def failed(self, mask: WebhookIdentity, channel: "MessageableChannel", error: ChannelError) -> None:
+    def failed(self, identity: WebhookIdentity, channel: "MessageableChannel", error: ChannelError) -> None:
         """Speak as the bot there for a while: the webhook posts nothing, of which the log tells once."""
-        self.lost(mask)
-        self._not_before[mask.channel] = time.monotonic() + _AGAIN_AFTER
+        self.lost(identity)
+        self._not_before[identity.channel] = time.monotonic() + _AGAIN_AFTER
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
         if isinstance(parent, Parent):
             self._note(parent, str(error))
@@ -191,3 +260,67 @@ class Webhooks:
             _log.warning(
                 "no webhook in %s, so personas speak there as the bot: %s", channel_label(parent), why
             )
+
+
+_PROFILE_SECONDS = 60.0  # for one change, should Discord make us wait
+
+
+class Profiles:
+    """The persona as which the bot shows in each server. Discord lets it change seldom: never in vain."""
+
+    def __init__(self, client: discord.Client, backend: BotBackend) -> None:
+        self._client = client
+        self._backend = backend
+        self._shown: dict[int, str] = {}
+
+    async def show_as(self, guild: discord.Guild, persona: str) -> None:
+        """Take a persona's name and picture in a server. Where that fails, a line in the log says so.
+
+        After a start, whoever has the name is taken to have the picture too, if there is any.
+        """
+        shown = self._backend.personas.get(persona)
+        me: discord.Member | None = guild.me
+        if shown is None or me is None or self._shown.get(guild.id) == persona:
+            return
+        picture = await picture_file(shown)
+        name = nickname(shown.name)
+        nick = None if name in (me.name, me.global_name) else name
+        same_name = me.nick == nick
+        has_picture = me.guild_avatar is not None
+        if same_name and guild.id not in self._shown and (has_picture or picture is None):
+            self._shown[guild.id] = persona
+            return
+        if picture_address(shown):
+            _log.info("%s wears no picture: Discord takes files only", one_line(shown.name))
+        try:
+            await self._change(
+                me, nick, picture, same_name=same_name, same_picture=not (picture or has_picture)
+            )
+        except (ChannelError, ValueError) as error:
+            _log.warning("the bot does not show as %s in %s: %s", name, one_line(guild.name), error)
+            return
+        self._shown[guild.id] = persona
+
+    async def _change(
+        self,
+        me: discord.Member,
+        nick: str | None,
+        picture: bytes | None,
+        *,
+        same_name: bool,
+        same_picture: bool,
+    ) -> None:
+        """Change both at once; where the name must stay, the picture alone."""
+        new_name = discord.utils.MISSING if same_name else nick
+        new_picture = discord.utils.MISSING if same_picture else picture
+        if new_name is discord.utils.MISSING and new_picture is discord.utils.MISSING:
+            return
+        try:
+            await send_request(
+                lambda: me.edit(nick=new_name, avatar=new_picture), "profile", seconds=_PROFILE_SECONDS
+            )
+        except DiscordRefused as error:
+            if same_name or same_picture or error.status != 403:
+                raise
+            await send_request(lambda: me.edit(avatar=new_picture), "profile", seconds=_PROFILE_SECONDS)
+            _log.warning("the bot may not change its name in %s", one_line(me.guild.name))

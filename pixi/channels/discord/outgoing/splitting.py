@@ -9,6 +9,8 @@ from itertools import accumulate
 
 from wcwidth import grapheme_boundary_before
 
+from pixi.channels.discord.formatting import units
+
 LIMIT = 2_000
 """The longest message. Discord counts code points, compatible servers UTF-16 units: we count the latter."""
 
@@ -58,11 +60,6 @@ def clean(text: str) -> str:
     """The text as it can be posted: line breaks as Discord has them, nothing that no server can store."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
-
-
-def units(text: str) -> int:
-    """How long Discord may find a text; see `LIMIT`."""
-    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 def split(text: str, limit: int = LIMIT) -> tuple[str, ...]:

@@ -1,21 +1,152 @@
-"""The commands that change what holds in a channel: who lives there, which model writes."""
+"""The commands that change what holds in a channel: `/persona`, `/model`, `/reset` and `/stop`."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Protocol
+import logging
+import unicodedata
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import discord
 from discord import app_commands
+from rapidfuzz import fuzz, process
 
-from pixi.channels.discord.address import ConversationAddress
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.outgoing.formatting import clipped, escape_line
-from pixi.channels.discord.residents import channel_config
-from pixi.channels.discord.slash.choosing import Choice, find, nearest, suggest
+from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_config
+from pixi.channels.discord.formatting import clipped, escape_line
+from pixi.channels.discord.permissions import requester_of
+from pixi.channels.discord.requests import FAULTS
+from pixi.channels.discord.rules import Requester, Rules, may_talk
 from pixi.channels.discord.slash.invocation import NAME, Invocation
-from pixi.channels.discord.slash.permitting import may_govern
 from pixi.channels.discord.slash.translations import Translations
 from pixi.store.kept import Place
+
+if TYPE_CHECKING:
+    from discord.types.command import ApplicationCommandPermissions
+
+_log = logging.getLogger("pixi.discord")
+
+_ABOUT = 0.8  # what a line tells of somebody counts for less than the name
+_GOOD = 60.0  # of 100, for a suggestion
+_NEAR = 60.0  # of 100, for "do you mean"
+_TYPED = 100  # characters that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What can be chosen.
+
+    Attributes:
+        value: by which it is known.
+        name: as people see it.
+        about: a line of what it is.
+    """
+
+    value: str
+    name: str
+    about: str = ""
+
+
+def suggest(typed: str, choices: Sequence[Choice], limit: int) -> list[Choice]:
+    """What may be meant by the beginning of a name, or a word of what it is; the likeliest first."""
+    wanted = _key(typed[:_TYPED])
+    if not wanted:
+        return list(choices[:limit])
+    scored = [(_score(wanted, choice), choice) for choice in choices]
+    good = sorted((pair for pair in scored if pair[0] >= _GOOD), key=lambda pair: -pair[0])
+    return [choice for _, choice in good[:limit]]
+
+
+def find(typed: str, choices: Sequence[Choice]) -> Choice | None:
+    """The one of this name: written exactly so, or else alike but for case."""
+    exact = next((choice for choice in choices if choice.value == typed), None)
+    return exact or _by_key(choices).get(_key(typed))
+
+
+def nearest(typed: str, choices: Sequence[Choice]) -> Choice | None:
+    """The one whose name is most like what was typed, if any is."""
+    keys = _by_key(choices)
+    found = process.extractOne(_key(typed[:_TYPED]), list(keys), scorer=fuzz.ratio, score_cutoff=_NEAR)
+    return keys[found[0]] if found else None
+
+
+def _by_key(choices: Sequence[Choice]) -> Mapping[str, Choice]:
+    """A choice is known by both of its names; its value goes before another's name."""
+    names = {_key(choice.name): choice for choice in reversed(choices)}
+    return names | {_key(choice.value): choice for choice in reversed(choices)}
+
+
+def _score(wanted: str, choice: Choice) -> float:
+    names = (_key(choice.value), _key(choice.name))
+    if any(name.startswith(wanted) for name in names):
+        return 100.0
+    by_name = max(fuzz.WRatio(wanted, name) for name in names)
+    about = fuzz.partial_ratio(wanted, _key(choice.about)) if len(wanted) > 2 and choice.about else 0.0
+    return max(by_name, about * _ABOUT)
+
+
+def _key(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+_ROLE, _USER = 1, 2
+_BROKEN = (*FAULTS, KeyError, TypeError, ValueError)
+
+
+async def may_govern(interaction: discord.Interaction, rules: Rules, needed: discord.Permissions) -> bool:
+    """Whether somebody may change what holds for everybody in a place.
+
+    In a DM the person may. In a guild an admin of the settings may, and whoever has the permissions that
+    the command asks for by default. A guild can give a command to others too, on Discord's own page of
+    integrations: Discord shows it to them alone, but not every server that speaks its language knows
+    that page, so it is asked what was given.
+    """
+    asker = requester_of(interaction)
+    if not may_talk(rules, asker):
+        return False
+    if asker.guild is None or asker.user in rules.admins:
+        return True
+    held = interaction.permissions
+    if held.administrator or held >= needed or _owns(interaction):
+        return True
+    return await _was_given(interaction, asker)
+
+
+def _owns(interaction: discord.Interaction) -> bool:
+    guild = interaction.guild
+    return guild is not None and guild.owner_id == interaction.user.id
+
+
+async def _was_given(interaction: discord.Interaction, asker: Requester) -> bool:
+    """Whether the guild gave this command, or all of them, to the person or to one of their roles."""
+    if asker.guild is None:
+        return False
+    http, application = interaction.client.http, interaction.application_id
+    try:
+        found = await http.get_guild_application_command_permissions(application, asker.guild)
+        given = {int(each["id"]): each["permissions"] for each in found}
+        for_command = given.get(interaction.command_id or 0)
+        if for_command is not None:
+            return _gives(for_command, asker, everybody=True)
+        return _gives(given.get(application, []), asker, everybody=False)
+    except _BROKEN as error:
+        _log.info("who may use commands in guild %s could not be read: %s", asker.guild, error)
+        return False
+
+
+def _gives(entries: "list[ApplicationCommandPermissions]", asker: Requester, *, everybody: bool) -> bool:
+    """What the entries decide: the person's own first, then those of roles, then that of everybody."""
+    persons = [
+        each["permission"] for each in entries if each["type"] == _USER and int(each["id"]) == asker.user
+    ]
+    if persons:
+        return persons[0]
+    by_role = {int(each["id"]): each["permission"] for each in entries if each["type"] == _ROLE}
+    roles = [
+        permission for role, permission in by_role.items() if role in asker.roles and role != asker.guild
+    ]
+    if roles:
+        return any(roles)
+    return everybody and by_role.get(asker.guild or 0, False)
+
 
 NEEDS = {
     "reset": discord.Permissions(manage_messages=True),
@@ -24,6 +155,9 @@ NEEDS = {
 }
 """Commands that a guild shows to some people only, and what these hold, unless it says otherwise."""
 
+ShowAs = Callable[[discord.Guild, str], Awaitable[None]]
+"""Shows the bot as a persona in a guild, where the rules want that. Raises nothing."""
+
 HOW = ("here", "join", "leave")
 """What a persona can be asked to do in a channel."""
 
@@ -31,21 +165,13 @@ _SUGGESTIONS = 25  # Discord takes no more
 _LABEL = 100
 
 
-class Wardrobe(Protocol):
-    """Lets the bot show as a persona."""
-
-    async def wear(self, guild: discord.Guild, persona: str) -> None:
-        """Show as a persona in a guild, where the rules want that. Nothing is raised."""
-        ...
-
-
 class ChannelCommands:
     """`/persona`, `/model`, `/reset` and `/stop`."""
 
-    def __init__(self, backend: BotBackend, words: Translations, wardrobe: Wardrobe) -> None:
+    def __init__(self, backend: BotBackend, words: Translations, show_as: ShowAs) -> None:
         self._backend = backend
         self._words = words
-        self._wardrobe = wardrobe
+        self._show_as = show_as
 
     async def reset(self, interaction: discord.Interaction) -> None:
         """Forget what was said in a channel, by and to all who live there."""
@@ -164,7 +290,7 @@ class ChannelCommands:
         await use.within(self._settle(use, here, home))
         await use.answer("\n".join(told), public=True)
         if here and use.interaction.guild and self._backend.rules.faces == "profile":
-            await self._wardrobe.wear(use.interaction.guild, here[0])
+            await self._show_as(use.interaction.guild, here[0])
 
     def _unknown(self, use: Invocation, name: str) -> str:
         close = nearest(name, self._personas())

@@ -1,27 +1,28 @@
-"""One use of a command: who, where, in which language; and how it is answered in time."""
+"""One use of a command: who, where, in which language; how it is answered in time, or fails."""
 
 import asyncio
 import io
 import logging
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import discord
+from discord import app_commands
 from discord.utils import MISSING
 
-from pixi.channels.discord.access import Requester, is_admin
-from pixi.channels.discord.address import ConversationAddress
-from pixi.channels.discord.backend import BotBackend
-from pixi.channels.discord.outgoing.formatting import clipped, escape_line
+from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas
+from pixi.channels.discord.formatting import clipped, escape_line
 from pixi.channels.discord.outgoing.splitting import LIMIT
-from pixi.channels.discord.permissions import payer_in
-from pixi.channels.discord.places import config_ids, requester_of
+from pixi.channels.discord.permissions import requester_of
+from pixi.channels.discord.places import config_ids, payer_in
 from pixi.channels.discord.requests import FAULTS
-from pixi.channels.discord.residents import channel_personas
+from pixi.channels.discord.rules import Requester, is_admin
 from pixi.channels.discord.slash.translations import Language, Translations
-from pixi.channels.discord.slash.why import EmbedContent
-from pixi.core.errors import PixiError
+from pixi.core.errors import PixiError, StoreError
 from pixi.core.spending import Payer
+
+_log = logging.getLogger("pixi.discord")
 
 T = TypeVar("T")
 
@@ -29,10 +30,27 @@ COLOR = 0xF2A65A
 NAME = 80
 """How much is shown of a persona's or a model's name."""
 
-_log = logging.getLogger("pixi.discord")
 
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedField:
+    """A part with a heading. `inline`: it may stand beside others."""
+
+    name: str
+    value: str
+    inline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedContent:
+    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are inert."""
+
+    title: str
+    text: str = ""
+    fields: tuple[EmbedField, ...] = ()
 
 
 class Invocation:
@@ -212,3 +230,60 @@ async def _taken(responding: Awaitable[object]) -> None:
         await responding
     except _UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
+
+
+_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
+_ANSWERED_ALREADY = 40060  # by another process with the same token
+_OUTDATED = (
+    app_commands.CommandNotFound,
+    app_commands.CommandSignatureMismatch,
+    app_commands.TransformerError,
+)
+_DETAIL = 500
+
+
+class CommandErrors:
+    """Tells of what went wrong; raises nothing itself."""
+
+    def __init__(self, backend: BotBackend, words: Translations) -> None:
+        self._backend = backend
+        self._words = words
+
+    async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
+        """Log an error, and tell whoever used the command. What it says is for admins alone."""
+        if isinstance(error, app_commands.CommandInvokeError):
+            error = error.original
+        if isinstance(error, discord.HTTPException) and error.code in (
+            _UNKNOWN_INTERACTION,
+            _ANSWERED_ALREADY,
+        ):
+            _log.debug("%s came to nothing: %s", _named(interaction), error)
+            return
+        text = self._logged(interaction, error)
+        try:
+            use = Invocation(interaction, self._backend, self._words)
+            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
+            await use.answer(use.say(text) + (detail if use.may_see_all else ""))
+        except FAULTS as late:
+            _log.debug("%s could not be answered: %s", _named(interaction), late)
+
+    def _logged(self, interaction: discord.Interaction, error: Exception) -> str:
+        """Log it; gives the key of what people are told."""
+        what = _named(interaction)
+        if isinstance(error, _OUTDATED):
+            _log.info("%s was used as it is not any more: %s", what, error)
+            return "says.outdated"
+        if isinstance(error, StoreError):
+            _log.error("%s: %s", what, error)
+            return "says.records"
+        if isinstance(error, (PixiError, *FAULTS)):
+            _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
+        else:
+            _log.error("%s broke", what, exc_info=error)
+        return "says.broken"
+
+
+def _named(interaction: discord.Interaction) -> str:
+    command = interaction.command
+    name = command.qualified_name if command is not None else interaction.custom_id or "a command"
+    return f"{name} of user {interaction.user.id}"

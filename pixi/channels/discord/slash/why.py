@@ -1,19 +1,132 @@
-"""What people are shown of a turn afterwards: thoughts, tools, sources, acts, figures."""
+"""`/why` and `/notes`: what is on record behind a reply: thoughts, tools, sources, acts, figures."""
 
+import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from pixi.channels.discord.outgoing.formatting import code_block, escape_line, escape_markdown
-from pixi.channels.discord.outgoing.splitting import units
-from pixi.channels.discord.slash.sources import Say, documents_in
+import discord
+
+from pixi.channels.discord.backend import BotBackend, parse_address
+from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
+from pixi.channels.discord.rules import is_admin
+from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.citing import sources_in
+from pixi.core.errors import PixiError
 from pixi.core.language import REACT, SEND
-from pixi.core.lines import AssistantLine, ToolCall, ToolLine
+from pixi.core.lines import AssistantLine, Line, ToolCall, ToolLine
 from pixi.core.notes import all_notes, notes_in
 from pixi.store.kept import TurnRecord
+
+_DATABASE_TOOL = re.compile(r"(?P<kind>query|search)_(?P<database>.+)_database")
+_DATABASE = re.compile(r'"database"\s*:\s*"((?:[^"\\]|\\.){1,200})"')
+_MOST = 50  # documents in one result
+_READ = 200_000  # characters of one result
+_DATABASE_NAME, _TITLE, _SECTION = 40, 70, 60
+_BREAKS = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
+
+
+Say = Callable[..., str]
+"""Gives the text of a key in somebody's language, with values in its placeholders: `Language.say`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cited:
+    """A place in a document, as far as it was told; all of it strangers' words."""
+
+    database: str
+    title: str
+    section: str = ""
+    line: int = 0
+    page: int = 0
+
+
+def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
+    """The documents that were read for a reply, a line each, fit to be shown; each once.
+
+    Of a database that was only searched, what was found counts: the reply can rest on nothing else of it.
+    """
+    read = dict.fromkeys(_found(lines, "query"))
+    asked = {each.database for each in read}
+    found = dict.fromkeys(each for each in _found(lines, "search") if each.database not in asked)
+    return list(dict.fromkeys(_document(each, say) for each in (*read, *found)))
+
+
+def _found(lines: Sequence[Line], kind: str) -> Iterator[_Cited]:
+    for line in lines:
+        match = _DATABASE_TOOL.fullmatch(line.name) if isinstance(line, ToolLine) else None
+        if isinstance(line, ToolLine) and match is not None and match["kind"] == kind:
+            text = line.text[:_READ]
+            database = _named(text) or match["database"]
+            for each in _objects(text, "relevant" if kind == "query" else "results"):
+                source = each.get("source") if kind == "query" else each
+                cited = _cited(source, database)
+                if cited is not None:
+                    yield cited
+
+
+def _cited(source: object, database: str) -> _Cited | None:
+    """A place, where that is one: a result can hold anything."""
+    if not isinstance(source, dict):
+        return None
+    title, section = source.get("title"), source.get("section")
+    if not isinstance(title, str) or not title.strip():
+        return None
+    return _Cited(
+        database,
+        title,
+        section if isinstance(section, str) else "",
+        _counted(source.get("line")),
+        _counted(source.get("page")),
+    )
+
+
+def _counted(value: object) -> int:
+    return value if type(value) is int and 0 < value < 10_000_000 else 0
+
+
+def _named(text: str) -> str:
+    """The name of the database, as it is called; "" where the result does not tell."""
+    match = _DATABASE.search(text)
+    if match is None:
+        return ""
+    try:
+        return str(json.loads(f'"{match[1]}"'))
+    except ValueError:
+        return ""
+
+
+def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
+    """The objects in the list of a key; of a result that was cut off, those that are whole."""
+    begun = re.search(rf'"{key}"\s*:\s*\[', text)
+    if begun is None:
+        return
+    at = begun.end()
+    for _ in range(_MOST):
+        match = _BREAKS.match(text, at)
+        at = match.end() if match else at
+        if not text.startswith("{", at):
+            return
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return
+        yield value
+
+
+def _document(cited: _Cited, say: Say) -> str:
+    """`pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
+    database, title = escape_line(cited.database, _DATABASE_NAME), escape_line(cited.title, _TITLE)
+    section = escape_line(cited.section, _SECTION)
+    where = f"{database}: {title}" + (f" › {section}" if section and section != title else "")
+    if cited.line:
+        return say("says.why.line", where=where, number=cited.line)
+    return say("says.why.page", where=where, number=cited.page) if cited.page else where
+
 
 # An embed may have 6,000 characters: title 256, text 4,096, each of 25 fields 256 and 1,024.
 # What follows comes to less all together, names of fields included.
@@ -31,24 +144,6 @@ _SHOWN_NOTES = 10
 _NOTE = 900
 _NOTE_LIST = 4_000  # a description alone may have 4,096
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedField:
-    """A part with a heading. `inline`: it may stand beside others."""
-
-    name: str
-    value: str
-    inline: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedContent:
-    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are inert."""
-
-    title: str
-    text: str = ""
-    fields: tuple[EmbedField, ...] = ()
 
 
 def tell_notes(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
@@ -75,11 +170,6 @@ def tell_why(record: TurnRecord, say: Say) -> EmbedContent:
         text=_thoughts(record, say),
         fields=tuple(fields),
     )
-
-
-def number(count: int) -> str:
-    """A number with its thousands apart, as all languages can read it."""
-    return f"{count:,}".replace(",", "\u202f")
 
 
 def dollars(cost: float | None) -> str:
@@ -209,3 +299,83 @@ def _quoted(text: str, limit: int) -> str:
             break
         lines.append(f"> {line}")
     return "\n".join(lines)
+
+
+_TURNS = 30  # in which the latest thoughts are looked for
+_ID = r"(?P<id>\d{1,20})"
+_REFERENCE = re.compile(
+    rf"\s*<?(?:https?://[^\s<>]{{1,200}}?/channels/(?:@me|\d{{1,20}})/(?P<channel>\d{{1,20}})/)?{_ID}/?>?\s*"
+)
+
+
+class RecordCommands:
+    """`/notes`, `/why`, and the latter in the menu of a message."""
+
+    def __init__(self, backend: BotBackend, words: Translations) -> None:
+        self._backend = backend
+        self._words = words
+
+    async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
+        """Show the latest thoughts about what was said in a channel."""
+        use = Invocation(interaction, self._backend, self._words)
+        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.asker):
+            await use.answer(use.say("says.managers"))
+            return
+        told = tell_notes(await use.within(self._records(use)), use.say)
+        if told is None:
+            await use.answer(use.say("says.notes.nothing"))
+        else:
+            await use.answer(told=told, public=public)
+
+    async def why(self, interaction: discord.Interaction, message: str | None = None) -> None:
+        """Show what is behind a message of ours in this channel: the one of a link or id, or the last."""
+        use = Invocation(interaction, self._backend, self._words)
+        if message is None:
+            spoken = [each for each in await use.within(self._records(use)) if _spoke(each)]
+            if spoken:
+                await use.answer(told=tell_why(spoken[-1], use.say))
+            else:
+                await use.answer(use.say("says.why.silent"))
+            return
+        match = _REFERENCE.fullmatch(message)
+        if match is None:
+            await use.answer(use.say("says.why.unreadable"))
+        elif match["channel"] and int(match["channel"]) != use.channel:
+            await use.answer(use.say("says.why.elsewhere"))
+        else:
+            await self._tell_why(use, match["id"])
+
+    async def why_this(self, interaction: discord.Interaction, message: discord.Message) -> None:
+        """Show what is behind the message whose menu was opened."""
+        await self._tell_why(Invocation(interaction, self._backend, self._words), str(message.id))
+
+    async def _tell_why(self, use: Invocation, message_id: str) -> None:
+        record = await use.within(self._backend.why(message_id))
+        if record is None:
+            await use.answer(use.say("says.why.strange"))
+        elif not _was_here(record, use):
+            await use.answer(use.say("says.why.elsewhere"))
+        else:
+            await use.answer(told=tell_why(record, use.say))
+
+    async def _records(self, use: Invocation) -> list[TurnRecord]:
+        """The last turns of all who live in a channel, oldest first."""
+        records = [
+            record
+            for conversation in use.conversations
+            for record in await self._backend.turns(conversation, _TURNS)
+        ]
+        return sorted(records, key=lambda record: (record.began, record.id))[-_TURNS:]
+
+
+def _spoke(record: TurnRecord) -> bool:
+    return any(effect.kind == SEND and effect.outcome == "done" for effect in record.effects)
+
+
+def _was_here(record: TurnRecord, use: Invocation) -> bool:
+    """Whether a turn was in the channel where somebody asks; what was said elsewhere is not told here."""
+    try:
+        address = parse_address(record.conversation)
+    except PixiError:
+        return False
+    return (address.bot, address.channel) == (use.bot, use.channel)

@@ -1,14 +1,84 @@
-"""Takes from a persona's words what deceives by its look: links under another name, and notices of Pixi's.
+"""Text that is safe to show: strangers' words without markup, and a persona's words without deceit.
 
 Discord shows `[free nitro](https://evil.example)` as the words alone, and a line that begins with `-# ` in
-the small grey letters in which Pixi's own notices come. Only what is certainly code is left as it is. What
-Discord takes for code depends on all that stands before: a backtick or a mark of bold, italics, a spoiler may
-pair with one inside. So a block or span counts as code only where nothing before can meddle with it; all else
-is treated as text, where the price of a mistake is a host too many.
+the small grey letters in which Pixi's own notices come. So a persona's links show their host, and no line of
+a persona's looks like a notice. Only what is certainly code is left as it is. What Discord takes for code
+depends on all that stands before: a backtick or a mark of bold, italics, a spoiler may pair with one inside.
+So a block or span counts as code only where nothing before can meddle with it; all else is treated as text,
+where the price of a mistake is a host too many.
 """
 
 import re
 from urllib.parse import unquote
+
+_LONGEST_NAME = 80
+_TICK = "ˋ"  # looks like a backtick
+_MARK = re.compile(r"(?P<link>https?://[^\s<>\[\]()`|\\]+)|(?P<mark>[\\`*_~|<>\[\]#])")
+_CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, and those that turn the direction of all that follows."""
+
+
+def one_line(name: str) -> str:
+    """Put a stranger's name on one short line, without control characters."""
+    line = " ".join("".join(c if c.isprintable() or c == "\u200d" else " " for c in name).split())
+    return line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "…"
+
+
+def units(text: str) -> int:
+    """Return how long Discord may find a text.
+
+    Discord counts code points, compatible servers UTF-16 units; the latter are counted here.
+    """
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
+
+
+def number(count: int) -> str:
+    """Write a number with its thousands apart, as all languages can read it."""
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def escape_markdown(text: str, limit: int) -> str:
+    """Escape every sign that means something to Discord, within `limit` units. Addresses stay whole."""
+    text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    # Marks make it longer, never shorter: what is beyond the limit need not be looked at.
+    marked = _MARK.sub(lambda match: match["link"] or f"\\{match['mark']}", text[: limit + 1])
+    return clipped(marked, limit, backslash=True)
+
+
+def escape_line(text: str, limit: int) -> str:
+    """Escape a text as one line."""
+    return escape_markdown(" ".join(text.split()), limit)
+
+
+def code_block(text: str, limit: int, language: str = "") -> str:
+    """Put a text in a block of code, fences included no longer than `limit` units."""
+    fences = f"```{language}\n\n```"
+    body = _CONTROL.sub("", text).replace("`", _TICK).strip("\n")
+    return f"```{language}\n{clipped(body, limit - len(fences))}\n```"
+
+
+def clipped(text: str, limit: int, *, backslash: bool = False) -> str:
+    """Cut a text that is longer than `limit` units, and mark that there is more.
+
+    Args:
+        text: what is too long, maybe.
+        limit: in Discord's units.
+        backslash: a backslash escapes what follows it, so none may be the last that is left.
+    """
+    if limit <= 0:
+        return ""
+    if units(text) <= limit:
+        return text
+    end = min(len(text), limit - 1)
+    while units(text[:end]) > limit - 1:
+        end -= max(1, (units(text[:end]) - limit + 1) // 2)
+    head = text[:end]
+    if backslash and (len(head) - len(head.rstrip("\\"))) % 2:
+        head = head[:-1]
+    return head.rstrip() + "…"
+
+
+# What a persona writes.
 
 _UNSEEN = "\u200b"
 

@@ -1,18 +1,21 @@
-"""A card as Discord shows it: a box, within all limits, in which nothing that a stranger wrote acts."""
+"""What a message holds; cards and pictures as such, within all limits, so that no stranger's words act."""
 
+import io
 import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 import discord
 
-from pixi.channels.discord.outgoing.formatting import clipped, escape_line, escape_markdown
-from pixi.channels.discord.outgoing.rest import MessageContent
-from pixi.channels.discord.outgoing.splitting import LIMIT, units
+from pixi.channels.discord.formatting import clipped, escape_line, escape_markdown, units
+from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.requests import INVALID_FORM, MISSING_PERMISSIONS, TOO_LARGE, DiscordRefused
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
 from pixi.core.message import Image
+from pixi.core.picture import Picture
 
 COLOR = 0xF2A65A
 
@@ -25,10 +28,59 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 _ADDRESS = re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 _LIKE_THIS = (MISSING_PERMISSIONS, INVALID_FORM, TOO_LARGE)  # what is plainer may be taken all the same
 
-Post = Callable[[MessageContent], Awaitable[int]]
+
+class _Parts(TypedDict, total=False):
+    """What a message holds, as discord.py wants to be given it."""
+
+    content: str
+    embed: discord.Embed
+    file: discord.File
+    view: discord.ui.View
+    stickers: list[str | int]
 
 
-async def post_card(card: Card, post: Post, *, boxes: bool, files: bool) -> int:
+@dataclass(frozen=True, slots=True)
+class MessageContent:
+    """What a message holds; of text, box, file and sticker at least one.
+
+    Attributes:
+        embed: a box below the text.
+        file: its name, and what is in it; a box can show it as `attachment://NAME`.
+        alt: what is to be seen in the file.
+        view: buttons. Whoever posts them hears of clicks in another way.
+        sticker: the id of one of the server's own. Webhooks cannot post one.
+    """
+
+    text: str = ""
+    embed: discord.Embed | None = None
+    file: tuple[str, bytes] | None = None
+    alt: str = ""
+    view: discord.ui.View | None = None
+    sticker: int | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the text is all that there is, so that the message can be known by it."""
+        return all(each is None for each in (self.embed, self.file, self.view, self.sticker))
+
+    def parts(self) -> _Parts:
+        """It, for one request: a file can be sent once."""
+        parts: _Parts = {"content": self.text} if self.text else {}
+        if self.embed is not None:
+            parts["embed"] = self.embed
+        if self.file is not None:
+            name, data = self.file
+            parts["file"] = discord.File(io.BytesIO(data), name, description=self.alt or None)
+        if self.view is not None:
+            parts["view"] = self.view
+        if self.sticker is not None:
+            parts["stickers"] = [self.sticker]
+        return parts
+
+
+async def post_card(
+    card: Card, post: Callable[[MessageContent], Awaitable[int]], *, boxes: bool, files: bool
+) -> int:
     """Post a card as richly as it is taken; gives the id of the message, 0 where nobody tells.
 
     Args:
@@ -141,3 +193,26 @@ def _lines(card: Card) -> Iterator[str]:
             yield f"**{name}:** {_ADDRESS.sub(lambda found: f'<{found[0]}>', value)}"
     if isinstance(card.picture, str) and (address := public_address(card.picture, "https")):
         yield f"<{address}>"
+
+
+_LONGEST_ALT = 1_024
+
+
+def picture_content(picture: Picture, *, files: bool) -> MessageContent:
+    """The message that shows a picture.
+
+    Args:
+        picture: what is to be shown.
+        files: whether the place takes files.
+
+    Raises:
+        ChannelError: it cannot be shown there.
+    """
+    if link := public_address(picture.link, "https"):
+        return MessageContent(link)
+    if not files:
+        raise ChannelError("A picture cannot be shown here: the bot may attach no files.")
+    file = file_of(picture.file)
+    if file is None:
+        raise ChannelError("A picture cannot be shown here: it is too large, or none that Discord shows.")
+    return MessageContent(file=file, alt=picture.words.strip()[:_LONGEST_ALT])
