@@ -11,8 +11,8 @@ import discord
 from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_of
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
-from pixi.channels.discord.gateway.patches import patient_gateway
-from pixi.channels.discord.gateway.server import DiscordServer, find_server, pointed_at
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.server import DiscordServer, find_server
 from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
@@ -71,9 +71,8 @@ class Bot:
         """
         token = _checked(self._token)
         server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patient_gateway():
-            async with pointed_at(server):
-                await self._run(token, server)
+        with quiet_logs(), patched(server):
+            await self._run(token, server)
 
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)

@@ -11,7 +11,8 @@ import discord
 from aiohttp import web
 
 from pixi.channels.discord.gateway.client import Client
-from pixi.channels.discord.gateway.server import DiscordServer, pointed_at
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.server import DiscordServer
 from pixi.channels.discord.incoming.handler import MessageHandler
 from pixi.channels.discord.incoming.message import MessageReader
 from pixi.channels.discord.incoming.recent import RecentMessages
@@ -243,7 +244,7 @@ async def incoming(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     host, port = runner.addresses[0][:2]
     client = Client()
-    async with pointed_at(DiscordServer(f"http://{host}:{port}", "ws://127.0.0.1:9")):
+    with patched(DiscordServer(f"http://{host}:{port}", "ws://127.0.0.1:9")):
         try:
             await client.login("t0ken")
             rest.asked.clear()

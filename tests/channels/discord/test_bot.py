@@ -11,7 +11,8 @@ from pixi.channels.discord import bot
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
-from pixi.channels.discord.gateway.server import find_server, pointed_at
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.server import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend
@@ -300,7 +301,7 @@ async def test_what_the_operator_must_mend_is_told_with_the_mend(code: int, word
 async def test_on_discord_itself_the_page_is_named_where_it_is_mended(code: int, page: str) -> None:
     async with plain_server() as server:
         found = await find_server(server.url, TOKEN)
-        async with pointed_at(found):
+        with patched(found):
             connected = client.Client()
             await connected.login(TOKEN)
             try:

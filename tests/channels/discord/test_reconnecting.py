@@ -219,13 +219,13 @@ async def test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seld
 
 def test_discord_py_is_left_as_it_was() -> None:
     before = discord.http.DiscordClientWebSocketResponse, DiscordWebSocket.poll_event  # type: ignore[attr-defined]
-    with reconnecting.patient_gateway():
+    with reconnecting.patched():
         assert DiscordWebSocket.poll_event is not before[1]
     assert (DiscordClientWebSocketResponse, DiscordWebSocket.poll_event) == before
 
 
 def test_after_many_failures_it_waits_a_minute_and_no_longer() -> None:
-    with reconnecting.patient_gateway():
+    with reconnecting.patched():
         backoff = getattr(discord.shard, "ExponentialBackoff")()  # noqa: B009 - no name of its own
     waits = [backoff.delay() for _ in range(200)]
     assert 30 < max(waits) <= 64

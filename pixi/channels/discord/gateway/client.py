@@ -5,16 +5,15 @@ import logging
 import re
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import discord
 from discord.gateway import KeepAliveHandler
-from discord.http import Route
 
-from pixi.channels.discord.gateway.payloads import complete, complete_answer, with_less
+from pixi.channels.discord.gateway.patches import BROKEN_EVENT, complete_payloads
 from pixi.core.errors import ConfigError
 
 _log = logging.getLogger("pixi.discord")
@@ -22,7 +21,6 @@ _log = logging.getLogger("pixi.discord")
 _BETWEEN_SESSIONS = 5.0  # seconds
 _LAST_GUILD = 0.5  # seconds without another guild until a shard is ready; later ones are caught up with alone
 _FOR_APPLICATION = 5.0  # seconds; one can talk without knowing of it
-_BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,6 @@ class Client(discord.AutoShardedClient):
     """
 
     def __init__(self, shards: Shards | None = None) -> None:
-        discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False  # it never speaks aloud
         super().__init__(
             intents=discord.Intents(
                 guilds=True,
@@ -83,13 +80,7 @@ class Client(discord.AutoShardedClient):
             self._connection.shard_count = shards.count
         self.sessions_at_once = 1
         self._began: dict[int, float] = {}  # when the last session began, by shard modulo `sessions_at_once`
-        # What the gateway tells and what REST answers is completed alike, before discord.py reads it.
-        parsers = self._connection.parsers
-        for event, parser in parsers.items():
-            parsers[event] = _sturdy(event, parser)
-        parsers["READY"] = _sturdy("READY", self._with_shard(self._connection.parse_ready))
-        request = "request"
-        setattr(self.http, request, _completed(self.http.request))
+        complete_payloads(self)
 
     async def on_error(self, event_method: str, /, *args: Any, **kwargs: Any) -> None:
         """Log what a handler of ours raised, in one line; with debugging, from where."""
@@ -100,7 +91,7 @@ class Client(discord.AutoShardedClient):
         try:
             async with asyncio.timeout(_FOR_APPLICATION):
                 return await super().application_info()
-        except (discord.HTTPException, TimeoutError, *_BROKEN_EVENT) as error:
+        except (discord.HTTPException, TimeoutError, *BROKEN_EVENT) as error:
             reason = str(error) or type(error).__name__
             _log.info("the application could not be read: %s", reason)
         user = self.user
@@ -144,52 +135,6 @@ class Client(discord.AutoShardedClient):
         for thread in threading.enumerate():
             if isinstance(thread, KeepAliveHandler) and thread.ws._connection is self._connection:
                 thread.stop()
-
-    def _with_shard(self, parser: Callable[[Any], None]) -> Callable[[Any], None]:
-        """READY as discord.py needs it: a server with one shard may leave out which one it is."""
-
-        def parse(data: Any) -> None:
-            shard_ids = list(self._connection.shard_ids)
-            if len(shard_ids) == 1:
-                data.setdefault("shard", [shard_ids[0], self.shard_count])
-            parser(data)
-
-        return parse
-
-
-def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Wrap a parser so that it is given complete events, and an odd one costs a line and no connection."""
-
-    def parse(data: Any) -> None:
-        try:
-            if not complete(event, data):
-                return
-            parser(data)
-        except _BROKEN_EVENT as error:
-            _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
-        else:
-            return
-        for less in with_less(event, data):
-            with suppress(*_BROKEN_EVENT):
-                complete(event, less)
-                parser(less)
-                return
-
-    return parse
-
-
-def _completed(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Wrap `HTTPClient.request` so that it completes its answers."""
-
-    async def completed(route: Route, **named: Any) -> Any:
-        answer = await request(route, **named)
-        try:
-            complete_answer(route.path, answer)
-        except _BROKEN_EVENT as error:
-            _log.info("an answer to %s is odd: %s: %s", route.path, type(error).__name__, error)
-        return answer
-
-    return completed
 
 
 class _InOneLine(logging.Filter):

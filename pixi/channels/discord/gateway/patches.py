@@ -1,6 +1,15 @@
-"""Mends how discord.py's gateway is heard and reached again.
+"""Every patch of discord.py, and why.
 
-It learns why the gateway went, resumes what began, takes its time, and survives frames that nobody can read.
+Those that hold for the whole process stand in one table, in `patched`; they are taken back when a bot has
+ended. By them
+
+- the gateway learns why the other side closed, pauses longer after what came to nothing, resumes only what
+  can be resumed, and makes a connection anew after a frame that nobody can read;
+- another server than Discord is talked to, for addresses are attributes of classes. Compression of the
+  transport is off there, and JSON is taken for JSON whatever its media type is.
+
+Those of one client (`complete_payloads`) complete what another server leaves out, before discord.py reads it;
+an event that is odd all the same costs a line in the log, and no connection.
 """
 
 import asyncio
@@ -10,14 +19,17 @@ import sys
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import aiohttp
 import discord.http
 import discord.shard
 import discord.utils
+import discord.webhook.async_
+import yarl
+from discord.asset import Asset
 from discord.backoff import ExponentialBackoff
 from discord.gateway import (
     DiscordClientWebSocketResponse,
@@ -25,9 +37,11 @@ from discord.gateway import (
     ReconnectWebSocket,
     WebSocketClosure,
 )
+from discord.http import Route
 
 from pixi.channels.discord.formatting import one_line
-from pixi.channels.discord.gateway.payloads import complete_ready
+from pixi.channels.discord.gateway.payloads import complete, complete_answer, complete_ready, with_less
+from pixi.channels.discord.gateway.server import DiscordServer
 
 _log = logging.getLogger("pixi.discord")
 
@@ -41,9 +55,6 @@ _LONGEST_BEAT = 86_400_000  # milliseconds between two heartbeats
 
 _DOUBLINGS = 6  # of a second: the longest wait is about a minute
 _FORGIVEN = 300  # seconds after a failure
-_BACKOFF = "ExponentialBackoff"  # what tells discord.py how long to wait after a failure
-_SOCKET = "DiscordClientWebSocketResponse"  # what discord.py makes websockets of
-
 _LOST = (4007, 4009)  # closed with these, a session cannot be resumed
 
 # discord.py uses zstd where one of two modules has it; each has an error of its own, which is no ValueError.
@@ -61,6 +72,65 @@ _UNREADABLE = (
     _ZSTD_ERROR,
 )
 """What is raised by a frame that is not what Discord sends."""
+
+
+BROKEN_EVENT = (KeyError, TypeError, ValueError, AttributeError, IndexError, AssertionError)
+"""What discord.py raises on an event that is not what Discord sends."""
+
+_ZLIB = b"\x78"  # begins what zlib compressed, and no JSON
+
+
+@contextmanager
+def patched(server: DiscordServer | None = None) -> Iterator[None]:
+    """Patch discord.py for the whole process, until the block is left.
+
+    Args:
+        server: another server than Discord, which it is to talk to.
+    """
+    reconnection = _Reconnection()
+
+    async def poll(self: DiscordWebSocket) -> None:
+        await reconnection.poll(self)
+
+    async def receive(self: DiscordWebSocket, msg: Any, /) -> None:
+        await reconnection.receive(self, msg)
+
+    table: list[tuple[object, str, object]] = [
+        (discord.VoiceClient, "warn_nacl", False),  # it never speaks aloud
+        (discord.VoiceClient, "warn_dave", False),
+        (discord.http, "DiscordClientWebSocketResponse", _Socket),
+        (discord.shard, "ExponentialBackoff", _Backoff),
+        (DiscordWebSocket, "poll_event", poll),
+        (DiscordWebSocket, "received_message", receive),
+    ]
+    if server is not None:
+        table += [
+            (Route, "BASE", server.rest),
+            (DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(server.gateway)),
+            (Asset, "BASE", str(yarl.URL(server.rest).origin())),  # pictures that are addressed by their hash
+            (discord.http, "json_or_text", _json_or_text),
+            (discord.webhook.async_, "json_or_text", _json_or_text),
+            (DiscordWebSocket, "from_client", classmethod(_from_client)),
+            (discord.utils, "_ActiveDecompressionContext", _EachByItself),
+        ]
+    before = [(home, name, vars(home)[name]) for home, name, _ in table]
+    for home, name, other in table:
+        setattr(home, name, other)
+    try:
+        yield
+    finally:
+        for home, name, usual in before:
+            setattr(home, name, usual)
+
+
+def complete_payloads(client: discord.AutoShardedClient) -> None:
+    """Complete alike what the gateway tells a client and what REST answers it, before discord.py reads it."""
+    parsers = client._connection.parsers
+    for event, parser in parsers.items():
+        parsers[event] = _sturdy(event, parser)
+    parsers["READY"] = _sturdy("READY", _with_shard(client, client._connection.parse_ready))
+    request = "request"
+    setattr(client.http, request, _completed_answers(client.http.request))
 
 
 class _Socket(DiscordClientWebSocketResponse):
@@ -101,7 +171,7 @@ class _Backoff(ExponentialBackoff[Any]):
         self._reset_time = _FORGIVEN
 
 
-class _Patience:
+class _Reconnection:
     """Receives frames and decides what follows the end of a connection; remembers how the last ones went."""
 
     def __init__(self) -> None:
@@ -195,28 +265,77 @@ def _completed(websocket: DiscordWebSocket, text: str) -> str:
     return json.dumps(frame)
 
 
-@contextmanager
-def patient_gateway() -> Iterator[None]:
-    """Let discord.py hear and reconnect so. Holds for the whole process, until the block is left."""
-    patience = _Patience()
+_USUAL_FROM_CLIENT = DiscordWebSocket.from_client
 
-    async def poll(self: DiscordWebSocket) -> None:
-        await patience.poll(self)
 
-    async def receive(self: DiscordWebSocket, msg: Any, /) -> None:
-        await patience.receive(self, msg)
+async def _from_client(
+    cls: type[DiscordWebSocket], client: discord.Client, /, **named: Any
+) -> DiscordWebSocket:
+    """Connect as discord.py does, without compression of the transport."""
+    return await _USUAL_FROM_CLIENT(client, **named | {"compress": False})
 
-    patched = (
-        (discord.http, _SOCKET, _Socket),
-        (discord.shard, _BACKOFF, _Backoff),
-        (DiscordWebSocket, "poll_event", poll),
-        (DiscordWebSocket, "received_message", receive),
-    )
-    before = [(home, name, getattr(home, name)) for home, name, _ in patched]
-    for home, name, mended in patched:
-        setattr(home, name, mended)
-    try:
-        yield
-    finally:
-        for home, name, usual in before:
-            setattr(home, name, usual)
+
+class _EachByItself:
+    """Reads binary messages of which each is compressed by itself, as IDENTIFY allows a server to do."""
+
+    def decompress(self, data: bytes, /) -> str:
+        """Return the text of a message."""
+        return (zlib.decompress(data) if data.startswith(_ZLIB) else data).decode()
+
+
+async def _json_or_text(response: aiohttp.ClientResponse) -> dict[str, object] | str:
+    text = await response.text(encoding="utf-8")
+    if response.content_type == "application/json" or text.startswith(("{", "[")):
+        try:
+            answer: dict[str, object] = json.loads(text)
+        except ValueError:
+            return text
+        return answer
+    return text
+
+
+def _sturdy(event: str, parser: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Wrap a parser so that it is given complete events, and an odd one costs a line and no connection."""
+
+    def parse(data: Any) -> None:
+        try:
+            if not complete(event, data):
+                return
+            parser(data)
+        except BROKEN_EVENT as error:
+            _log.warning("an event %s could not be read: %s: %s", event, type(error).__name__, error)
+        else:
+            return
+        for less in with_less(event, data):
+            with suppress(*BROKEN_EVENT):
+                complete(event, less)
+                parser(less)
+                return
+
+    return parse
+
+
+def _completed_answers(request: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Wrap `HTTPClient.request` so that it completes its answers."""
+
+    async def completed(route: Route, **named: Any) -> Any:
+        answer = await request(route, **named)
+        try:
+            complete_answer(route.path, answer)
+        except BROKEN_EVENT as error:
+            _log.info("an answer to %s is odd: %s: %s", route.path, type(error).__name__, error)
+        return answer
+
+    return completed
+
+
+def _with_shard(client: discord.AutoShardedClient, parser: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Complete READY as discord.py needs it: a server with one shard may leave out which one it is."""
+
+    def parse(data: Any) -> None:
+        shard_ids = list(client._connection.shard_ids)
+        if len(shard_ids) == 1:
+            data.setdefault("shard", [shard_ids[0], client.shard_count])
+        parser(data)
+
+    return parse

@@ -5,6 +5,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
+_FILE_LIMIT = 10 * 1024 * 1024  # bytes, what Discord takes of everybody
 _REPLY = 19  # type of a message
 _THREAD = 11  # type of a channel
 _OF_USER = {"username": "", "discriminator": "0", "avatar": None}
@@ -150,6 +151,9 @@ def _complete_thread(data: Json) -> None:
 
 def _complete_interaction(data: Json) -> None:
     _without_nulls(data)
+    _fill(data, {"attachment_size_limit": _FILE_LIMIT, "version": 1})
+    if not data.get("channel") and data.get("channel_id"):
+        data["channel"] = {"id": data["channel_id"], **({} if data.get("guild_id") else {"type": 1})}
     if member := data.get("member"):
         _complete_member(member)
     if user := data.get("user"):

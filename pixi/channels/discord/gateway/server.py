@@ -1,20 +1,10 @@
 """Which server is Discord: the one at discord.com, or another that speaks the same language."""
 
 import json
-import zlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-import discord.http
-import discord.utils
-import discord.webhook.async_
-import yarl
-from discord.asset import Asset
-from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from pixi.core.errors import ConfigError
@@ -23,8 +13,6 @@ _SECONDS = 10.0  # for one question
 _LARGEST_ANSWER = 100_000
 _ENDINGS = ("", "/v10", "/api/v10", "/v9", "/api/v9", "/api")
 """What may be missing at the end of an address that an operator wrote, the likeliest first."""
-
-_ZLIB = b"\x78"  # begins what zlib compressed, and no JSON
 
 _MEND = "Set discord.api_url to the address of its REST API, e.g. https://chat.example.org/api/v10."
 
@@ -77,67 +65,6 @@ def address_of_chat() -> str:
     """Return where people read the chat. Another server's client is taken to be where its API is."""
     api = urlsplit(Route.BASE)
     return "https://discord.com" if api.hostname == "discord.com" else f"{api.scheme}://{api.netloc}"
-
-
-@asynccontextmanager
-async def pointed_at(server: DiscordServer | None) -> AsyncIterator[None]:
-    """Let discord.py talk to this server, and to its former one again at the end; None changes nothing.
-
-    discord.py keeps addresses in attributes of its classes, so that this holds for the whole process:
-    REST, webhooks and gateway of every client, and pictures that are addressed by their hash. Attachments
-    bring addresses of their own. JSON is then taken for JSON whatever its media type is and what stands
-    behind it, often a charset, which discord.py takes for text. The gateway is asked for no compression:
-    other servers name Discord's streams and send each message as a stream of its own.
-    """
-    if server is None:
-        yield
-        return
-    patched = (
-        (Route, "BASE", server.rest),
-        (DiscordWebSocket, "DEFAULT_GATEWAY", yarl.URL(server.gateway)),
-        (Asset, "BASE", str(yarl.URL(server.rest).origin())),
-        (discord.http, "json_or_text", _json_or_text),
-        (discord.webhook.async_, "json_or_text", _json_or_text),
-        (DiscordWebSocket, "from_client", classmethod(_from_client)),
-        (discord.utils, "_ActiveDecompressionContext", _EachByItself),
-    )
-    before = [(home, name, vars(home)[name]) for home, name, _ in patched]
-    for home, name, other in patched:
-        setattr(home, name, other)
-    try:
-        yield
-    finally:
-        for home, name, usual in before:
-            setattr(home, name, usual)
-
-
-_USUAL_FROM_CLIENT = DiscordWebSocket.from_client
-
-
-async def _from_client(
-    cls: type[DiscordWebSocket], client: discord.Client, /, **named: Any
-) -> DiscordWebSocket:
-    """Connect as discord.py does, without compression of the transport."""
-    return await _USUAL_FROM_CLIENT(client, **named | {"compress": False})
-
-
-class _EachByItself:
-    """Reads binary messages of which each is compressed by itself, as IDENTIFY allows a server to do."""
-
-    def decompress(self, data: bytes, /) -> str:
-        """Return the text of a message."""
-        return (zlib.decompress(data) if data.startswith(_ZLIB) else data).decode()
-
-
-async def _json_or_text(response: aiohttp.ClientResponse) -> dict[str, object] | str:
-    text = await response.text(encoding="utf-8")
-    if response.content_type == "application/json" or text.startswith(("{", "[")):
-        try:
-            answer: dict[str, object] = json.loads(text)
-        except ValueError:
-            return text
-        return answer
-    return text
 
 
 def _checked(api_url: str) -> str:

@@ -12,7 +12,7 @@ from discord.http import Route
 
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import requester_of
-from pixi.channels.discord.requests import FAULTS, DiscordRefused, send_request
+from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
 from pixi.channels.discord.rules import may_talk
 from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
 from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
@@ -29,10 +29,11 @@ COMMANDS = (
 )
 """The commands, in the order in which people are told of them."""
 
-_FILE_LIMIT = 10 * 1024 * 1024  # what Discord takes of everybody
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 _FOR_ALL = frozenset(("forget me", "export me"))  # whoever they are, their words are their own
 
+_SECONDS = 60.0  # for telling Discord of all commands
+
+Json = Mapping[str, Any]
 _Command = app_commands.Command[Any, ..., None]
 _Callback = Callable[..., Coroutine[Any, Any, None]]
 _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_commands.Choice[str]]]]
@@ -81,8 +82,6 @@ class SlashCommands:
         for command in self._commands(suggest):
             tree.add_command(command)
         self._client.add_view(self._own_data.buttons("en-US"))  # of messages from before a restart
-        parsers = self._client._connection.parsers
-        parsers["INTERACTION_CREATE"] = _completed(parsers["INTERACTION_CREATE"])
 
     async def sync(self) -> None:
         """Register the commands, if the server knows others; take them away, if the rules say so.
@@ -219,7 +218,7 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         """discord.py's own door to all of it, which takes for granted that a server sends everything."""
         try:
             await super()._call(interaction)
-        except _MALFORMED as error:
+        except UNREADABLE as error:
             _log.warning("a command could not be read: %s: %s", type(error).__name__, error)
 
     def _refusal(self, interaction: discord.Interaction) -> str:
@@ -240,25 +239,6 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         await interaction.response.autocomplete(choices)
 
 
-def _completed(parser: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Interactions as discord.py needs them: not every server sends all that Discord sends."""
-
-    def parse(data: Any) -> None:
-        data.setdefault("attachment_size_limit", _FILE_LIMIT)
-        data.setdefault("version", 1)
-        if not data.get("channel") and data.get("channel_id"):
-            data["channel"] = {"id": data["channel_id"], **({} if data.get("guild_id") else {"type": 1})}
-        parser(data)
-
-    return parse
-
-
-_SECONDS = 60.0
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-
-Json = Mapping[str, Any]
-
-
 class CommandRegistration:
     """Registers the commands of a tree, for all guilds and DMs."""
 
@@ -274,14 +254,14 @@ class CommandRegistration:
             await (self._offer() if offered else self._withdraw())
         except ChannelError as error:
             _log.warning("the slash commands could not be registered: %s", error)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             _log.warning("the slash commands could not be registered: %r in Discord's answer", error)
 
     async def _offer(self) -> None:
         wanted = await self._payload()
         try:
             known = [_meaning(command) for command in await self._known()]
-        except (ChannelError, *_UNREADABLE) as error:
+        except (ChannelError, *UNREADABLE) as error:
             _log.debug("which slash commands are registered could not be read: %s", error)
             known = []
         if _sorted(known) == _sorted([_meaning(command) for command in wanted]):

@@ -16,7 +16,7 @@ from pixi.channels.discord.formatting import clipped, escape_line
 from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.places import config_ids, payer_in
-from pixi.channels.discord.requests import FAULTS
+from pixi.channels.discord.requests import FAULTS, UNREADABLE
 from pixi.channels.discord.rules import Requester, is_admin
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.core.errors import PixiError, StoreError
@@ -31,7 +31,6 @@ NAME = 80
 """How much is shown of a persona's or a model's name."""
 
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
 
 
@@ -219,7 +218,7 @@ async def _kept(interaction: discord.Interaction, responding: Awaitable[object])
     """Respond. A server that tells nothing of a response that it took has taken it all the same."""
     try:
         await responding
-    except _UNREADABLE:
+    except UNREADABLE:
         if not interaction.response.is_done():
             raise
 
@@ -228,7 +227,7 @@ async def _taken(responding: Awaitable[object]) -> None:
     """Respond later, likewise."""
     try:
         await responding
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
 
 
