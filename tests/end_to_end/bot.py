@@ -12,8 +12,7 @@ from pixi.app import open_household
 from pixi.app.household import Household
 from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.gateway import client
-from pixi.channels.discord.gateway import patches as reconnecting
+from pixi.channels.discord.gateway import client, patches
 from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
 from tests.faults.ground import Ground
@@ -110,7 +109,7 @@ class Scene:
             # All guilds of a test come at once, and its Discord lets sessions and connections begin at once.
             with (
                 mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
-                mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
+                mock.patch.object(patches, "_AT_ONCE", 0.0),
             ):
                 running = asyncio.create_task(bot.run())
                 try:

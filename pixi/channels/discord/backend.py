@@ -37,12 +37,12 @@ class ConversationAddress:
 
 
 def prefix_of(bot: int) -> str:
-    """What the addresses of a bot begin with."""
+    """Return what the addresses of a bot begin with."""
     return f"{_KIND}:{bot}:"
 
 
 def parse_address(text: str) -> ConversationAddress:
-    """The address that was written so.
+    """Return the address that was written so.
 
     Raises:
         PixiError: it is none of Discord's.
@@ -90,109 +90,88 @@ class BotBackend(Protocol):
     @property
     def rules(self) -> Rules:
         """What the operator decided."""
-        ...
 
     @property
     def personas(self) -> Mapping[str, Persona]:
-        """All there are, by their names on the shelf, which are what addresses and places hold."""
-        ...
+        """All there are, by the names of their files, which addresses and choices hold."""
 
     @property
     def default_persona(self) -> str:
         """The name of the one who answers where nobody chose another."""
-        ...
 
     @property
     def models(self) -> Sequence[str]:
         """Names of the models that a channel may choose from; the first is the default."""
-        ...
 
     def sees(self, channel: str) -> bool:
-        """Whether the model that writes in that channel can be shown pictures."""
-        ...
+        """Return whether the model that writes in that channel can be shown pictures."""
 
     # Talking.
 
     async def receive(self, message: Message, channel: Channel) -> None:
         """Take a message; returns once it is on record. One that is known already is ignored."""
-        ...
 
     async def edit(self, conversation: str, message_id: str, text: str) -> None:
-        """A message was edited. Nothing happens for one that was answered."""
-        ...
+        """Pass on that a message was edited. Nothing happens for one that was answered."""
 
     async def withdraw(self, conversation: str, message_id: str) -> None:
-        """A message was deleted: the reply to it ends at once, or is never begun."""
-        ...
+        """Pass on that a message was deleted: the reply to it ends at once, or is never begun."""
 
     async def stop(self, conversation: str) -> bool:
         """End the reply that is being written; False where there is none."""
-        ...
 
     async def reset(self, conversation: str) -> None:
         """Forget what was said in a conversation."""
-        ...
 
     async def resume(self, prefix: str, open_channel: OpenChannel) -> None:
         """Finish what processes left half-done that have ended, and answer what still waits, in the
         conversations whose addresses begin with `prefix`."""
-        ...
 
     async def drain(self, seconds: float) -> None:
         """Take nothing more; let messages that people see being written be finished, within this time."""
-        ...
 
     # What people chose for a channel. `channel` is an `ConversationAddress` without a persona.
 
     def place(self, channel: str) -> Place:
-        """What holds there; the default place where nobody chose."""
-        ...
+        """Return what holds there; the default where nobody chose."""
 
     async def set_place(self, channel: str, place: Place) -> None:
         """Keep what somebody chose."""
-        ...
 
     # Records.
 
     async def why(self, platform_id: str) -> TurnRecord | None:
-        """The turn that posted this message; None where it was not ours, or was forgotten."""
-        ...
+        """Return the turn that posted this message; None where it was not ours, or was forgotten."""
 
     async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
-        ...
+        """Return the last turns of a conversation, oldest first."""
 
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
-        ...
 
     async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
-        ...
+        """Return all that is kept of a person, as plain data."""
 
     async def status(self, payer: Payer) -> BotStatus:
-        """How the program is doing, and what is left for whoever asks."""
-        ...
+        """Tell how the program is doing, and what is left for who asks."""
 
     async def watermarks(self) -> dict[str, int]:
-        """The last message that was taken note of, by channel."""
-        ...
+        """Return the last message that was taken note of, by channel."""
 
     async def mark(self, watermarks: Mapping[str, int]) -> None:
         """Raise watermarks."""
-        ...
 
 
 # What people chose for a channel.
 
 
 def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place:
-    """What holds in a channel: the first place for which somebody chose.
+    """Return what holds in a channel: the first choice that somebody made for it or what it belongs to.
 
     Where nobody chose there who lives in it, those live in it who were chosen for what it belongs to.
 
     Args:
-        house: where choices are kept.
+        backend: where choices are kept.
         bot: id of the bot's own user.
         where: ids of the channel, of the parent of a thread, and of the guild, in this order, as far as
             there are any.
@@ -204,7 +183,7 @@ def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place
 
 
 def channel_personas(backend: BotBackend, bot: int, where: Sequence[int]) -> tuple[str, ...]:
-    """Names of the personas that live in a channel, the first speaker first; see `channel_config`.
+    """Return the names of the personas of a channel, the first speaker first; see `channel_config`.
 
     Names that are on the shelf no more are left out; where none is left, it is the default persona.
     """

@@ -77,11 +77,13 @@ class Bot:
     async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)
         recent = RecentMessages(lambda: self._backend.rules.overhear)
-        words = Translations()
-        approvals = Approvals(client, self._backend, words)
+        translations = Translations()
+        approvals = Approvals(client, self._backend, translations)
         approvals.install()
         channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
-        slash = SlashCommands(client, self._backend, channels.show_as, words=words, forgotten=recent.forget)
+        slash = SlashCommands(
+            client, self._backend, channels.show_as, translations=translations, on_forget=recent.forget
+        )
         slash.install()
 
         async def ready() -> None:
@@ -107,7 +109,7 @@ class Bot:
     # Coming.
 
     async def _logged_in(self, token: str, server: DiscordServer | None) -> Client:
-        """A client that the token opened, however long it takes until there is a connection."""
+        """Log in, however long it takes until there is a connection; gives the client."""
         wait = _FIRST_WAIT
         while True:
             client = Client(self._shards or (_all_of(server.shards) if server else None))
@@ -186,7 +188,7 @@ class Bot:
 
 
 async def _stay(client: Client) -> None:
-    """Be connected, until Discord closes the door or this is cancelled."""
+    """Stay connected, until Discord closes the door or this is cancelled."""
     # A task of its own: a cancellation must not get lost in discord.py, as it does in Python 3.11 where it
     # meets the end of what `asyncio.wait_for` waits for.
     connected = asyncio.create_task(client.connect())
@@ -200,7 +202,7 @@ async def _stay(client: Client) -> None:
 
 
 def _checked(token: str) -> str:
-    """A token that can be sent.
+    """Return a token that can be sent.
 
     Raises:
         ConfigError: there is none, or it cannot be one.

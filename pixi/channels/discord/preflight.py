@@ -92,12 +92,12 @@ class _Guild(msgspec.Struct):
 
 
 def needed(rules: Rules) -> Mapping[str, str]:
-    """The permissions that a bot needs in a guild: discord.py's names, and those that people read."""
+    """Return the permissions that a bot needs in a guild: discord.py's names, and those that people read."""
     return {**_NEEDED, **_FOR_FACES[rules.faces]}
 
 
 def invitation(application: int, permissions: int) -> str:
-    """The link by which somebody who manages a guild lets the bot in."""
+    """Return the link by which somebody who manages a guild lets the bot in."""
     query = urlencode(
         {"client_id": application, "permissions": permissions, "scope": "bot applications.commands"}
     )
@@ -158,7 +158,7 @@ class _Asking:
         self._host = urlsplit(rest).hostname or rest
 
     async def me(self) -> _User:
-        """The bot's user."""
+        """Return the bot's user."""
         status, body = await self._get("/users/@me")
         if status == 401:
             where = f"at {self._portal}, page Bot" if self._portal else "there"
@@ -173,7 +173,7 @@ class _Asking:
             ) from None
 
     async def application(self) -> _Application | None:
-        """What the bot belongs to; None where the server has no such thing."""
+        """Return what the bot belongs to; None where the server has no such thing."""
         for path in ("/applications/@me", "/oauth2/applications/@me"):
             status, body = await self._get(path)
             if status == 200:
@@ -184,7 +184,7 @@ class _Asking:
         return None
 
     async def guilds(self) -> list[_Guild]:
-        """The guilds that it is in, page by page."""
+        """Return the guilds that it is in, page by page."""
         found: list[_Guild] = []
         for _ in range(_PAGES):
             after = f"&after={found[-1].id}" if found else ""

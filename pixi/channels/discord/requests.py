@@ -120,7 +120,7 @@ class RetryTimer:
 
 
 def as_channel_error(error: Exception, what: str) -> ChannelError:
-    """What an error of a request means; `what` was asked for, e.g. `message`.
+    """Tell what an error of a request means; `what` was asked for, e.g. `message`.
 
     `ChannelLost` where nobody knows whether it happened: the connection broke, or the server did.
     """
@@ -138,7 +138,7 @@ def as_channel_error(error: Exception, what: str) -> ChannelError:
 async def send_request(
     request: Callable[[], Awaitable[T]], what: str, *, patience: float = 0.0, seconds: float = _SECONDS
 ) -> T:
-    """What a request gives, waiting where the server says so, which every request may.
+    """Make a request, and wait where the server says so, which every request may.
 
     Args:
         request: makes the request.
@@ -148,7 +148,7 @@ async def send_request(
         seconds: for one try, and for all that the server makes us wait between them.
 
     Raises:
-        Refused: Discord said no, or something that nobody understands.
+        DiscordRefused: Discord said no, or something that nobody understands.
         ChannelLost: nobody knows whether it happened.
     """
     left, patient = min(_LONGEST_WAIT, seconds), RetryTimer(patience)
@@ -169,7 +169,7 @@ async def send_request(
 
 
 def _told_to_wait(error: Exception) -> float | None:
-    """Seconds that the server asks for. Where Discord's own proxy answered, discord.py waits by itself."""
+    """Return the seconds that the server asks for; where Discord's own proxy answers, discord.py waits."""
     if not isinstance(error, discord.HTTPException) or error.status != 429:
         return None
     for header in ("Retry-After", "X-RateLimit-Reset-After"):

@@ -89,7 +89,7 @@ class Requester:
 
 
 def may_talk(rules: Rules, asker: Requester) -> bool:
-    """Whether the bot answers them there.
+    """Return whether the bot answers somebody there.
 
     Whoever or whatever is blocked is denied, admins too. Admins then pass all lists. For the others each
     list that is not empty must name the guild, the channel, and the person or one of their roles. In a DM
@@ -111,7 +111,7 @@ def may_talk(rules: Rules, asker: Requester) -> bool:
 
 
 def is_blocked(rules: Rules, asker: Requester) -> bool:
-    """Whether they, or the place, are on a list of what is blocked: not even overheard."""
+    """Return whether somebody, or the place, is on a list of what is blocked: not even overheard."""
     return (
         asker.user in rules.blocked_users
         or not asker.roles.isdisjoint(rules.blocked_roles)
@@ -121,7 +121,7 @@ def is_blocked(rules: Rules, asker: Requester) -> bool:
 
 
 def is_admin(rules: Rules, asker: Requester) -> bool:
-    """Whether they govern the bot there: an admin of the settings, or one of the guild who may talk to it."""
+    """Return whether somebody governs the bot there: an admin of the settings, or of the guild."""
     return may_talk(rules, asker) and (
         asker.user in rules.admins or (asker.guild is not None and asker.manages)
     )

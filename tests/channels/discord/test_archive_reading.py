@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.archive import Query
-from pixi.channels.discord.archive import archive
-from pixi.channels.discord.archive import search as looking
+from pixi.channels.discord.archive import archive, search
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
@@ -109,7 +108,7 @@ async def test_where_not_every_forum_was_asked_for_what_is_archived_that_is_told
     assert (len(whole.posts), whole.partial) == (2, "")
     monkeypatch.setattr(archive, "_FORUMS", 1)
     some = await here.archive.posts(Query("pancake"), here.asking)
-    assert (len(some.posts), some.partial) == (2, looking.NOT_ALL)
+    assert (len(some.posts), some.partial) == (2, search.NOT_ALL)
 
 
 async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:

@@ -16,7 +16,7 @@ from pixi.channels.discord.gateway.server import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS
+from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
 from tests.waiting import until, within
 

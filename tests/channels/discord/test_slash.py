@@ -17,7 +17,7 @@ from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage
+from tests.channels.discord.commands import JSON, PERSONAS, Stage, embed, fields, shown, stage
 from tests.servers.loopback_discord import Permission
 from tests.servers.loopback_discord import interactions as used
 from tests.waiting import until

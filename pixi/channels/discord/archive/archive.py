@@ -86,9 +86,9 @@ class DiscordArchive:
             places: Sequence[Place] = (place,)
         else:
             places = await view.rooms()
-        sought = await self._sought(query, asking, view)
+        terms = await self._terms_of(query, asking, view)
         search = self._archives.search
-        matches, partial = await search.messages(sought, places, view, limit=query.limit)
+        matches, partial = await search.messages(terms, places, view, limit=query.limit)
         return found_of(matches, query.words, partial)
 
     async def pins(self, place: str, asking: Asking, *, limit: int) -> Found:
@@ -161,7 +161,7 @@ class DiscordArchive:
         ]
         return Found(tuple(messages[:limit]))
 
-    async def _sought(self, query: Query, asking: Asking, view: Visibility) -> SearchTerms:
+    async def _terms_of(self, query: Query, asking: Asking, view: Visibility) -> SearchTerms:
         asked_at = _id(asking.message)
         before = [each for each in (asked_at, _moment(query.before)) if each]
         authors, name = await _authors(query.author, view)

@@ -44,7 +44,7 @@ class RawMessage:
 
     @property
     def id(self) -> int:
-        """Of the message."""
+        """Return the id of the message."""
         return int(self.raw["id"])
 
     @property
@@ -54,7 +54,7 @@ class RawMessage:
 
     @property
     def text(self) -> str:
-        """What it is compared by: its words, and those of boxes and names of files."""
+        """Return what the message is compared by: its words, those of boxes, names of files."""
         embeds, files = _objects(self.raw.get("embeds")), _objects(self.raw.get("attachments"))
         parts = [self.raw.get("content")]
         parts += [each.get(key) for each in embeds for key in ("title", "description")]
@@ -81,7 +81,7 @@ class HistoryRequests:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the time is over; never below 0."""
+        """Return the seconds until the time is over; never below 0."""
         return max(0.0, self._until - time.monotonic())
 
     async def member(
@@ -97,7 +97,7 @@ class HistoryRequests:
     async def search(
         self, guild: int, terms: Sequence[tuple[str, str]], offset: int
     ) -> tuple[list[RawMessage], int]:
-        """A page of a guild's search, and how many messages were found in all.
+        """Return a page of a guild's search, and how many messages were found in all.
 
         Raises:
             Indexing: it is too early.
@@ -131,14 +131,14 @@ class HistoryRequests:
         after: int | None = None,
         around: int | None = None,
     ) -> list[RawMessage]:
-        """Messages of a channel, newest first."""
+        """Return messages of a channel, newest first."""
         answer = await self._ask(
             lambda: self._http.logs_from(channel, limit, before=before, after=after, around=around), "history"
         )
         return _hits(answer, channel)
 
     async def message(self, channel: int, message: int) -> list[RawMessage]:
-        """One message; none where it is gone."""
+        """Return one message; none where it is gone."""
         try:
             answer = await self._ask(lambda: self._http.get_message(channel, message), "message")
         except DiscordRefused as error:
@@ -160,14 +160,14 @@ class HistoryRequests:
         return _hits([each.get("message") for each in _objects(items)], channel)
 
     async def archived(self, forum: int) -> list[Json]:
-        """The newest of the archived threads of a channel."""
+        """Return the newest of the archived threads of a channel."""
         answer = await self._ask(
             lambda: self._http.get_public_archived_threads(forum, limit=_THREADS), "threads"
         )
         return _objects(answer.get("threads")) if isinstance(answer, dict) else []
 
     async def channel(self, channel: int) -> Json | None:
-        """A channel or thread; None where there is none that the bot may know of."""
+        """Return a channel or thread; None where there is none that the bot may know of."""
         if channel not in self._channels:
             self._channels[channel] = None
             with suppress(DiscordRefused):
@@ -176,13 +176,13 @@ class HistoryRequests:
         return self._channels[channel]
 
     async def named(self, guild: int, name: str) -> list[Json]:
-        """Members whose names begin so."""
+        """Return members whose names begin so."""
         route = Route("GET", "/guilds/{guild_id}/members/search", guild_id=guild)
         query = {"query": name, "limit": _MATCHES}
         return _objects(await self._ask(lambda: self._http.request(route, params=query), "members"))
 
     async def follows(self, thread: int, person: int) -> bool:
-        """Whether somebody was added to a thread."""
+        """Return whether somebody was added to a thread."""
         try:
             await self._ask(lambda: self._http.get_thread_member(thread, person), "thread's members")
         except DiscordRefused as error:
@@ -194,7 +194,7 @@ class HistoryRequests:
     async def _ask(
         self, request: Callable[[], Awaitable[Any]], what: str, *, within: float | None = None
     ) -> Any:
-        """The answer, however often it is asked for until then."""
+        """Return the answer, however often it is asked for until then."""
         seconds = self.seconds_left if within is None else min(self.seconds_left, within)
         try:
             async with asyncio.timeout(seconds):
@@ -217,7 +217,7 @@ class TimedCache:
         self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: object) -> Any:
-        """It; None where it is not kept any more."""
+        """Return what is kept; None where it is not any more."""
         until, value = self._kept.get(key, (0.0, None))
         return value if time.monotonic() < until else None
 
@@ -231,7 +231,7 @@ class TimedCache:
 
 
 def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread | None:
-    """A thread of the guild that Discord told of in an answer; None for whatever is none."""
+    """Return a thread of the guild that Discord told of in an answer; None for whatever is none."""
     data: Any = {"name": "", "owner_id": 0, "message_count": 0, "member_count": 0, **raw}
     try:
         if int(raw.get("guild_id") or guild.id) != guild.id or int(raw["type"]) not in _THREAD_TYPES:

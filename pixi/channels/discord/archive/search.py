@@ -187,18 +187,18 @@ class MessageSearch:
     """Looks for messages. One for a bot: it remembers where there is no search, and what was found lately."""
 
     def __init__(self) -> None:
-        self._lately = TimedCache()
+        self._cache = TimedCache()
         self._no_search: dict[int, float] = {}
 
     async def messages(
         self,
-        sought: SearchTerms,
+        terms: SearchTerms,
         places: Sequence[Place],
         view: Visibility,
         *,
         limit: int,
     ) -> tuple[list[Match], str]:
-        """The best messages in these places and their threads, and why not all was looked at.
+        """Return the best messages in these places and their threads, and why not all was looked at.
 
         Raises:
             ChannelError: nothing could be looked at.
@@ -209,7 +209,7 @@ class MessageSearch:
         why = ONLY_LATEST
         if not self._lacks_search(guild):
             try:
-                return await self._searched(sought, places, view, limit)
+                return await self._searched(terms, places, view, limit)
             except IndexNotReady:
                 why = STILL_INDEXING
             except DiscordRefused as error:
@@ -221,26 +221,26 @@ class MessageSearch:
             except ChannelLost as error:
                 _log.info("guild %s could not be searched: %s", guild, error)
                 why = NOT_ALL
-        found, partial = await self._read_through(sought, places, view, limit)
+        found, partial = await self._read_through(terms, places, view, limit)
         return found, " ".join(dict.fromkeys(reason for reason in (partial or why, why) if reason))
 
     # By the server's own search.
 
     async def _searched(
-        self, sought: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
+        self, terms: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
         found: dict[int, Match] = {}
-        partial = NOT_ALL if len(places) > _MOST_PLACES and not sought.anywhere else ""
-        terms = _terms(sought, places, view)
+        partial = NOT_ALL if len(places) > _MOST_PLACES and not terms.anywhere else ""
+        query = _query(terms, places, view)
         for number in range(_SEARCH_PAGES):
             try:
-                hits, total = await self._page(terms, number * SEARCH_PAGE, view)
+                hits, total = await self._page(query, number * SEARCH_PAGE, view)
             except ChannelError:
                 if not found:
                     raise
                 return list(found.values()), NOT_ALL
             for hit in hits:
-                match = await self._match(hit, view) if _fits(hit, sought) else None
+                match = await self._match(hit, view) if _fits(hit, terms) else None
                 if match is not None:
                     found.setdefault(match.message.id, match)
                 if len(found) >= limit:
@@ -250,16 +250,16 @@ class MessageSearch:
         return list(found.values()), NOT_ALL
 
     async def _page(
-        self, terms: tuple[tuple[str, str], ...], offset: int, view: Visibility
+        self, query: tuple[tuple[str, str], ...], offset: int, view: Visibility
     ) -> tuple[list[RawMessage], int]:
-        """A page of a search, and how much was found; one of a moment ago is not asked for again."""
+        """Return a page of a search, and how much was found; one of a moment ago is not asked for again."""
         guild, waited = view.guild.id, 0.0
-        key = guild, terms, offset
-        kept: tuple[list[RawMessage], int] | None = self._lately.get(key)
+        key = guild, query, offset
+        kept: tuple[list[RawMessage], int] | None = self._cache.get(key)
         while kept is None:
             try:
-                kept = await view.requests.search(guild, terms, offset)
-                self._lately.keep(key, kept)
+                kept = await view.requests.search(guild, query, offset)
+                self._cache.keep(key, kept)
             except IndexNotReady as early:
                 waited += early.seconds
                 if waited > min(_FOR_INDEX, view.requests.seconds_left):
@@ -275,7 +275,7 @@ class MessageSearch:
         return until is not None
 
     async def _match(self, hit: RawMessage, view: Visibility) -> Match | None:
-        """The message, where everybody who reads along may read it at this moment."""
+        """Return the message, where everybody who reads along may read it at this moment."""
         place: Place | None
         if hit.thread is not None:
             place = thread_from(view.guild, hit.thread)
@@ -288,14 +288,14 @@ class MessageSearch:
     # By reading what was written last.
 
     async def _read_through(
-        self, sought: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
+        self, terms: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
         chosen = [*await _with_threads(places, view)][:_SCANNED]
-        key = view.guild.id, sought, tuple(place.id for place in chosen)
-        kept: _Read | None = self._lately.get(key)
+        key = view.guild.id, terms, tuple(place.id for place in chosen)
+        kept: _Read | None = self._cache.get(key)
         if kept is None:
-            kept = await _scanned(chosen, sought, view.requests)
-            self._lately.keep(key, kept)
+            kept = await _scanned(chosen, terms, view.requests)
+            self._cache.keep(key, kept)
         by_id = {place.id: place for place in chosen}
         matches = [await readable(hit, by_id[hit.channel], view) for hit in kept.hits]
         return [match for match in matches if match is not None][:limit], kept.partial
@@ -310,7 +310,7 @@ class _Read:
 
 
 async def _with_threads(places: Sequence[Place], view: Visibility) -> list[Place]:
-    """Where messages are: channels, and the open threads of these channels that may be read; newest first."""
+    """Return channels that hold messages, and their open threads that may be read; newest first."""
     rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
     found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
     for thread in view.guild.threads:
@@ -319,14 +319,14 @@ async def _with_threads(places: Sequence[Place], view: Visibility) -> list[Place
     return sorted(found.values(), key=lambda place: (place.id != view.here.id, -(place.last_message_id or 0)))
 
 
-async def _scanned(places: Sequence[Place], sought: SearchTerms, requests: HistoryRequests) -> _Read:
-    """What matches among the last messages of places."""
+async def _scanned(places: Sequence[Place], terms: SearchTerms, requests: HistoryRequests) -> _Read:
+    """Return what matches among the last messages of places."""
     at_once = asyncio.Semaphore(_AT_ONCE)
     read: list[list[RawMessage]] = [[] for _ in places]
     failures: list[ChannelError] = []
 
     async def scan(number: int, place: Place) -> None:
-        before = sought.before or None
+        before = terms.before or None
         async with at_once:
             for _ in range(_PAGES):
                 try:
@@ -334,8 +334,8 @@ async def _scanned(places: Sequence[Place], sought: SearchTerms, requests: Histo
                 except ChannelError as error:
                     failures.append(error)
                     return
-                read[number] += [hit for hit in page if _fits(hit, sought)]
-                if len(page) < PAGE or page[-1].id <= sought.after:
+                read[number] += [hit for hit in page if _fits(hit, terms)]
+                if len(page) < PAGE or page[-1].id <= terms.after:
                     return
                 before = page[-1].id
 
@@ -349,20 +349,20 @@ async def _scanned(places: Sequence[Place], sought: SearchTerms, requests: Histo
     ]  # the others would be again
     hits = sorted((hit for page in read for hit in page), key=lambda hit: -hit.id)
     texts = [hit.text for hit in hits]
-    best = await best_first(sought.words, texts, _MATCHES)
+    best = await best_first(terms.words, texts, _MATCHES)
     partial = NOT_SHOWN if hits and not any(texts) else NOT_ALL if failures else ""
     return _Read([hits[number] for number in best], partial)
 
 
-def _fits(hit: RawMessage, sought: SearchTerms) -> bool:
+def _fits(hit: RawMessage, terms: SearchTerms) -> bool:
     author = hit.raw.get("author")
     author = author if isinstance(author, dict) else {}
-    if sought.authors and str(author.get("id")) not in map(str, sought.authors):
+    if terms.authors and str(author.get("id")) not in map(str, terms.authors):
         return False
     names = (str(author.get(key, "")).casefold() for key in ("username", "global_name"))
-    if sought.name and sought.name.casefold() not in names:
+    if terms.name and terms.name.casefold() not in names:
         return False
-    return hit.id > sought.after and (not sought.before or hit.id < sought.before)
+    return hit.id > terms.after and (not terms.before or hit.id < terms.before)
 
 
 async def readable(hit: RawMessage, place: Place, view: Visibility) -> Match | None:
@@ -375,21 +375,21 @@ async def readable(hit: RawMessage, place: Place, view: Visibility) -> Match | N
     return Match(message, place) if message.text.strip() else None
 
 
-def _terms(sought: SearchTerms, places: Sequence[Place], view: Visibility) -> tuple[tuple[str, str], ...]:
-    """The query of a search; without words the newest come first."""
-    terms = [("content", sought.words[:_LONGEST])] if sought.words else []
-    if not sought.anywhere:
-        terms += [("channel_id", str(place.id)) for place in places[:_MOST_PLACES]]
-    terms += [("author_id", str(author)) for author in sought.authors]
-    terms += [("max_id", str(sought.before))] if sought.before else []
-    terms += [("min_id", str(sought.after))] if sought.after else []
-    terms += [("sort_by", "relevance" if sought.words else "timestamp"), ("sort_order", "desc")]
+def _query(terms: SearchTerms, places: Sequence[Place], view: Visibility) -> tuple[tuple[str, str], ...]:
+    """Return the query of a search; without words the newest come first."""
+    query = [("content", terms.words[:_LONGEST])] if terms.words else []
+    if not terms.anywhere:
+        query += [("channel_id", str(place.id)) for place in places[:_MOST_PLACES]]
+    query += [("author_id", str(author)) for author in terms.authors]
+    query += [("max_id", str(terms.before))] if terms.before else []
+    query += [("min_id", str(terms.after))] if terms.after else []
+    query += [("sort_by", "relevance" if terms.words else "timestamp"), ("sort_order", "desc")]
     if view.is_adult:
-        terms.append(("include_nsfw", "true"))
-    return tuple(terms)
+        query.append(("include_nsfw", "true"))
+    return tuple(query)
 
 
 def found_of(matches: Sequence[Match], words: str, partial: str) -> Found:
-    """What was found, as it is told: the stretch of each message that is about the words."""
+    """Tell what was found: the stretch of each message that is about the words."""
     told = (written(each, snippet(each.message.text, words)) for each in matches)
     return Found(tuple(told), partial)

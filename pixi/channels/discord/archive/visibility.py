@@ -238,7 +238,7 @@ class Visibility:
         return True
 
     def _all_may(self, here: Overwrites, there: Overwrites, needed: Sequence[int]) -> bool:
-        """Whether everybody who sees one channel by their roles has these permissions in another."""
+        """Return whether everybody who sees one channel by their roles has these permissions in another."""
         everyone = self.guild.id
         if self._roles.get(everyone, 0) & ADMINISTRATOR:
             return True
@@ -331,7 +331,7 @@ def _overwrites(channel: discord.abc.GuildChannel) -> tuple[Overwrites, Overwrit
 
 
 def _needed(room: discord.abc.GuildChannel) -> tuple[int, ...]:
-    """The permissions that reading takes; the chat of a voice channel is for those who may join it."""
+    """Return the permissions that reading takes; the chat of a voice channel is for those who may join it."""
     spoken = isinstance(room, discord.VoiceChannel | discord.StageChannel)
     return (VIEW, HISTORY, CONNECT) if spoken else (VIEW, HISTORY)
 
@@ -353,6 +353,6 @@ def _exactly(name: str) -> str:
 
 
 def _by_letters(name: str) -> str:
-    """A name without what people decorate it with."""
+    """Return a name without what people decorate it with."""
     plain = unicodedata.normalize("NFKC", name).casefold()
     return "".join(letter for letter in plain if letter.isalnum())

@@ -146,7 +146,7 @@ class _Socket(DiscordClientWebSocketResponse):
         self._told: int | None = None
 
     async def receive(self, timeout: Any = None) -> aiohttp.WSMessage:  # noqa: ASYNC109 — aiohttp's own
-        """The next message."""
+        """Receive the next message."""
         message = await super().receive(timeout)
         if message.type is aiohttp.WSMsgType.CLOSE and isinstance(message.data, int):
             self._told = message.data
@@ -154,7 +154,7 @@ class _Socket(DiscordClientWebSocketResponse):
 
     @property
     def close_code(self) -> int | None:
-        """With which code it was closed."""
+        """Return the code with which it was closed."""
         return self._told or super().close_code
 
 
@@ -179,7 +179,7 @@ class _Reconnection:
         self._garbled: set[int | None] = set()  # shards whose connection brought a frame that cannot be read
 
     async def receive(self, websocket: DiscordWebSocket, message: Any) -> None:
-        """Receive a frame; one that cannot be read closes the connection, which is then made anew.
+        """Receive the next message.
 
         Raises:
             WebSocketClosure: it cannot be read.

@@ -84,7 +84,7 @@ def _checked(api_url: str) -> str:
 async def _ask(
     session: aiohttp.ClientSession, base: str, path: str, headers: dict[str, str]
 ) -> tuple[DiscordServer | None, str]:
-    """The server, if the answer is one of Discord's; else why it is none, in a few words."""
+    """Return the server, if the answer is one of Discord's; else why it is none, in a few words."""
     try:
         async with session.get(base + path, headers=headers) as response:
             answer = await _answer(response)
@@ -102,7 +102,7 @@ async def _ask(
 
 
 async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, token: str) -> DiscordServer:
-    """The same with as many shards as the server recommends; one where it does not say."""
+    """Add as many shards as the server recommends; one where it does not say."""
     headers = {"Authorization": f"Bot {token}"}
     try:
         async with session.get(f"{server.rest}/gateway/bot", headers=headers) as response:
@@ -115,12 +115,12 @@ async def _with_shards(session: aiohttp.ClientSession, server: DiscordServer, to
 
 
 def _count(told: object) -> int:
-    """A sensible number of shards; 1 for what is none."""
+    """Return a sensible number of shards; 1 for what is none."""
     return int(told) if isinstance(told, int) and 1 <= told <= 100_000 else 1
 
 
 async def _answer(response: aiohttp.ClientResponse) -> dict[str, object]:
-    """The object that an answer holds as JSON, whatever its content type says; else an empty one."""
+    """Return the object that an answer holds as JSON, whatever its content type says; else an empty one."""
     body = b""
     async for piece in response.content.iter_chunked(16_384):
         body += piece

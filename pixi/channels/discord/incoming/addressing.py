@@ -11,7 +11,7 @@ Why = Literal["dm", "mention", "reply", "name", "home"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelPersona:
-    """A persona that lives in a channel: its name on the shelf, and the words that it listens to."""
+    """A persona of a channel: the name of its file, and the words that it listens to."""
 
     name: str
     words: tuple[str, ...]
@@ -25,10 +25,10 @@ class AddressingFacts:
         text: as it was written, with Discord's markup.
         direct: it is a direct message.
         mentions_bot: it mentions the bot's user, or the role that Discord made for the bot.
-        replies_to: the resident whose message it replies to; "" where it is the bot's and nobody knows
+        replies_to: the persona whose message it replies to; "" where it is the bot's and nobody knows
             whose; None: it replies to no message of ours.
         to_others: it mentions somebody else, or replies to somebody else.
-        by: the resident who wrote it; "" for everybody else.
+        by: the persona that wrote it; "" for everybody else.
     """
 
     text: str
@@ -39,41 +39,41 @@ class AddressingFacts:
     by: str = ""
 
 
-def who_is_meant(said: AddressingFacts, residents: Sequence[ChannelPersona], *, home: bool) -> dict[str, Why]:
-    """The residents that are meant, in the order in which they live there, each with the first reason.
+def who_is_meant(facts: AddressingFacts, personas: Sequence[ChannelPersona], *, home: bool) -> dict[str, Why]:
+    """Return the personas that are meant, in the order of the channel, each with the first reason.
 
     Whoever is named or replied to is meant. Where nobody is, a direct message, a mention of the bot, and
-    in a `home` channel every message that is for nobody else, are meant for the first. No resident is
-    meant by its own words, and at home residents speak to each other by name alone.
+    in a `home` channel every message that is for nobody else, are meant for the first. No persona is
+    meant by its own words, and at home personas speak to each other by name alone.
     """
-    others = [resident for resident in residents if resident.name != said.by]
-    folded = _without_markup(said.text)
+    others = [persona for persona in personas if persona.name != facts.by]
+    folded = _without_markup(facts.text)
     meant: dict[str, Why] = {}
-    for resident in others:
-        if resident.name == said.replies_to:
-            meant[resident.name] = "reply"
-        elif any(stands_in(word, folded) for word in map(fold, resident.words) if word):
-            meant[resident.name] = "name"
+    for persona in others:
+        if persona.name == facts.replies_to:
+            meant[persona.name] = "reply"
+        elif any(stands_in(word, folded) for word in map(fold, persona.words) if word):
+            meant[persona.name] = "name"
     if meant or not others:
         return meant
     first = others[0].name
-    if said.direct:
+    if facts.direct:
         return {first: "dm"}
-    if said.replies_to is not None and not (said.by and said.by == said.replies_to):
+    if facts.replies_to is not None and not (facts.by and facts.by == facts.replies_to):
         return {first: "reply"}
-    if said.mentions_bot:
+    if facts.mentions_bot:
         return {first: "mention"}
-    return {first: "home"} if home and not said.to_others and not said.by else {}
+    return {first: "home"} if home and not facts.to_others and not facts.by else {}
 
 
 def fold(text: str) -> str:
-    """Text in which upper and lower case, and compatible forms of a letter (ｐｉｘｉ), are the same."""
+    """Fold a text: upper and lower case, and compatible forms of a letter (ｐｉｘｉ), become the same."""
     text = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", text).translate(_INVISIBLE)
 
 
 def stands_in(word: str, text: str) -> bool:
-    """Whether a text holds a word as a whole word; both are folded already.
+    """Return whether a text holds a word as a whole word; both are folded already.
 
     In scripts that are written without spaces it counts wherever its characters stand. Takes time in
     proportion to the text, whatever strangers write.
@@ -118,7 +118,7 @@ _KOREAN_ENDINGS = frozenset(
 
 
 def _without_markup(text: str) -> str:
-    """The folded text without mentions, emoji and addresses of pages: names in these call nobody."""
+    """Return the folded text without mentions, emoji and addresses of pages: names in these call nobody."""
     words = _MARKUP.sub(" ", text).split()
     return fold(" ".join(word for word in words if "://" not in word))
 
@@ -138,7 +138,7 @@ def _closes(text: str, end: int) -> bool:
 
 
 def _binds(character: str) -> bool:
-    """Whether it makes one word with a letter beside it."""
+    """Whether a character makes one word with a letter beside it."""
     if not (character.isalnum() or character == "_" or unicodedata.category(character).startswith("M")):
         return False
     code = ord(character)
@@ -150,7 +150,7 @@ def _is_hangul(character: str) -> bool:
 
 
 def _korean_run(text: str, start: int) -> str:
-    """What follows until the word ends; more than any ending is as good as all of it."""
+    """Return what follows until the word ends; more than any ending is as good as all of it."""
     end = start
     while end < len(text) and end - start < 4 and _binds(text[end]):
         end += 1

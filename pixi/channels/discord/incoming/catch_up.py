@@ -63,12 +63,12 @@ class Watermarks:
 
     @property
     def marks(self) -> Mapping[int, int]:
-        """By channel."""
+        """The watermarks, by channel."""
         return self._marks
 
     @property
     def channels(self) -> list[int]:
-        """Those that have a watermark."""
+        """The channels that have a watermark."""
         return [channel for channel in self._marks if channel != _NOWHERE]
 
     def meet(self, channel_id: int, message_id: int) -> None:
@@ -78,17 +78,17 @@ class Watermarks:
             self._begin(channel_id, message_id - 1)
 
     def raise_to(self, channel_id: int, message_id: int) -> None:
-        """Everything in a channel up to this message was dealt with."""
+        """Note that everything in a channel up to this message was dealt with."""
         if channel_id in self._frozen or message_id <= self._marks.get(channel_id, 0):
             return
         self._marks[channel_id] = self._unwritten[channel_id] = message_id
 
     def freeze(self, channel_id: int) -> None:
-        """A message could not be dealt with: the watermark stays below it, until it was caught up with."""
+        """Keep the watermark below a message that could not be dealt with, until it was caught up with."""
         self._frozen.add(channel_id)
 
     def thaw(self, channel_id: int) -> None:
-        """The channel is being caught up with."""
+        """Let the watermark of a channel rise again, which is being caught up with."""
         self._frozen.discard(channel_id)
 
     async def keep_written(self) -> None:
@@ -135,7 +135,7 @@ class CatchUp:
 
     Args:
         client: is connected.
-        house: has the rules, and knows where there were conversations.
+        backend: has the rules, and knows where there were conversations.
         marks: up to where everything was dealt with.
         directory: forgets the roles that it knows, which may have changed meanwhile.
         hear: deals with one message, and raises the watermark.
@@ -157,7 +157,7 @@ class CatchUp:
         self._at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def missed(self, guilds: Iterable[discord.Guild], *, direct: bool) -> list[MissedChannel]:
-        """The channels of these guilds, and with `direct` the direct messages, that should be read.
+        """Return the channels of these guilds, and with `direct` the direct messages, that should be read.
 
         Those with a conversation come first, and of the others the newest. Without any watermark nothing
         is known of what was missed.
@@ -272,7 +272,7 @@ def _channels_of(guild: discord.Guild) -> Iterator[InGuild]:
 
 
 def _may_read(channel: InGuild) -> bool:
-    """Whether it is worth asking for the history."""
+    """Return whether it is worth asking for the history."""
     me = own_member(channel.guild)
     if me is None or (isinstance(channel, discord.Thread) and channel.parent is None):
         return True

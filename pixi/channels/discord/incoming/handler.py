@@ -179,7 +179,7 @@ class MessageHandler:
         return parse_address(turn.conversation).persona if turn else ""
 
     def _is_own(self, message: IncomingMessage) -> bool:
-        """Whether its author answers a message of their own."""
+        """Return whether its author answers a message of their own."""
         answered = self._recent.find(message.channel.id, message.reply_to or 0) or message.replied
         return answered is not None and answered.author.id == message.author.id
 

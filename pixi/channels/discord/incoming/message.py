@@ -305,7 +305,7 @@ def _own_role(message: discord.Message) -> int | None:
 
 
 def _may_see(message: discord.Message, channel: discord.abc.GuildChannel | discord.Thread) -> bool:
-    """Whether its author may know the name of a channel; where nobody can tell, if everybody may."""
+    """Return whether its author may know the name of a channel; where nobody can tell, if everybody may."""
     if channel.id == message.channel.id:
         return True
     if isinstance(channel, discord.Thread) and (channel.is_private() or channel.parent is None):

@@ -58,14 +58,14 @@ class Approvals:
 
     Args:
         client: the bot.
-        house: tells who may talk to it.
-        words: the languages that it speaks.
+        backend: tells who may talk to it.
+        translations: the languages that it speaks.
     """
 
-    def __init__(self, client: discord.Client, backend: BotBackend, words: Translations) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend, translations: Translations) -> None:
         self._client = client
         self._backend = backend
-        self._words = words
+        self._translations = translations
         self._open: dict[str, _Open] = {}
         self._locales: OrderedDict[int, str] = OrderedDict()
         self._beside: set[asyncio.Task[None]] = set()
@@ -138,7 +138,7 @@ class Approvals:
         match = _BUTTON.fullmatch(str(pressed))
         if interaction.type is not discord.InteractionType.component or match is None:
             return
-        there, language = self._open.get(match["token"]), self._words.of(str(interaction.locale))
+        there, language = self._open.get(match["token"]), self._translations.of(str(interaction.locale))
         say = language.say
         try:
             if there is None or there.answer.done() or interaction.channel_id != there.channel:
@@ -172,7 +172,7 @@ class Approvals:
                 await self._replace(interaction.channel_id, interaction.message.id, text)
 
     async def _take_back(self, channel: int, posting: "asyncio.Future[int]", text: str) -> None:
-        """The same, once it is known where the question is: it may be on its way yet."""
+        """Replace the question, once it is known where it is: it may be on its way yet."""
         with suppress(ChannelError):
             if message := await posting:
                 await self._replace(channel, message, text)
@@ -203,12 +203,14 @@ class Approvals:
     def _language(self, person: int, guild: discord.Guild | None, persona: str) -> Language:
         """The language that somebody has chosen; where it is not known, the server's, then the persona's."""
         if locale := self._locales.get(person):
-            return self._words.of(locale)
-        language = self._words.known(str(guild.preferred_locale)) if guild is not None else None
-        if language is not None and language is not self._words.english:  # which is what nobody has to choose
+            return self._translations.of(locale)
+        language = self._translations.known(str(guild.preferred_locale)) if guild is not None else None
+        if (
+            language is not None and language is not self._translations.english
+        ):  # which is what nobody has to choose
             return language
         spoken = self._backend.personas.get(persona)
-        return self._words.like(spoken.language) if spoken else self._words.english
+        return self._translations.like(spoken.language) if spoken else self._translations.english
 
     def _shown(self, persona: str) -> str:
         there = self._backend.personas.get(persona)
@@ -235,7 +237,7 @@ def _asking(this: _Open, closes: float) -> str:
 
 
 def _outcome(this: _Open, language: Language, why: str) -> str:
-    """What stays of a question: what came of it, and what it was about."""
+    """Tell what stays of a question: what came of it, and what it was about."""
     question = this.question
     tool = f"**{escape_line(question.tool, _TOOL)}**"
     told = language.say(why, person=f"<@{this.person}>", tool=tool)
@@ -244,7 +246,7 @@ def _outcome(this: _Open, language: Language, why: str) -> str:
 
 
 def _buttons(token: str, language: Language) -> discord.ui.View:
-    """Yes and no. Their clicks are heard by their names, so that no view need be kept."""
+    """Make the buttons. Their clicks are heard by their names, so that no view need be kept."""
     view = discord.ui.View(timeout=None)
     yes, no = language.say("says.approve.yes"), language.say("says.approve.no")
     for said, label, style in (

@@ -103,7 +103,7 @@ class DiscordChannel:
 
     @property
     def address(self) -> str:
-        """By which `DiscordChannels.open` opens it again."""
+        """The address by which `DiscordChannels.open` opens it again."""
         me = self._context.client.user
         return str(ConversationAddress(me.id if me else 0, self.target.id, self._persona))
 
@@ -127,7 +127,7 @@ class DiscordChannel:
         return self._context.archives.of(self.target) if self._context.backend.rules.read_history else None
 
     async def rights(self, person: str) -> Rights:
-        """What a person may do here, as Discord and the rules have it now."""
+        """Return what a person may do here, as Discord and the rules have it now."""
         return await self._context.directory.rights(self.target, person, self._context.backend.rules)
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
@@ -283,7 +283,7 @@ class DiscordChannel:
         self._seen = True
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """The id of our message after that one which is this part.
+        """Return the id of our message after that one which is this part.
 
         None too where the history is closed while Discord still knows the nonce: posted again, it would be
         the same message.
@@ -307,7 +307,7 @@ class DiscordChannel:
         return str(found)
 
     def _knows_nonces_since(self, earlier: int | None) -> bool:
-        """Whether Discord still remembers the nonces of what was posted after that message."""
+        """Return whether Discord still remembers the nonces of what was posted after that message."""
         if earlier is None or self._context.backend.rules.faces == "webhook":
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
@@ -381,11 +381,11 @@ class DiscordChannel:
             del self._posted[:-_REMEMBERED]
 
     def _after(self, answered: int | None) -> int | None:
-        """What is known to stand before the next message."""
+        """Return the id of what is known to stand before the next message."""
         return max(answered, self._posted[-1] if self._posted else 0) if answered else None
 
     def _worth_pointing_at(self, answered: int | None) -> int | None:
-        """The message answered, where others spoke since: since it, and since what we said to it last."""
+        """Return the message answered, where others spoke since it and since what we said to it last."""
         if answered is None:
             return None
         latest = self._context.recent.latest_by_others(self.target.id)
@@ -414,7 +414,7 @@ class DiscordChannel:
 
 
 def _number(written: str | None) -> int | None:
-    """An id of Discord's; None for what is none."""
+    """Return an id of Discord's; None for what is none."""
     return int(written) if written and written.isdecimal() else None
 
 

@@ -64,7 +64,7 @@ class MessageContent:
         return all(each is None for each in (self.embed, self.file, self.view, self.sticker))
 
     def parts(self) -> _Parts:
-        """It, for one request: a file can be sent once."""
+        """Return it as discord.py's parameters for one request: a file can be sent once."""
         parts: _Parts = {"content": self.text} if self.text else {}
         if self.embed is not None:
             parts["embed"] = self.embed
@@ -105,7 +105,7 @@ async def post_card(
 
 
 def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[MessageContent]:
-    """The messages that can show a card, the richest first; none where there is nothing on it."""
+    """Return the messages that can show a card, the richest first; none where there is nothing on it."""
     forms = []
     if boxes:
         embed = _embed(card)
@@ -130,7 +130,7 @@ def forms_of(card: Card, *, boxes: bool, files: bool) -> Sequence[MessageContent
 
 
 def public_address(written: str, *schemes: str) -> str:
-    """An address that may be shown and fetched; "" for what is none, or would show a password."""
+    """Return an address that may be shown and fetched; "" for what is none, or would show a password."""
     written = written.strip()
     if len(written) > _LONGEST_ADDRESS or not _ADDRESS.fullmatch(written) or not written.isprintable():
         return ""
@@ -144,7 +144,7 @@ def public_address(written: str, *schemes: str) -> str:
 
 
 def _embed(card: Card) -> discord.Embed:
-    """The box without its picture."""
+    """Return the box without its picture."""
     title = escape_line(card.title, _TITLE)
     room = _ALL - units(title)
     text = escape_markdown(card.text, min(_TEXT, room))
@@ -168,7 +168,7 @@ def _embed(card: Card) -> discord.Embed:
 
 
 def file_of(picture: str | Image | None) -> tuple[str, bytes] | None:
-    """A picture as a file that Discord shows."""
+    """Return a picture as a file that Discord shows."""
     if not isinstance(picture, Image) or not 0 < len(picture.data) <= _LARGEST_PICTURE:
         return None
     ending = _ENDINGS.get(picture.media_type.lower())
@@ -176,7 +176,7 @@ def file_of(picture: str | Image | None) -> tuple[str, bytes] | None:
 
 
 def _text(card: Card) -> str:
-    """The card where there are no boxes. Addresses open no boxes of their own."""
+    """Return the card where there are no boxes. Addresses open no boxes of their own."""
     return clipped("\n".join(_lines(card)), LIMIT, backslash=True)
 
 
@@ -199,7 +199,7 @@ _LONGEST_ALT = 1_024
 
 
 def picture_content(picture: Picture, *, files: bool) -> MessageContent:
-    """The message that shows a picture.
+    """Return the message that shows a picture.
 
     Args:
         picture: what is to be shown.

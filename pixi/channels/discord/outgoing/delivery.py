@@ -119,7 +119,7 @@ async def post_by_webhook(
 
 
 def _form(parameters: MultipartParameters) -> aiohttp.FormData | None:
-    """The body of a request that carries a file; None where it carries none."""
+    """Return the body of a request that carries a file; None where it carries none."""
     if not parameters.multipart:
         return None
     form = aiohttp.FormData(quote_fields=False)
@@ -139,7 +139,7 @@ async def show_typing(http: HTTPClient, channel_id: int) -> None:
 
 
 async def posted_after(http: HTTPClient, channel_id: int, *, after: int | None) -> Sequence[PostedMessage]:
-    """The messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
+    """Return the messages that follow `after`, or the last ones; at most `HISTORY`, oldest first."""
     found = await http.logs_from(channel_id, HISTORY, after=after)
     try:
         return sorted((_posted(message) for message in found), key=lambda message: message.id)
@@ -148,7 +148,7 @@ async def posted_after(http: HTTPClient, channel_id: int, *, after: int | None) 
 
 
 def id_in(answer: object) -> int:
-    """The id of what was posted; 0 where it cannot be read."""
+    """Return the id of what was posted; 0 where it cannot be read."""
     found = str(answer.get("id")) if isinstance(answer, dict) else ""
     return int(found) if found.isdecimal() else 0
 
@@ -204,7 +204,7 @@ class Delivery:
         Where the webhook fails and nothing was posted, it comes in the bot's own voice.
 
         Raises:
-            Refused: Discord did not take it.
+            DiscordRefused: Discord did not take it.
             ChannelLost: nobody knows whether it was posted.
         """
         if self.context.backend.rules.faces == "webhook":
@@ -237,7 +237,7 @@ class Delivery:
         """Post it as the bot itself, whatever the rules want.
 
         Raises:
-            Refused: Discord did not take it.
+            DiscordRefused: Discord did not take it.
             ChannelLost: nobody knows whether it was posted.
         """
         try:
@@ -308,7 +308,7 @@ class Delivery:
             tries: how often it is posted at most.
 
         Raises:
-            Refused: Discord did not take it.
+            DiscordRefused: Discord did not take it.
             ChannelLost: nobody knew within the patience of the rules, or after so many tries.
         """
         patience = RetryTimer(self.context.backend.rules.patience_seconds)

@@ -115,7 +115,7 @@ class EmojiNames:
             self._of(language)
 
     def named(self, name: str, language: str = "en") -> str | None:
-        """The emoji of exactly this name, which may ask for a tone of skin."""
+        """Return the emoji of exactly this name, which may ask for a tone of skin."""
         key = _key(name)
         tone = _TONE.search(key)
         if tone is not None and (base := self.named(key[: tone.start()], language)) is not None:
@@ -151,7 +151,7 @@ class EmojiNames:
         return None
 
     def within(self, text: str) -> Iterator[tuple[int, str]]:
-        """The emoji that stand in a text as themselves, with their places."""
+        """Return the emoji that stand in a text as themselves, with their places."""
         from emoji import emoji_list
 
         for found in emoji_list(text):
@@ -160,7 +160,7 @@ class EmojiNames:
                 yield found["match_start"], whole
 
     def _of(self, language: str) -> Mapping[str, str]:
-        """The names in a language that is not English; none where nobody wrote them down."""
+        """Return the names in a language that is not English; none where nobody wrote them down."""
         tag = language.partition("-")[0].lower()
         if tag not in self._by_language:
             self._by_language[tag] = _names_in(tag)
@@ -170,7 +170,7 @@ class EmojiNames:
 def find_emoji(
     text: str, names: EmojiNames, own: Sequence[OwnEmoji] = (), language: str = "en"
 ) -> str | OwnEmoji | None:
-    """The emoji that is meant; the first where there are several; None where it cannot be told.
+    """Return the emoji that is meant; the first where there are several; None where it cannot be told.
 
     Args:
         text: what stands where an emoji should.
@@ -195,7 +195,7 @@ def find_emoji(
 
 
 def _key(name: str) -> str:
-    """What is compared of a name. Thumbs that point nowhere without their sign keep it."""
+    """Return what is compared of a name. Thumbs that point nowhere without their sign keep it."""
     name = name.strip().strip(":").casefold()
     if name in ("+1", "-1", "_1"):
         return name
@@ -203,7 +203,7 @@ def _key(name: str) -> str:
 
 
 def _forms(key: str) -> Iterator[str]:
-    """Other forms of a word: one pancake, a thinking face."""
+    """Give other forms of a word: one pancake, a thinking face."""
     yield from (f"{key}s", f"{key}es", f"{key}_face", f"{key}ing", f"{key}ing_face")
     if key.endswith("s"):
         yield key[:-1]
@@ -214,12 +214,12 @@ def _forms(key: str) -> Iterator[str]:
 
 
 def _says(wanted: frozenset[str], name: frozenset[str]) -> bool:
-    """Whether a name has all these words; where it is one word, no other of importance."""
+    """Return whether a name has all these words; where it is one word, no other of importance."""
     return wanted <= name and (len(wanted) > 1 or name - wanted <= _ASIDE)
 
 
 def _beside(wanted: frozenset[str], name: str) -> tuple[int, int, str]:
-    """How much a name says that was not asked for."""
+    """Return how much a name says that was not asked for."""
     return len(frozenset(name.split("_")) - wanted - _ASIDE), len(name), name
 
 
@@ -291,7 +291,7 @@ class OwnSticker:
 
 
 def own_stickers(channel: "MessageableChannel") -> Sequence[OwnSticker]:
-    """The server's stickers that can be sent there; none in a DM."""
+    """Return the server's stickers that can be sent there; none in a DM."""
     guild = guild_in(channel)
     return [
         OwnSticker(each.id, each.name, each.description, each.emoji, each.url)
@@ -301,7 +301,7 @@ def own_stickers(channel: "MessageableChannel") -> Sequence[OwnSticker]:
 
 
 def names_of(stickers: Sequence[OwnSticker]) -> tuple[str, ...]:
-    """Their names as a persona is told them: harmless, in the order of the alphabet, not too many.
+    """Return their names as a persona is told them: harmless, in the order of the alphabet, not too many.
 
     Discord tells of stickers in no order of its own, and what a persona is told should stay as it is.
     """
@@ -326,7 +326,7 @@ def find_sticker(words: str, stickers: Sequence[OwnSticker]) -> OwnSticker | Non
 
 
 def sticker_content(name: str, stickers: Sequence[OwnSticker], *, as_link: bool) -> MessageContent:
-    """The message that shows a sticker.
+    """Return the message that shows a sticker.
 
     Args:
         name: what it nearly is called.

@@ -43,7 +43,7 @@ _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 
 
 def name_for_webhook(name: str) -> str:
-    """A name as a webhook may bear it: 1 to 80 characters, and none of the words that Discord forbids."""
+    """Write a name as a webhook may bear it: 1 to 80 characters, and no word that Discord forbids."""
     name = one_line(name)
     for word, (letter, other) in _FORBIDDEN.items():
         for found in set(re.findall(word, name, flags=re.IGNORECASE)):
@@ -56,7 +56,7 @@ def name_for_webhook(name: str) -> str:
 
 
 def webhook_marked(persona: str, picture: bytes | None) -> str:
-    """What a webhook itself is called: its persona's name on the shelf, and which picture it was given.
+    """Name a webhook itself: by its persona's file, and by the picture that it was given.
 
     People see it in a channel's settings only; each message shows the persona's own name.
     """
@@ -67,7 +67,7 @@ def webhook_marked(persona: str, picture: bytes | None) -> str:
 
 
 def is_marked_for(name: str, persona: str) -> bool:
-    """Whether a webhook is called for this persona, whichever picture it was given."""
+    """Return whether a webhook is called for this persona, whichever picture it was given."""
     bare, _, mark = name.rpartition(" ")
     marked = len(mark) == _MARK and set(mark) <= set("0123456789abcdef")
     borne = name_for_webhook(persona)
@@ -81,7 +81,7 @@ def _room_for_mark(name: str) -> str:
 
 
 def nickname(name: str) -> str:
-    """A name as a member of a server may bear it: 1 to 32 characters."""
+    """Write a name as a member of a server may bear it: 1 to 32 characters."""
     name = one_line(name)
     while units(name) > _LONGEST_NICK:
         name = name[:-1].rstrip()
@@ -89,12 +89,12 @@ def nickname(name: str) -> str:
 
 
 def picture_address(persona: Persona) -> str:
-    """Where its picture is on the web; "" where it is a file, or where there is none."""
+    """Return the address of a persona's picture; "" where it is a file, or where there is none."""
     return persona.avatar if persona.avatar.lower().startswith("https://") else ""
 
 
 async def picture_file(persona: Persona) -> bytes | None:
-    """Its picture from a file, as Discord takes it; None, and a line in the log, where there is none."""
+    """Read a persona's picture from a file; None, and a line in the log, where there is none for Discord."""
     if not persona.avatar or picture_address(persona):
         return None
     try:
@@ -171,12 +171,12 @@ class Webhooks:
         return WebhookIdentity(webhook, parent.id, persona, name, picture_address(shown), thread)
 
     def lost(self, identity: WebhookIdentity) -> None:
-        """The webhook is gone: the next time another is made."""
+        """Forget a webhook that is gone: the next time another is made."""
         if self._found.get((identity.channel, identity.persona)) is identity.webhook:
             del self._found[identity.channel, identity.persona]
 
     def failed(self, identity: WebhookIdentity, channel: "MessageableChannel", error: ChannelError) -> None:
-        """Speak as the bot there for a while: the webhook posts nothing, of which the log tells once."""
+        """Let the bot post there for a while in place of a webhook that fails; the log tells of it once."""
         self.lost(identity)
         self._not_before[identity.channel] = time.monotonic() + _AGAIN_AFTER
         parent = channel.parent if isinstance(channel, discord.Thread) else channel
@@ -184,7 +184,7 @@ class Webhooks:
             self._note(parent, str(error))
 
     def persona_of(self, webhook: int, application: int, name: str) -> str | None:
-        """The persona that spoke by a webhook under a name; None where the webhook is none of ours."""
+        """Return the persona that spoke by a webhook under a name; None where the webhook is none of ours."""
         owner = self._owners.get(webhook)
         if owner is None and (application != self._client.application_id or webhook == application):
             return None  # anybody can make a webhook with a persona's name

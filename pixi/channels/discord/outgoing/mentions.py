@@ -95,7 +95,7 @@ def _may_be(posted: str, text: str, mention: str) -> bool:
 
 
 def _end(name: str) -> str:
-    """A name ends where its word does; scripts that put no spaces between words go on."""
+    """End a name where its word does; scripts that put no spaces between words go on."""
     return "" if unicodedata.east_asian_width(name[-1]) in "WF" else r"(?!\w)"
 
 

@@ -57,13 +57,13 @@ class _Fence:
 
 
 def clean(text: str) -> str:
-    """The text as it can be posted: line breaks as Discord has them, nothing that no server can store."""
+    """Return a text as it can be posted: line breaks as Discord has them, nothing that cannot be stored."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()
 
 
 def split(text: str, limit: int = LIMIT) -> tuple[str, ...]:
-    """The parts of a message, none longer than `limit`; none at all for one in which nothing can be seen.
+    """Split a message into parts, none longer than `limit`; none at all where nothing can be seen.
 
     It is cut at paragraphs, lines, sentences, words, in this order of preference, and never within what a
     reader sees as one character, a mention, an emoji, a link or a line's code that fits into a part. A
@@ -101,7 +101,7 @@ class _Splitter:
         )
 
     def parts(self) -> Iterator[str]:
-        """The parts, in order."""
+        """Return the parts, in order."""
         start = 0
         while start < len(self._text):
             fence = self._fence_at(start)
@@ -135,7 +135,7 @@ class _Splitter:
     # Where to cut.
 
     def _cut(self, start: int, room: int) -> int:
-        """Where a part that begins at `start` best ends: after it, and within `room`."""
+        """Return where a part that begins at `start` best ends: after it, and within `room`."""
         most = self._reach(start, room)
         if most >= len(self._text):
             return len(self._text)
@@ -156,7 +156,7 @@ class _Splitter:
         return self._forced(start, most)
 
     def _forced(self, start: int, most: int) -> int:
-        """Where there is no good place: before what must be kept whole, or between two characters."""
+        """Cut where there is no good place: before what must be kept whole, or between two characters."""
         kept = self._kept_at(most)
         if kept is not None and kept[0] > start:
             return kept[0]
@@ -167,14 +167,14 @@ class _Splitter:
         return place if place > start else most
 
     def _may_cut(self, place: int) -> bool:
-        """Whether neither a token nor a character goes on where the next part would begin."""
+        """Return whether neither a token nor a character goes on where the next part would begin."""
         if self._kept_at(place) is not None:
             return False
         after = self._after(place)
         return after >= len(self._text) or grapheme_boundary_before(self._text, after + 1) == after
 
     def _after(self, cut: int) -> int:
-        """Where the next part begins: white space at the cut is dropped, but not the indent of code."""
+        """Return where the next part begins: white space at the cut is dropped, but no indent of code."""
         space = _BLANK_LINES if self._fence_at(cut) else _SPACE
         match = space.match(self._text, cut)
         return match.end() if match else cut
@@ -185,7 +185,7 @@ class _Splitter:
         return self._measure[end] - self._measure[start] if self._measure else end - start
 
     def _reach(self, start: int, room: int) -> int:
-        """The furthest place to which the text fits into `room`; at least one character on."""
+        """Return the furthest place to which the text fits into `room`; at least one character on."""
         if self._measure is None:
             reach = start + room
         else:
@@ -193,17 +193,17 @@ class _Splitter:
         return min(max(reach, start + 1), len(self._text))
 
     def _fence_at(self, place: int) -> _Fence | None:
-        """The block of code that a cut here would cut."""
+        """Return the block of code that a cut here would cut."""
         index = bisect_left(self._fences, place, key=lambda fence: fence.start) - 1
         return self._fences[index] if index >= 0 and place < self._fences[index].end else None
 
     def _kept_at(self, place: int) -> tuple[int, int] | None:
-        """What a cut here would cut although it must be kept whole."""
+        """Return what a cut here would cut although it must be kept whole."""
         index = bisect_left(self._kept_starts, place) - 1
         return self._kept[index] if index >= 0 and place < self._kept[index][1] else None
 
 
 def _first_visible(text: str, start: int, end: int) -> int:
-    """After the first character that is not white space, or the end where there is none."""
+    """Return the place after the first character that is not white space, or the end."""
     match = _SPACE.match(text, start, end)
     return min(match.end() + 1 if match else start, end)

@@ -46,7 +46,7 @@ class Choice:
 
 
 def suggest(typed: str, choices: Sequence[Choice], limit: int) -> list[Choice]:
-    """What may be meant by the beginning of a name, or a word of what it is; the likeliest first."""
+    """Suggest what may be meant by the beginning of a name, or a word about it; the likeliest first."""
     wanted = _key(typed[:_TYPED])
     if not wanted:
         return list(choices[:limit])
@@ -56,20 +56,20 @@ def suggest(typed: str, choices: Sequence[Choice], limit: int) -> list[Choice]:
 
 
 def find(typed: str, choices: Sequence[Choice]) -> Choice | None:
-    """The one of this name: written exactly so, or else alike but for case."""
+    """Return the one of this name: written exactly so, or else alike but for case."""
     exact = next((choice for choice in choices if choice.value == typed), None)
     return exact or _by_key(choices).get(_key(typed))
 
 
 def nearest(typed: str, choices: Sequence[Choice]) -> Choice | None:
-    """The one whose name is most like what was typed, if any is."""
+    """Return the one whose name is most like what was typed, if any is."""
     keys = _by_key(choices)
     found = process.extractOne(_key(typed[:_TYPED]), list(keys), scorer=fuzz.ratio, score_cutoff=_NEAR)
     return keys[found[0]] if found else None
 
 
 def _by_key(choices: Sequence[Choice]) -> Mapping[str, Choice]:
-    """A choice is known by both of its names; its value goes before another's name."""
+    """Know a choice by both of its names; its value goes before another's name."""
     names = {_key(choice.name): choice for choice in reversed(choices)}
     return names | {_key(choice.value): choice for choice in reversed(choices)}
 
@@ -92,7 +92,7 @@ _BROKEN = (*FAULTS, KeyError, TypeError, ValueError)
 
 
 async def may_govern(interaction: discord.Interaction, rules: Rules, needed: discord.Permissions) -> bool:
-    """Whether somebody may change what holds for everybody in a place.
+    """Return whether somebody may change what holds for everybody in a place.
 
     In a DM the person may. In a guild an admin of the settings may, and whoever has the permissions that
     the command asks for by default. A guild can give a command to others too, on Discord's own page of
@@ -116,7 +116,7 @@ def _owns(interaction: discord.Interaction) -> bool:
 
 
 async def _was_given(interaction: discord.Interaction, asker: Requester) -> bool:
-    """Whether the guild gave this command, or all of them, to the person or to one of their roles."""
+    """Return whether the guild gave this command, or all, to the person or to one of their roles."""
     if asker.guild is None:
         return False
     http, application = interaction.client.http, interaction.application_id
@@ -133,7 +133,7 @@ async def _was_given(interaction: discord.Interaction, asker: Requester) -> bool
 
 
 def _gives(entries: "list[ApplicationCommandPermissions]", asker: Requester, *, everybody: bool) -> bool:
-    """What the entries decide: the person's own first, then those of roles, then that of everybody."""
+    """Return what the entries decide: the person's own first, then those of roles, then everybody's."""
     persons = [
         each["permission"] for each in entries if each["type"] == _USER and int(each["id"]) == asker.user
     ]
@@ -168,21 +168,21 @@ _LABEL = 100
 class ChannelCommands:
     """`/persona`, `/model`, `/reset` and `/stop`."""
 
-    def __init__(self, backend: BotBackend, words: Translations, show_as: ShowAs) -> None:
+    def __init__(self, backend: BotBackend, translations: Translations, show_as: ShowAs) -> None:
         self._backend = backend
-        self._words = words
+        self._translations = translations
         self._show_as = show_as
 
     async def reset(self, interaction: discord.Interaction) -> None:
         """Forget what was said in a channel, by and to all who live there."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         if await self._governs(use, "reset"):
             await use.within(self._reset(use.conversations))
             await use.answer(use.say("says.reset.done"), public=True)
 
     async def stop(self, interaction: discord.Interaction) -> None:
         """End the replies that are being written in a channel."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         stopped = await use.within(self._stop(use.conversations))
         await use.answer(use.say("says.stop.done" if stopped else "says.stop.nothing"))
 
@@ -194,7 +194,7 @@ class ChannelCommands:
         home: bool | None = None,
     ) -> None:
         """Tell or change who lives in a channel, and whether every message there is answered."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         if name is None and how is None and home is None:
             await use.answer(self._who_lives(use))
         elif not await self._governs(use, "persona"):
@@ -206,7 +206,7 @@ class ChannelCommands:
 
     async def model(self, interaction: discord.Interaction, name: str | None = None) -> None:
         """Tell or change which model writes in a channel."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         if name is None:
             now = escape_line(self.model_here(use), NAME)
             await use.answer(use.say("says.model.writes", name=f"**{now}**"))
@@ -224,7 +224,7 @@ class ChannelCommands:
         await use.answer(use.say("says.model.chosen", name=shown), public=True)
 
     def model_here(self, use: Invocation) -> str:
-        """The name of the model that writes in a channel."""
+        """Return the name of the model that writes in a channel."""
         models = self._backend.models
         chosen = self._backend.place(use.address()).model
         return chosen if chosen in models else models[0] if models else ""
@@ -234,13 +234,13 @@ class ChannelCommands:
     async def suggest_persona(
         self, interaction: discord.Interaction, typed: str
     ) -> list[app_commands.Choice[str]]:
-        """Personas that may be meant."""
+        """Suggest personas that may be meant."""
         return _suggestions(typed, self._personas())
 
     async def suggest_model(
         self, interaction: discord.Interaction, typed: str
     ) -> list[app_commands.Choice[str]]:
-        """Models that may be meant."""
+        """Suggest models that may be meant."""
         return _suggestions(typed, self._models())
 
     def _personas(self) -> list[Choice]:
@@ -252,7 +252,7 @@ class ChannelCommands:
     # What they do.
 
     async def _governs(self, use: Invocation, command: str) -> bool:
-        """Whether they may; where not, they are told."""
+        """Return whether they may; where not, they are told."""
         if await use.within(may_govern(use.interaction, self._backend.rules, NEEDS[command])):
             return True
         await use.answer(use.say("says.managers"))
@@ -326,20 +326,20 @@ class ChannelCommands:
 
 
 def is_home(use: Invocation) -> bool:
-    """Whether every message in a channel is answered."""
+    """Return whether every message in a channel is answered."""
     if any(each in use.backend.rules.home_channels for each in use.asker.channels):
         return True
     return channel_config(use.backend, use.bot, use.where).home
 
 
 def _own_place(use: Invocation) -> Place:
-    """What was chosen for the channel itself; where nothing was, what it would otherwise lose."""
+    """Return what was chosen for the channel itself; where nothing was, what it would otherwise lose."""
     own = use.backend.place(use.address())
     return own if own != Place() else Place(home=channel_config(use.backend, use.bot, use.where).home)
 
 
 def _after(here: tuple[str, ...], name: str, how: str) -> tuple[tuple[str, ...] | None, str]:
-    """Who lives there then, None where nothing changes; and the key of what is told of it."""
+    """Return who is there then, None where nothing changes; and the key of what is told of it."""
     if how == "join":
         return (here if name in here else (*here, name)), "says.persona.joined"
     if how != "leave":

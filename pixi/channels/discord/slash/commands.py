@@ -47,10 +47,10 @@ class SlashCommands:
 
     Args:
         client: the bot.
-        house: what it talks for.
+        backend: what it talks for.
         show_as: shows the bot as a persona.
-        words: the languages it speaks; None: all there are.
-        forgotten: is told the id of a person whom the house forgot.
+        translations: the languages it speaks; None: all there are.
+        on_forget: is told the id of a person who is forgotten.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class SlashCommands:
         backend: BotBackend,
         show_as: ShowAs,
         *,
-        words: Translations | None = None,
-        forgotten: Callable[[str], None] = _nothing,
+        translations: Translations | None = None,
+        on_forget: Callable[[str], None] = _nothing,
     ) -> None:
         self._client = client
         self._backend = backend
-        self._words = words or Translations()
-        self._failing = CommandErrors(backend, self._words)
-        self._governing = ChannelCommands(backend, self._words, show_as)
-        self._recalling = RecordCommands(backend, self._words)
-        self._own_data = OwnDataCommands(backend, self._words, self._failing, forgotten)
-        self._about = PersonCommands(backend, self._words, self._governing, COMMANDS)
+        self._translations = translations or Translations()
+        self._errors = CommandErrors(backend, self._translations)
+        self._governing = ChannelCommands(backend, self._translations, show_as)
+        self._recalling = RecordCommands(backend, self._translations)
+        self._own_data = OwnDataCommands(backend, self._translations, self._errors, on_forget)
+        self._about = PersonCommands(backend, self._translations, self._governing, COMMANDS)
         self._tree: _Tree | None = None
 
     def install(self) -> None:
@@ -78,7 +78,7 @@ class SlashCommands:
             ("persona", "name"): self._governing.suggest_persona,
             ("model", "name"): self._governing.suggest_model,
         }
-        tree = self._tree = _Tree(self._client, self._backend, self._words, self._failing, suggest)
+        tree = self._tree = _Tree(self._client, self._backend, self._translations, self._errors, suggest)
         for command in self._commands(suggest):
             tree.add_command(command)
         self._client.add_view(self._own_data.buttons("en-US"))  # of messages from before a restart
@@ -90,7 +90,7 @@ class SlashCommands:
         """
         if self._tree is None:
             return
-        await self._tree.set_translator(_Translator(self._words))
+        await self._tree.set_translator(_Translator(self._translations))
         await CommandRegistration(self._tree).register(offered=self._backend.rules.slash)
 
     def _commands(
@@ -123,7 +123,7 @@ class SlashCommands:
         callback: _Callback,
         parent: app_commands.Group | None = None,
     ) -> _Command:
-        """A command whose texts are those of its key, and whose options are its callback's parameters."""
+        """Make a command of the texts of its key, and of the parameters of its callback."""
         command: _Command = app_commands.Command(
             name=self._text(f"commands.{key}.name"),
             description=self._text(f"commands.{key}.description"),
@@ -138,7 +138,7 @@ class SlashCommands:
         return command
 
     def _group(self, key: str, me: _Callback) -> app_commands.Group:
-        """A command of one's own data: `/forget me`."""
+        """Return a command of one's own data: `/forget me`."""
         texts = f"commands.{key}"
         group = app_commands.Group(
             name=self._text(f"{texts}.name"), description=self._text(f"{texts}.description")
@@ -151,14 +151,14 @@ class SlashCommands:
         return app_commands.Choice(name=text, value=value)
 
     def _text(self, key: str) -> locale_str:
-        return locale_str(self._words.english.texts[key], key=key)
+        return locale_str(self._translations.english.texts[key], key=key)
 
 
 class _Translator(app_commands.Translator):
     """Gives the translations of a text by its key; of texts without a key there are none."""
 
-    def __init__(self, words: Translations) -> None:
-        self._words = words
+    def __init__(self, translations: Translations) -> None:
+        self._translations = translations
 
     async def translate(
         self,
@@ -166,8 +166,8 @@ class _Translator(app_commands.Translator):
         locale: discord.Locale,
         context: app_commands.TranslationContextTypes,
     ) -> str | None:
-        """The text in that language, if it is there."""
-        language = self._words.known(locale.value)
+        """Return the text in that language, if it is there."""
+        language = self._translations.known(locale.value)
         key = string.extras.get("key")
         return language.texts[key] if language is not None and key is not None else None
 
@@ -179,8 +179,8 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self,
         client: discord.Client,
         backend: BotBackend,
-        words: Translations,
-        failing: CommandErrors,
+        translations: Translations,
+        errors: CommandErrors,
         suggest: dict[tuple[str, str], _Suggest],
     ) -> None:
         super().__init__(
@@ -189,19 +189,19 @@ class _Tree(app_commands.CommandTree[discord.Client]):
             allowed_installs=AppInstallationType(guild=True, user=False),
         )
         self._backend = backend
-        self._words = words
-        self._failing = failing
+        self._translations = translations
+        self._errors = errors
         self._suggest = suggest
 
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
-        """Whether a command is to be carried out. What somebody may mean who types is answered here."""
+        """Return whether a command is to be carried out. Suggestions while somebody types are made here."""
         try:
             as_channel_error = self._refusal(interaction)
             if interaction.type is discord.InteractionType.autocomplete:
                 await self._answer_typing(interaction, refused=bool(as_channel_error))
                 return False
             if as_channel_error:
-                use = Invocation(interaction, self._backend, self._words)
+                use = Invocation(interaction, self._backend, self._translations)
                 await use.answer(use.say(as_channel_error))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
@@ -212,17 +212,17 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
     ) -> None:
         """Tell what went wrong."""
-        await self._failing.tell(interaction, error)
+        await self._errors.tell(interaction, error)
 
     async def _call(self, interaction: discord.Interaction) -> None:
-        """discord.py's own door to all of it, which takes for granted that a server sends everything."""
+        """Take an interaction in place of discord.py, which takes for granted that all is sent."""
         try:
             await super()._call(interaction)
         except UNREADABLE as error:
             _log.warning("a command could not be read: %s: %s", type(error).__name__, error)
 
     def _refusal(self, interaction: discord.Interaction) -> str:
-        """The key of what whoever must not use a command is told; empty: they may."""
+        """Return the key of what is told to somebody who must not use a command; "": they may."""
         if not self._backend.rules.slash:
             return "says.off"
         command = interaction.command
@@ -301,7 +301,7 @@ class CommandRegistration:
         return [await command.get_translated_payload(self._tree, translator) for command in commands]
 
     async def _known(self) -> Sequence[Json]:
-        """What the server knows, translations too, which are left out unless asked for."""
+        """Ask what the server knows, with translations, which are left out unless asked for."""
         route = Route("GET", "/applications/{application_id}/commands", application_id=self._application())
         http = self._tree.client.http
         known: Sequence[Json] = await send_request(
@@ -318,7 +318,7 @@ class CommandRegistration:
 
 
 def _meaning(command: Json) -> Json:
-    """What matters of a command, in one form for what we send and for what a server keeps."""
+    """Return what matters of a command, in one form for what we send and for what a server keeps."""
     permissions = command.get("default_member_permissions")
     return {
         **_named(command),

@@ -57,14 +57,16 @@ class Invocation:
 
     Args:
         interaction: as Discord told of it.
-        house: what the bot talks for.
-        words: the languages it speaks.
+        backend: what the bot talks for.
+        translations: the languages it speaks.
     """
 
-    def __init__(self, interaction: discord.Interaction, backend: BotBackend, words: Translations) -> None:
+    def __init__(
+        self, interaction: discord.Interaction, backend: BotBackend, translations: Translations
+    ) -> None:
         self.interaction = interaction
         self.backend = backend
-        self.language: Language = words.of(str(interaction.locale))
+        self.language: Language = translations.of(str(interaction.locale))
         self.say = self.language.say
 
     @property
@@ -91,7 +93,7 @@ class Invocation:
 
     @property
     def where(self) -> tuple[int, ...]:
-        """Where people may have chosen what holds here: the channel, a thread's parent, the guild."""
+        """The ids for which people may have chosen what holds here."""
         channel = self.interaction.channel
         if channel is not None:
             return config_ids(channel)
@@ -99,18 +101,18 @@ class Invocation:
 
     @property
     def payer(self) -> Payer:
-        """Who asks, and where, as far as it is counted what they use."""
+        """Who pays for what is used, and where."""
         person, channel = str(self.interaction.user.id), self.interaction.channel
         return Payer(person) if channel is None else payer_in(channel, person)
 
     @property
     def channel_personas(self) -> tuple[str, ...]:
-        """Names, on the shelf, of those who live here."""
+        """The names of the personas of the channel."""
         return channel_personas(self.backend, self.bot, self.where)
 
     @property
     def conversations(self) -> tuple[str, ...]:
-        """Addresses of their conversations here."""
+        """The addresses of their conversations here."""
         return tuple(self.address(name) for name in self.channel_personas)
 
     @property
@@ -119,20 +121,20 @@ class Invocation:
         return self.asker.user in self.backend.rules.admins and is_admin(self.backend.rules, self.asker)
 
     def address(self, persona: str = "") -> str:
-        """The address of a persona's conversation here; without a persona, of the channel."""
+        """Return the address of a persona's conversation here; without a persona, of the channel."""
         return str(ConversationAddress(self.bot, self.channel, persona))
 
     def shown(self, name: str) -> str:
-        """A persona's name as people see it, for a text of ours."""
+        """Write a persona's name as people see it."""
         persona = self.backend.personas.get(name)
         return escape_line(persona.name if persona else name, NAME)
 
     def all_shown(self, names: Sequence[str]) -> str:
-        """Several names, in bold."""
+        """Write several names, in bold."""
         return ", ".join(f"**{self.shown(name)}**" for name in names)
 
     async def within(self, work: Awaitable[T]) -> T:
-        """What a work gives. Where it takes long, Discord is told that the answer comes later."""
+        """Wait for a work. Where it takes long, Discord is told that the answer comes later."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait([task], timeout=_PATIENCE)
@@ -150,7 +152,7 @@ class Invocation:
         self,
         text: str = "",
         *,
-        told: EmbedContent | None = None,
+        embed: EmbedContent | None = None,
         file: tuple[str, bytes] | None = None,
         view: discord.ui.View | None = None,
         public: bool = False,
@@ -163,7 +165,7 @@ class Invocation:
         interaction, nobody = self.interaction, discord.AllowedMentions.none()
         content = clipped(text, LIMIT) or None
         files = [discord.File(io.BytesIO(file[1]), file[0])] if file else []
-        embeds = [embed_of(told)] if told else []
+        embeds = [embed_of(embed)] if embed else []
         if interaction.response.type is discord.InteractionResponseType.deferred_channel_message:
             later = interaction.edit_original_response(
                 content=content, embeds=embeds, attachments=files, view=view, allowed_mentions=nobody
@@ -207,7 +209,7 @@ class Invocation:
 
 
 def embed_of(told: EmbedContent) -> discord.Embed:
-    """It, as Discord shows it."""
+    """Make an embed as Discord shows it."""
     embed = discord.Embed(title=told.title, description=told.text or None, color=COLOR)
     for field in told.fields:
         embed.add_field(name=field.name, value=field.value, inline=field.inline)
@@ -224,7 +226,7 @@ async def _kept(interaction: discord.Interaction, responding: Awaitable[object])
 
 
 async def _taken(responding: Awaitable[object]) -> None:
-    """Respond later, likewise."""
+    """Respond later. A server that tells nothing of it has taken it all the same."""
     try:
         await responding
     except UNREADABLE as error:
@@ -244,9 +246,9 @@ _DETAIL = 500
 class CommandErrors:
     """Tells of what went wrong; raises nothing itself."""
 
-    def __init__(self, backend: BotBackend, words: Translations) -> None:
+    def __init__(self, backend: BotBackend, translations: Translations) -> None:
         self._backend = backend
-        self._words = words
+        self._translations = translations
 
     async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
         """Log an error, and tell whoever used the command. What it says is for admins alone."""
@@ -260,7 +262,7 @@ class CommandErrors:
             return
         text = self._logged(interaction, error)
         try:
-            use = Invocation(interaction, self._backend, self._words)
+            use = Invocation(interaction, self._backend, self._translations)
             detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
             await use.answer(use.say(text) + (detail if use.may_see_all else ""))
         except FAULTS as late:

@@ -28,30 +28,34 @@ class PersonCommands:
     """`/status` and `/help`."""
 
     def __init__(
-        self, backend: BotBackend, words: Translations, governing: ChannelCommands, commands: tuple[str, ...]
+        self,
+        backend: BotBackend,
+        translations: Translations,
+        governing: ChannelCommands,
+        commands: tuple[str, ...],
     ) -> None:
         self._backend = backend
-        self._words = words
+        self._translations = translations
         self._governing = governing
         self._commands = commands
 
     async def status(self, interaction: discord.Interaction) -> None:
         """Tell how the bot is doing, and who lives in a channel."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         status = await use.within(self._backend.status(use.payer))
         await use.answer(
-            told=EmbedContent(use.say("says.status.title"), fields=tuple(self._figures(use, status)))
+            embed=EmbedContent(use.say("says.status.title"), fields=tuple(self._figures(use, status)))
         )
 
     async def help(self, interaction: discord.Interaction) -> None:
         """Tell what the bot is, and how to talk to it."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         fields = (
             EmbedField(use.say("says.help.call"), clipped(self._how_to_call(use), _FIELD, backslash=True)),
             EmbedField(use.say("says.help.personas"), "\n".join(self._introduced(use))),
         )
         text = f"{use.say('says.help.about')}\n\n**{use.say('says.help.commands')}**\n{self._listed(use)}"
-        await use.answer(told=EmbedContent(use.say("says.help.title"), text, fields))
+        await use.answer(embed=EmbedContent(use.say("says.help.title"), text, fields))
 
     def _figures(self, use: Invocation, status: BotStatus) -> Iterator[EmbedField]:
         def figure(key: str, value: str) -> EmbedField:
@@ -94,7 +98,7 @@ class PersonCommands:
         return use.say("says.help.call_names", mention=f"<@{use.bot}>", words=", ".join(words.values()))
 
     def _introduced(self, use: Invocation) -> Iterator[str]:
-        """A line for each who lives here, as far as there is room."""
+        """Write a line for each persona of the channel, as far as there is room."""
         room = _FIELD
         for name in use.channel_personas:
             persona = self._backend.personas.get(name)
@@ -106,7 +110,7 @@ class PersonCommands:
             yield line
 
     def _listed(self, use: Invocation) -> str:
-        """A line for each command; those that the guild hides from somebody are left out."""
+        """Write a line for each command; those that the guild hides from somebody are left out."""
         texts, rights = use.language.texts, use.interaction.permissions
         free = use.interaction.guild_id is None or rights.administrator or use.may_see_all
         return "\n".join(
@@ -117,13 +121,13 @@ class PersonCommands:
 
 
 def command_name(texts: Mapping[str, str], command: str) -> str:
-    """What people type for a command or subcommand."""
+    """Return what people type for a command or subcommand."""
     parts = command.split(".")
     return " ".join(texts[f"commands.{'.'.join(parts[: at + 1])}.name"] for at in range(len(parts)))
 
 
 def _ping(use: Invocation) -> str:
-    """How long Discord takes to answer on the shard of this guild."""
+    """Return how long Discord takes to answer on the shard of this guild."""
     client, guild = use.interaction.client, use.interaction.guild
     seconds = client.latency
     if guild is not None and isinstance(client, discord.AutoShardedClient):
@@ -168,31 +172,31 @@ Press = Callable[[discord.Interaction], Awaitable[None]]
 class OwnDataCommands:
     """`/forget me` and `/export me`.
 
-    `forgotten` is told the id of a person whom the house forgot.
+    `on_forget` is told the id of a person who is forgotten.
     """
 
     def __init__(
         self,
         backend: BotBackend,
-        words: Translations,
-        failing: CommandErrors,
-        forgotten: Callable[[str], None],
+        translations: Translations,
+        errors: CommandErrors,
+        on_forget: Callable[[str], None],
     ) -> None:
         self._backend = backend
-        self._forgotten = forgotten
-        self._words = words
-        self._failing = failing
+        self._on_forget = on_forget
+        self._translations = translations
+        self._errors = errors
 
     async def forget_me(self, interaction: discord.Interaction) -> None:
         """Ask whether a person shall be forgotten."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         buttons = self.buttons(str(interaction.locale))
         await use.answer(use.say("says.forget.ask"), view=buttons)
         buttons.stop()  # those that were installed hear the click; a timer would run for these in vain
 
     async def export_me(self, interaction: discord.Interaction) -> None:
         """Give a person all that is kept of them."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         file = await use.within(self._export(str(interaction.user.id), interaction.filesize_limit))
         if file is None:
             await use.answer(use.say("says.export.large"))
@@ -200,27 +204,27 @@ class OwnDataCommands:
             await use.answer(use.say("says.export.here"), file=file)
 
     def buttons(self, locale: str) -> discord.ui.View:
-        """The answers to the question of `/forget me`.
+        """Make the answers to the question of `/forget me`.
 
         Whoever presses is forgotten, and nobody else: the buttons know of no person.
         """
-        say = self._words.of(locale).say
-        view = _Buttons(self._failing)
+        say = self._translations.of(locale).say
+        view = _Buttons(self._errors)
         danger, plain = discord.ButtonStyle.danger, discord.ButtonStyle.secondary
         view.add_item(_Button("pixi:forget-me", say("says.forget.yes"), danger, self._forget))
         view.add_item(_Button("pixi:keep-me", say("says.forget.no"), plain, self._keep))
         return view
 
     async def _forget(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         await use.replace("…")  # the buttons go at once: nothing is asked for twice
         person = str(interaction.user.id)
         count = await self._backend.forget(person)
-        self._forgotten(person)
+        self._on_forget(person)
         await use.replace(use.say("says.forget.done", count=number(count)))
 
     async def _keep(self, interaction: discord.Interaction) -> None:
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         await use.replace(use.say("says.forget.kept"))
 
     async def _export(self, person: str, limit: int) -> tuple[str, bytes] | None:
@@ -229,15 +233,15 @@ class OwnDataCommands:
 
 
 class _Buttons(discord.ui.View):
-    def __init__(self, failing: CommandErrors) -> None:
+    def __init__(self, errors: CommandErrors) -> None:
         super().__init__(timeout=None)
-        self._failing = failing
+        self._errors = errors
 
     async def on_error(
         self, interaction: discord.Interaction, error: Exception, item: discord.ui.Item[Any], /
     ) -> None:
         """Tell what went wrong."""
-        await self._failing.tell(interaction, error)
+        await self._errors.tell(interaction, error)
 
 
 class _Button(discord.ui.Button[_Buttons]):
@@ -250,7 +254,7 @@ class _Button(discord.ui.Button[_Buttons]):
 
 
 def _packed(kept: dict[str, Any], limit: int) -> tuple[str, bytes] | None:
-    """As a file that is no larger than so many bytes, compressed if need be; None: it cannot be."""
+    """Pack data as a file of at most so many bytes, compressed if need be; None: it cannot be."""
     text = json.dumps(kept, ensure_ascii=False, indent=2, default=str)
     content = text.encode("utf-8", "backslashreplace")  # which is how JSON writes half a character, too
     if len(content) <= limit:

@@ -46,7 +46,7 @@ class _Cited:
 
 
 def documents_in(lines: Sequence[Line], say: Say) -> list[str]:
-    """The documents that were read for a reply, a line each, fit to be shown; each once.
+    """List the documents that were read for a reply, a line each, fit to be shown; each once.
 
     Of a database that was only searched, what was found counts: the reply can rest on nothing else of it.
     """
@@ -70,7 +70,7 @@ def _found(lines: Sequence[Line], kind: str) -> Iterator[_Cited]:
 
 
 def _cited(source: object, database: str) -> _Cited | None:
-    """A place, where that is one: a result can hold anything."""
+    """Return a place in a document; None where it is none: a result can hold anything."""
     if not isinstance(source, dict):
         return None
     title, section = source.get("title"), source.get("section")
@@ -90,7 +90,7 @@ def _counted(value: object) -> int:
 
 
 def _named(text: str) -> str:
-    """The name of the database, as it is called; "" where the result does not tell."""
+    """Return the name of the database; "" where the result does not tell."""
     match = _DATABASE.search(text)
     if match is None:
         return ""
@@ -101,7 +101,7 @@ def _named(text: str) -> str:
 
 
 def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
-    """The objects in the list of a key; of a result that was cut off, those that are whole."""
+    """Return the objects in the list of a key; of a result that was cut off, those that are whole."""
     begun = re.search(rf'"{key}"\s*:\s*\[', text)
     if begun is None:
         return
@@ -119,7 +119,7 @@ def _objects(text: str, key: str) -> Iterator[dict[str, object]]:
 
 
 def _document(cited: _Cited, say: Say) -> str:
-    """`pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
+    """Write `pancakes: Lemon sugar › Toppings, line 12`, with nothing in it that acts."""
     database, title = escape_line(cited.database, _DATABASE_NAME), escape_line(cited.title, _TITLE)
     section = escape_line(cited.section, _SECTION)
     where = f"{database}: {title}" + (f" › {section}" if section and section != title else "")
@@ -146,8 +146,8 @@ _NOTE_LIST = 4_000  # a description alone may have 4,096
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
 
 
-def tell_notes(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
-    """The latest thoughts of some turns, oldest first, with their times; None where there are none."""
+def notes_embed(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
+    """Show the latest thoughts of some turns, oldest first, with their times; None: there are none."""
     several = len({record.persona for record in records}) > 1
     shown: list[str] = []
     room = _NOTE_LIST
@@ -162,8 +162,8 @@ def tell_notes(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
     return EmbedContent(say("says.notes.title"), "\n".join(reversed(shown))) if shown else None
 
 
-def tell_why(record: TurnRecord, say: Say) -> EmbedContent:
-    """What is behind a turn."""
+def why_embed(record: TurnRecord, say: Say) -> EmbedContent:
+    """Show what is behind a turn."""
     fields = [*_tools(record, say), *_sources(record, say), *_acts(record, say), _figures(record, say)]
     return EmbedContent(
         title=say("says.why.title", persona=escape_line(record.persona, _NAME)),
@@ -173,7 +173,7 @@ def tell_why(record: TurnRecord, say: Say) -> EmbedContent:
 
 
 def dollars(cost: float | None) -> str:
-    """A sum of money; small ones to the first two digits that count."""
+    """Write a sum of money; small ones to the first two digits that count."""
     if cost is None:
         return "–"
     if 0 < cost < 0.0001:
@@ -205,14 +205,14 @@ def _tools(record: TurnRecord, say: Say) -> Iterator[EmbedField]:
 
 
 def _use(call: ToolCall, result: str, room: int) -> str:
-    """Arguments and result, each as a block."""
+    """Show arguments and result of a tool, each as a block."""
     arguments = call.arguments.strip()
     shown = code_block(arguments, min(_ARGUMENTS, room // 3), "json") if arguments not in ("", "{}") else ""
     return shown + code_block(result.strip() or "–", room - units(shown))
 
 
 def _sources(record: TurnRecord, say: Say) -> Iterator[EmbedField]:
-    """Documents that were read, pages that were cited, and addresses that tools gave.
+    """Show documents that were read, pages that were cited, and addresses that tools gave.
 
     Nobody needs a password to be shown.
     """
@@ -290,7 +290,7 @@ def _figures(record: TurnRecord, say: Say) -> EmbedField:
 
 
 def _quoted(text: str, limit: int) -> str:
-    """Inert text as a quotation, no longer than `limit`; of many short lines the last ones are left out."""
+    """Quote an escaped text within `limit`; of many short lines the last ones are left out."""
     lines: list[str] = []
     room = limit
     for line in text.split("\n"):
@@ -311,29 +311,29 @@ _REFERENCE = re.compile(
 class RecordCommands:
     """`/notes`, `/why`, and the latter in the menu of a message."""
 
-    def __init__(self, backend: BotBackend, words: Translations) -> None:
+    def __init__(self, backend: BotBackend, translations: Translations) -> None:
         self._backend = backend
-        self._words = words
+        self._translations = translations
 
     async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
         """Show the latest thoughts about what was said in a channel."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.asker):
             await use.answer(use.say("says.managers"))
             return
-        told = tell_notes(await use.within(self._records(use)), use.say)
+        told = notes_embed(await use.within(self._records(use)), use.say)
         if told is None:
             await use.answer(use.say("says.notes.nothing"))
         else:
-            await use.answer(told=told, public=public)
+            await use.answer(embed=told, public=public)
 
     async def why(self, interaction: discord.Interaction, message: str | None = None) -> None:
         """Show what is behind a message of ours in this channel: the one of a link or id, or the last."""
-        use = Invocation(interaction, self._backend, self._words)
+        use = Invocation(interaction, self._backend, self._translations)
         if message is None:
             spoken = [each for each in await use.within(self._records(use)) if _spoke(each)]
             if spoken:
-                await use.answer(told=tell_why(spoken[-1], use.say))
+                await use.answer(embed=why_embed(spoken[-1], use.say))
             else:
                 await use.answer(use.say("says.why.silent"))
             return
@@ -343,23 +343,23 @@ class RecordCommands:
         elif match["channel"] and int(match["channel"]) != use.channel:
             await use.answer(use.say("says.why.elsewhere"))
         else:
-            await self._tell_why(use, match["id"])
+            await self._why_embed(use, match["id"])
 
     async def why_this(self, interaction: discord.Interaction, message: discord.Message) -> None:
         """Show what is behind the message whose menu was opened."""
-        await self._tell_why(Invocation(interaction, self._backend, self._words), str(message.id))
+        await self._why_embed(Invocation(interaction, self._backend, self._translations), str(message.id))
 
-    async def _tell_why(self, use: Invocation, message_id: str) -> None:
+    async def _why_embed(self, use: Invocation, message_id: str) -> None:
         record = await use.within(self._backend.why(message_id))
         if record is None:
             await use.answer(use.say("says.why.strange"))
         elif not _was_here(record, use):
             await use.answer(use.say("says.why.elsewhere"))
         else:
-            await use.answer(told=tell_why(record, use.say))
+            await use.answer(embed=why_embed(record, use.say))
 
     async def _records(self, use: Invocation) -> list[TurnRecord]:
-        """The last turns of all who live in a channel, oldest first."""
+        """Return the last turns of all personas of a channel, oldest first."""
         records = [
             record
             for conversation in use.conversations
@@ -373,7 +373,7 @@ def _spoke(record: TurnRecord) -> bool:
 
 
 def _was_here(record: TurnRecord, use: Invocation) -> bool:
-    """Whether a turn was in the channel where somebody asks; what was said elsewhere is not told here."""
+    """Return whether a turn was in this channel; what was said elsewhere is not told here."""
     try:
         address = parse_address(record.conversation)
     except PixiError:

@@ -25,7 +25,7 @@ class Language:
     texts: Mapping[str, str]
 
     def say(self, key: str, **values: object) -> str:
-        """A text with these values in its placeholders. Values are put in as they are: never read again."""
+        """Put values in the placeholders of a text. They are put in as they are, and never read again."""
         return self.texts[key].format(**values)
 
 
@@ -49,15 +49,15 @@ class Translations:
         return self._languages[_ENGLISH]
 
     def known(self, locale: str) -> Language | None:
-        """The language of one of Discord's locales; None where it is not there."""
+        """Return the language of one of Discord's locales; None where it is not there."""
         return self._by_locale.get(locale)
 
     def of(self, locale: str) -> Language:
-        """The language of one of Discord's locales; English where it is not there."""
+        """Return the language of one of Discord's locales; English where it is not there."""
         return self._by_locale.get(locale, self.english)
 
     def like(self, code: str) -> Language:
-        """The language of a code such as `de` or `zh`; English where it is not there."""
+        """Return the language of a code such as `de` or `zh`; English where it is not there."""
         wanted = code.casefold().split("-")[0]
         return next(
             (each for name, each in self._languages.items() if name.casefold().split("-")[0] == wanted),

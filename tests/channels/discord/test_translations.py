@@ -8,7 +8,7 @@ from pathlib import Path
 import discord
 import pytest
 
-import pixi.channels.discord as room
+import pixi.channels.discord
 from pixi.channels.discord.slash.translations import Language, Translations
 
 WORDS = Translations()
@@ -135,7 +135,7 @@ def test_labels_of_buttons_and_headings_are_short(language: Language) -> None:
 
 @pytest.mark.parametrize("prefix", ["says.", "menus."])
 def test_every_text_is_used(prefix: str) -> None:
-    folder = Path(room.__file__).parent
+    folder = Path(pixi.channels.discord.__file__).parent
     code = "\n".join(path.read_text("utf-8").replace("'", '"') for path in folder.rglob("*.py"))
     built = ("says.why.", "says.status.whose.", "says.status.what.")  # put together from a part and a name
     unused = [

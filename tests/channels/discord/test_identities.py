@@ -9,7 +9,7 @@ import pytest
 
 from pixi.channels.discord.gateway.server import address_of_chat
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
-from pixi.channels.discord.outgoing import identities as webhooks
+from pixi.channels.discord.outgoing import identities
 from pixi.channels.discord.outgoing.identities import webhook_marked
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError, ChannelLost
@@ -93,7 +93,7 @@ async def test_a_picture_that_changed_is_shown_by_the_webhook_that_is_there(
     picture.write_bytes(PNG + b"another")
     await scene.channel().send("not yet", nonce="2")
     assert not [each for each in scene.rest.asked if each.method == "PATCH"]
-    monkeypatch.setattr(webhooks, "_LOOK_AGAIN", 0.0)
+    monkeypatch.setattr(identities, "_LOOK_AGAIN", 0.0)
     await scene.channel().send("ho", nonce="3")
     async with scene.restarted() as later:
         await later.channel().send("same", nonce="4")

@@ -91,7 +91,7 @@ async def stage(backend: RecordingBackend | None = None, *, sync: bool = True) -
         with pointed_at(server):
             async with Client() as client:
                 forgotten: list[str] = []
-                slash = SlashCommands(client, backend, show_as, forgotten=forgotten.append)
+                slash = SlashCommands(client, backend, show_as, on_forget=forgotten.append)
                 slash.install()
                 running = asyncio.create_task(client.start(server.token))
                 await server.ready()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pixi.channels.discord.formatting import units
 from pixi.channels.discord.slash.invocation import EmbedContent
 from pixi.channels.discord.slash.translations import Translations
-from pixi.channels.discord.slash.why import documents_in, tell_why
+from pixi.channels.discord.slash.why import documents_in, why_embed
 from pixi.core.lines import AssistantLine, Line, ToolLine, UserLine
-from tests.channels.discord.test_telling import RECORD, field
+from tests.channels.discord.test_why import RECORD, field
 
 WORDS = Translations()
 SAY = WORDS.english.say
@@ -138,11 +138,11 @@ def test_strangers_words_in_a_source_do_not_act() -> None:
 
 def test_they_stand_before_the_addresses_and_leave_room_for_everything() -> None:
     sources = [{"title": f"{number}" * 300, "section": "s" * 300, "line": number} for number in range(1, 9)]
-    told: EmbedContent = tell_why(replace(RECORD, lines=(query(*sources), WEB)), SAY)
+    told: EmbedContent = why_embed(replace(RECORD, lines=(query(*sources), WEB)), SAY)
     value = field(told, "Sources")
     assert value.startswith("- pancakes: 111")
     assert units(value) <= 600
-    few = field(tell_why(replace(RECORD, lines=(query(SOURCE), WEB)), SAY), "Sources")
+    few = field(why_embed(replace(RECORD, lines=(query(SOURCE), WEB)), SAY), "Sources")
     assert few == "- pancakes: Lemon sugar › Toppings, line 12\n- <https://example.org/a>"
 
 

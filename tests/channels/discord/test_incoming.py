@@ -15,7 +15,7 @@ from pixi.channels.discord.gateway.client import Shards
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.ears import PERSONAS
+from tests.channels.discord.incoming import PERSONAS
 from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 from tests.waiting import until
 

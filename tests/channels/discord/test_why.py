@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pixi.channels.discord.formatting import clipped, code_block, escape_line, escape_markdown, number, units
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField
 from pixi.channels.discord.slash.translations import Translations
-from pixi.channels.discord.slash.why import dollars, tell_notes, tell_why
+from pixi.channels.discord.slash.why import dollars, notes_embed, why_embed
 from pixi.core.citing import traced
 from pixi.core.deltas import Cited, Usage
 from pixi.core.language import BUILT_IN
@@ -54,18 +54,18 @@ def field(told: EmbedContent, name: str) -> str:
 
 def test_the_thoughts_of_all_rounds_are_told() -> None:
     assert notes_in(RECORD.lines) == ("look it up first", "keep it short")
-    assert tell_why(RECORD, SAY).text == "> look it up first\n\n> keep it short"
+    assert why_embed(RECORD, SAY).text == "> look it up first\n\n> keep it short"
 
 
 def test_tools_are_told_with_arguments_and_results() -> None:
-    value = field(tell_why(RECORD, SAY), "Tool: search\\_fog")
+    value = field(why_embed(RECORD, SAY), "Tool: search\\_fog")
     assert value == (
         '```json\n{"query": "fog", "limit": 3}\n``````\nFog is a cloud. See https://example.org/fog.\n```'
     )
 
 
 def test_addresses_in_results_are_sources() -> None:
-    assert field(tell_why(RECORD, SAY), "Sources") == "- <https://example.org/fog>"
+    assert field(why_embed(RECORD, SAY), "Sources") == "- <https://example.org/fog>"
 
 
 def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
@@ -77,7 +77,7 @@ def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
     text = f"[SEND: a cloud]\n{written('note', traced(cited), BUILT_IN)}"
     record = replace(RECORD, lines=(*RECORD.lines, AssistantLine(text)))
     assert notes_in(record.lines) == notes_in(RECORD.lines)
-    assert field(tell_why(record, SAY), "Sources") == (
+    assert field(why_embed(record, SAY), "Sources") == (
         "- All of it\\_ <https://example.org/fog>\n- <https://example.org/mist>"
     )
 
@@ -95,11 +95,13 @@ def test_pages_that_a_provider_cited_are_sources_and_no_thoughts() -> None:
 )
 def test_an_address_with_a_password_or_one_that_is_too_long_is_no_source(text: str) -> None:
     lines = (UserLine("hi"), AssistantLine("", (ToolCall("c", "t", ""),)), ToolLine("c", "t", text))
-    assert not [each for each in tell_why(replace(RECORD, lines=lines), SAY).fields if each.name == "Sources"]
+    assert not [
+        each for each in why_embed(replace(RECORD, lines=lines), SAY).fields if each.name == "Sources"
+    ]
 
 
 def test_what_was_done_and_what_was_refused_is_told() -> None:
-    assert field(tell_why(RECORD, SAY), "Done") == "messages: 1\nreactions: 🌫️\nrefused by Discord: 1"
+    assert field(why_embed(RECORD, SAY), "Done") == "messages: 1\nreactions: 🌫️\nrefused by Discord: 1"
 
 
 def test_an_act_of_which_nobody_knows_counts_as_uncertain() -> None:
@@ -108,11 +110,11 @@ def test_an_act_of_which_nobody_knows_counts_as_uncertain() -> None:
         Effect(7, 2, "roll", "2d6", "done"),
         Effect(7, 3, "send", "b", "unknown"),
     )
-    assert field(tell_why(replace(RECORD, effects=effects), SAY), "Done") == "roll: 1\nuncertain: 2"
+    assert field(why_embed(replace(RECORD, effects=effects), SAY), "Done") == "roll: 1\nuncertain: 2"
 
 
 def test_the_figures_are_told() -> None:
-    assert field(tell_why(RECORD, SAY), "Behind it").split("\n") == [
+    assert field(why_embed(RECORD, SAY), "Behind it").split("\n") == [
         "**Model** large",
         "**Rounds** 2",
         "**Tokens** 12\u202f345 read, of these 12\u202f000 cached; 67 written",
@@ -144,15 +146,15 @@ def test_numbers_are_read_alike_in_all_languages() -> None:
 
 def test_a_turn_without_thoughts_says_so() -> None:
     lines = (UserLine("hi"), AssistantLine("[SEND: hi]"))
-    assert tell_why(replace(RECORD, lines=lines), SAY).text == "No thoughts were written down for it."
+    assert why_embed(replace(RECORD, lines=lines), SAY).text == "No thoughts were written down for it."
 
 
 def test_a_turn_that_was_forgotten_says_so() -> None:
-    assert tell_why(replace(RECORD, lines=()), SAY).text == "What led to it was forgotten."
+    assert why_embed(replace(RECORD, lines=()), SAY).text == "What led to it was forgotten."
 
 
 def test_a_turn_under_way_has_forgotten_nothing() -> None:
-    told = tell_why(replace(RECORD, lines=(), finish=None), SAY)
+    told = why_embed(replace(RECORD, lines=(), finish=None), SAY)
     assert told.text == "No thoughts were written down for it."
     assert "**Ended** not yet" in field(told, "Behind it")
 
@@ -168,32 +170,32 @@ def with_note(note: str, **changes: object) -> TurnRecord:
 
 
 def test_notes_are_told_in_order_with_their_times() -> None:
-    told = tell_notes([with_note("first", began=100.0), with_note("second", began=200.0)], SAY)
+    told = notes_embed([with_note("first", began=100.0), with_note("second", began=200.0)], SAY)
     assert told == EmbedContent("Thoughts", "<t:100:R>\n> first\n<t:200:R>\n> second")
 
 
 def test_notes_of_several_personas_are_told_apart() -> None:
-    told = tell_notes([with_note("a", began=1.0), with_note("b", began=2.0, persona="Edda_")], SAY)
+    told = notes_embed([with_note("a", began=1.0), with_note("b", began=2.0, persona="Edda_")], SAY)
     assert told is not None
     assert told.text == "<t:1:R> **Pixi**\n> a\n<t:2:R> **Edda\\_**\n> b"
 
 
 def test_of_many_notes_the_latest_are_told() -> None:
-    told = tell_notes([with_note(f"note {n:03}", began=float(n)) for n in range(40)], SAY)
+    told = notes_embed([with_note(f"note {n:03}", began=float(n)) for n in range(40)], SAY)
     assert told is not None
     assert re.findall(r"note (\d+)", told.text) == [f"{n:03}" for n in range(30, 40)]
 
 
 def test_notes_that_are_too_long_for_all_leave_out_the_oldest() -> None:
-    told = tell_notes([with_note(f"{n} " + "x" * 2_000, began=float(n)) for n in range(10)], SAY)
+    told = notes_embed([with_note(f"{n} " + "x" * 2_000, began=float(n)) for n in range(10)], SAY)
     assert told is not None
     assert units(told.text) <= 4_096
     assert re.findall(r"> (\d)", told.text) == ["6", "7", "8", "9"]
 
 
 def test_where_nobody_thought_there_are_no_notes() -> None:
-    assert tell_notes([], SAY) is None
-    assert tell_notes([replace(RECORD, lines=())], SAY) is None
+    assert notes_embed([], SAY) is None
+    assert notes_embed([replace(RECORD, lines=())], SAY) is None
 
 
 @pytest.mark.parametrize(
@@ -274,7 +276,7 @@ def test_whatever_a_turn_holds_discord_takes_what_is_told(
         usage=Usage(10**9, 10**9, 10**9),
         steps=10**6,
     )
-    for told in (tell_why(record, language.say), tell_notes([record] * 5, language.say)):  # type: ignore[attr-defined]
+    for told in (why_embed(record, language.say), notes_embed([record] * 5, language.say)):  # type: ignore[attr-defined]
         if told is not None:
             assert_discord_takes(told)
 

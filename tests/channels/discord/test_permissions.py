@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pixi.channels.discord import permissions as standing
+from pixi.channels.discord import permissions
 from pixi.core.venue import Rights, Venue
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
@@ -168,7 +168,7 @@ async def test_discord_is_asked_once_a_minute(room: Room) -> None:
     assert await channel.rights(str(boss.id)) == MANAGER
     known = channel._context.directory._members
     for key, held in known.items():
-        known[key] = replace(held, until=held.until - standing.MEMBER_SECONDS)
+        known[key] = replace(held, until=held.until - permissions.MEMBER_SECONDS)
     assert await channel.rights(str(boss.id)) == NOBODY
     assert await channel.rights(str(boss.id)) == NOBODY
     assert looked_up(room, boss) == 2
@@ -205,7 +205,7 @@ async def test_of_whom_discord_does_not_tell_nothing_is_believed(room: Room, blo
 
 
 async def test_only_so_many_members_are_remembered(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing, "_REMEMBERED", 2)
+    monkeypatch.setattr(permissions, "_REMEMBERED", 2)
     channel, _ = await room.asked()
     people = [room.discord.person(f"p{number}") for number in range(4)]
     for person in people:

@@ -6,7 +6,7 @@ import pytest
 from pixi.core.persona import Persona
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.slashing import Stage, stage
+from tests.channels.discord.commands import Stage, stage
 from tests.servers.loopback_discord import Fault
 from tests.servers.loopback_discord.calls import Call
 from tests.waiting import until

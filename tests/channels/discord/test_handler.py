@@ -12,7 +12,7 @@ from pixi.core.errors import StoreError
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place, TurnRecord
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.ears import (
+from tests.channels.discord.incoming import (
     ANA,
     BOT,
     BOT_ROLE,

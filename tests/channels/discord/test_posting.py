@@ -10,8 +10,7 @@ import discord
 import pytest
 
 from pixi.channels.discord import requests
-from pixi.channels.discord.outgoing import context as shared
-from pixi.channels.discord.outgoing import delivery
+from pixi.channels.discord.outgoing import context, delivery
 from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.channels.discord.requests import RetryTimer
 from pixi.core.errors import ChannelError, ChannelForgot, ChannelLost
@@ -465,7 +464,7 @@ async def test_a_persona_that_has_words_for_it_says_those_once_a_minute(
         gc.collect()  # who speaks there is forgotten meanwhile; when it last did so is not
     await asyncio.sleep(0.05)
     assert scene.rest.said() == ["hm"]
-    monkeypatch.setattr(shared, "_EXCUSE_SECONDS", 0.0)
+    monkeypatch.setattr(context, "_EXCUSE_SECONDS", 0.0)
     scene.channel().excuse()
     await until(lambda: scene.rest.said() == ["hm", "hm"], "it says so again")
 

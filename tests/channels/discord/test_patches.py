@@ -18,10 +18,10 @@ from aiohttp import WSMsgType, web
 from discord.gateway import DiscordClientWebSocketResponse, DiscordWebSocket, KeepAliveHandler
 
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.gateway import patches as reconnecting
+from pixi.channels.discord.gateway import patches
 from pixi.core.errors import ConfigError
 from tests.channels.discord.backend import RecordingBackend
-from tests.channels.discord.ears import BOT, PERSONAS, user
+from tests.channels.discord.incoming import BOT, PERSONAS, user
 from tests.channels.discord.plain_server import plain_server
 from tests.channels.discord.test_bot import backend, lines, running, texts
 from tests.waiting import until, within
@@ -117,8 +117,8 @@ def asleep(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         pauses.append(seconds)
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(reconnecting, "asyncio", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(reconnecting, "_AT_ONCE", 1.0)
+    monkeypatch.setattr(patches, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(patches, "_AT_ONCE", 1.0)
     return pauses
 
 
@@ -219,13 +219,13 @@ async def test_a_gateway_that_brings_nothing_but_garbage_is_asked_ever_more_seld
 
 def test_discord_py_is_left_as_it_was() -> None:
     before = discord.http.DiscordClientWebSocketResponse, DiscordWebSocket.poll_event  # type: ignore[attr-defined]
-    with reconnecting.patched():
+    with patches.patched():
         assert DiscordWebSocket.poll_event is not before[1]
     assert (DiscordClientWebSocketResponse, DiscordWebSocket.poll_event) == before
 
 
 def test_after_many_failures_it_waits_a_minute_and_no_longer() -> None:
-    with reconnecting.patched():
+    with patches.patched():
         backoff = getattr(discord.shard, "ExponentialBackoff")()  # noqa: B009 - no name of its own
     waits = [backoff.delay() for _ in range(200)]
     assert 30 < max(waits) <= 64
