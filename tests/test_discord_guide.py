@@ -82,7 +82,7 @@ def test_the_line_of_the_log_is_as_it_is_written(caplog: pytest.LogCaptureFixtur
 
 
 def test_the_lines_of_doctor_are_as_it_writes_them() -> None:
-    from pixi.channels.discord.preflight import invitation
+    from pixi.channels.discord.gateway.preflight import invitation
 
     assert "DISCORD_TOKEN" in NOT_SET_UP
     (link,) = re.findall(r"invite it with (\S+?)…", GUIDE)

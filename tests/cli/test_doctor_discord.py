@@ -10,8 +10,7 @@ import pytest
 from aiohttp import web
 
 from pixi.app.doctor import checks as doctor
-from pixi.channels.discord import preflight as account
-from pixi.channels.discord.gateway import server
+from pixi.channels.discord.gateway import preflight
 from pixi.channels.discord.rules import Faces, Rules
 from pixi.settings import Settings, load
 from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission
@@ -115,7 +114,7 @@ async def test_permissions_that_are_missing_are_named_in_each_server(
 async def test_many_servers_are_read_page_by_page_and_summed_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(account, "_PAGE", 10)
+    monkeypatch.setattr(preflight, "_PAGE", 10)
     async with LoopbackDiscord() as discord:
         for number in range(25):
             allowed(discord.guild(f"Guild {number}"), P(0))
@@ -163,7 +162,7 @@ async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "_SECONDS", 0.2)
+    monkeypatch.setattr(preflight, "_SECONDS", 0.2)
 
     async def hang(_: object) -> None:
         await asyncio.sleep(30)
@@ -192,11 +191,11 @@ async def test_a_server_without_applications_or_guild_lists(tmp_path: Path) -> N
 async def test_discord_itself_is_asked_where_no_other_server_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert account.DISCORD == "https://discord.com/api/v10"
+    assert preflight.DISCORD == "https://discord.com/api/v10"
     async with LoopbackDiscord() as discord:
         allowed(discord.guild("Pancake house"), ENOUGH)
-        monkeypatch.setattr(account, "DISCORD", f"{discord.api_url}/v10")
-        monkeypatch.setattr(server, "find_server", None)
+        monkeypatch.setattr(preflight, "DISCORD", f"{discord.api_url}/v10")
+        monkeypatch.setattr(preflight, "find_server", None)
         lines = await told(settings(tmp_path, "", discord.token))
         (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
         discord.allow_intents(Intent(0))
@@ -215,5 +214,9 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
 
 
 def test_what_is_needed_follows_from_the_faces() -> None:
-    assert set(account.needed(Rules(faces="webhook"))) - set(account.needed(Rules())) == {"manage_webhooks"}
-    assert set(account.needed(Rules(faces="profile"))) - set(account.needed(Rules())) == {"change_nickname"}
+    assert set(preflight.needed(Rules(faces="webhook"))) - set(preflight.needed(Rules())) == {
+        "manage_webhooks"
+    }
+    assert set(preflight.needed(Rules(faces="profile"))) - set(preflight.needed(Rules())) == {
+        "change_nickname"
+    }

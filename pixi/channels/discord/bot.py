@@ -12,7 +12,7 @@ from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_o
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
 from pixi.channels.discord.gateway.patches import patched
-from pixi.channels.discord.gateway.server import DiscordServer, find_server
+from pixi.channels.discord.gateway.preflight import PORTAL, DiscordServer, find_server
 from pixi.channels.discord.incoming.dispatch import Dispatcher
 from pixi.channels.discord.incoming.recent import RecentMessages
 from pixi.channels.discord.outgoing.approvals import Approvals
@@ -25,12 +25,11 @@ __all__ = ["Bot", "Shards"]
 
 _log = logging.getLogger("pixi.discord")
 
-_PORTAL = "https://discord.com/developers/applications"
 _FIRST_WAIT, _LONGEST_WAIT = 2.0, 60.0  # seconds before Discord is tried again
 _LOOK_SECONDS = 30.0  # between two looks for what a process left that has ended
 
 # All that leaving takes must stay below ten seconds.
-_FOR_LANES = 0.5
+_FOR_QUEUES = 0.5
 _FOR_DRAINING = 5.0
 _FOR_MARKS = 1.0
 _FOR_CLOSING = 1.5
@@ -177,7 +176,7 @@ class Bot:
     ) -> None:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
-            await dispatcher.stop(_FOR_LANES)
+            await dispatcher.stop(_FOR_QUEUES)
             drain = self._backend.drain(_FOR_DRAINING)
             await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
             await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
@@ -211,7 +210,7 @@ def _checked(token: str) -> str:
     if not token:
         raise ConfigError(
             f"There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.\n"
-            f"A bot's token is shown at {_PORTAL}, on its page Bot."
+            f"A bot's token is shown at {PORTAL}, on its page Bot."
         )
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(
@@ -225,12 +224,12 @@ def _connected(bot: discord.ClientUser, servers: int) -> str:
 
 
 def _wrong_token(server: DiscordServer | None) -> ConfigError:
-    where = f"at {_PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
+    where = f"at {PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
     return ConfigError(f"Discord does not know the token in DISCORD_TOKEN.\nMake a new one {where}.")
 
 
 def _no_content(client: Client, server: DiscordServer | None) -> str:
-    page = f" at {_PORTAL}/{client.application_id or ''}/bot" if server is None else ""
+    page = f" at {PORTAL}/{client.application_id or ''}/bot" if server is None else ""
     return f"Discord does not show the bot what people write: switch on Message Content Intent{page}"
 
 

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import discord
+from discord.http import Route
 
 from pixi.channels.discord.formatting import one_line
 from pixi.core.spending import Payer
@@ -51,6 +53,11 @@ class ChannelInfo:
     title: str
     target: "MessageableChannel" = field(repr=False, compare=False)
     opening: "MessageableChannel | None" = field(default=None, repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """See `channel_label`."""
+        return channel_label(self.target)
 
 
 def channel_info(channel: "MessageableChannel") -> ChannelInfo:
@@ -124,6 +131,12 @@ def channel_label(channel: "MessageableChannel | GuildChannel") -> str:
     if name and guild is not None:
         return f"#{one_line(name)} of {one_line(str(guild))!r} ({channel.id})"
     return f"channel {channel.id}"
+
+
+def address_of_chat() -> str:
+    """Return where people read the chat. Another server's client is taken to be where its API is."""
+    api = urlsplit(Route.BASE)
+    return "https://discord.com" if api.hostname == "discord.com" else f"{api.scheme}://{api.netloc}"
 
 
 # Who reads it, and who pays.

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.gateway.patches import patched
-from pixi.channels.discord.gateway.server import DiscordServer
+from pixi.channels.discord.gateway.preflight import DiscordServer
 from pixi.channels.discord.incoming.handler import MessageHandler
 from pixi.channels.discord.incoming.message import MessageReader
 from pixi.channels.discord.incoming.recent import RecentMessages

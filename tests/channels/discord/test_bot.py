@@ -12,7 +12,7 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
 from pixi.channels.discord.gateway.patches import patched
-from pixi.channels.discord.gateway.server import find_server
+from pixi.channels.discord.gateway.preflight import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place
 from tests.channels.discord.backend import RecordingBackend
@@ -239,7 +239,7 @@ async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
         async def drain(self, seconds: float) -> None:
             await asyncio.Event().wait()
 
-    whole = bot._FOR_LANES + bot._FOR_DRAINING + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
+    whole = bot._FOR_QUEUES + bot._FOR_DRAINING + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
     monkeypatch.setattr(bot, "_FOR_DRAINING", 0.01)
     monkeypatch.setattr(bot, "_FOR_CLOSING", 0.05)
     async with plain_server() as server:

@@ -1,9 +1,12 @@
+import ast
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pixi.channels.discord.incoming
 from pixi.channels.channel import Channel
 from pixi.channels.discord.incoming import handler
 from pixi.channels.discord.incoming.attachments import AttachmentReader
@@ -632,3 +635,12 @@ async def test_words_of_another_channel_are_never_quoted() -> None:
 
         assert here.addressed
         assert "treasure" not in str(here.received)
+
+
+@pytest.mark.parametrize("name", ["addressing", "attachments", "handler", "recent"])
+def test_behind_the_border_nothing_knows_discord_py(name: str) -> None:
+    file = Path(pixi.channels.discord.incoming.__file__).with_name(f"{name}.py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    imported += [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    assert not [each for each in imported if str(each).split(".")[0] == "discord"]

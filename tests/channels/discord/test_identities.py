@@ -7,10 +7,10 @@ from pathlib import Path
 import discord
 import pytest
 
-from pixi.channels.discord.gateway.server import address_of_chat
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.outgoing import identities
 from pixi.channels.discord.outgoing.identities import webhook_marked
+from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.persona import Persona

@@ -15,7 +15,7 @@ from discord.http import Route
 from pixi.channels.discord.gateway import REQUIREMENT, check
 from pixi.channels.discord.gateway.client import Client, Shards
 from pixi.channels.discord.gateway.patches import patched
-from pixi.channels.discord.gateway.server import DiscordServer, find_server
+from pixi.channels.discord.gateway.preflight import DiscordServer, find_server
 from pixi.core.errors import ConfigError
 from tests.pages import ROOT
 

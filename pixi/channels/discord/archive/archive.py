@@ -23,7 +23,7 @@ from pixi.channels.discord.archive.search import (
     unpinging,
     written,
 )
-from pixi.channels.discord.archive.visibility import NOT_HERE, Place, Visibility
+from pixi.channels.discord.archive.visibility import NOT_HERE, ChannelOrThread, Visibility
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.permissions import Directory
 from pixi.channels.discord.places import own_member
@@ -43,6 +43,23 @@ _NAME = 100  # characters of the name of somebody who is looked for
 _SPOKEN = (discord.TextChannel, discord.VoiceChannel, discord.StageChannel, discord.Thread)
 
 NO_MEMBER = "Only members of this server can ask for what was written in it."
+
+_FORUMS = 8  # whose archived posts are read
+_HITS = 40
+_TITLES = 20  # posts that are looked at more closely
+_ANSWERS = 50  # messages of a post that are read
+_BEST = 2
+_FIRST = 600  # characters of a post's first message
+_AT_ONCE = 4
+# What people call a tag of posts that need no answer any more, in the languages that the bot speaks.
+_SOLVED = (
+    *("solved", "answered", "resolved", "fixed", "done", "closed", "complete", "implemented"),
+    *("gelöst", "geloest", "beantwortet", "erledigt", "resuelt", "solucionad", "contestad", "respondid"),
+    *("résolu", "resolu", "répondu", "解決", "回答済", "resolvid", "concluíd", "已解决", "已解決", "已回答"),
+    *("✅", "✔", "☑", "решен", "решён", "해결", "opgelost", "risolto", "rozwiązan", "çözüldü"),
+)
+_UNSOLVED = ("unsolved", "unanswered", "unresolved", "not ", "ungelöst", "sin ", "non ", "未", "não ", "не")
+_MARKS = ("✅", "✔️", "✔", "☑️", "👍", "⭐", "❤️", "🎉")
 
 
 class Archives:
@@ -70,7 +87,7 @@ class Archives:
 class DiscordArchive:
     """A `pixi.channels.archive.Archive`, for those who ask in one channel or thread."""
 
-    def __init__(self, archives: Archives, here: Place) -> None:
+    def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
         self._archives = archives
         self._here = here
 
@@ -83,7 +100,7 @@ class DiscordArchive:
         view = await self._view(asking)
         if query.place:
             place, _ = await view.place_meant(query.place)
-            places: Sequence[Place] = (place,)
+            places: Sequence[ChannelOrThread] = (place,)
         else:
             places = await view.rooms()
         terms = await self._terms_of(query, asking, view)
@@ -153,7 +170,9 @@ class DiscordArchive:
         assert bot is not None  # it hears messages
         return Visibility(self._here, people, archives.backend.rules, requests, bot)
 
-    async def _found(self, hits: Sequence[RawMessage], place: Place, view: Visibility, limit: int) -> Found:
+    async def _found(
+        self, hits: Sequence[RawMessage], place: ChannelOrThread, view: Visibility, limit: int
+    ) -> Found:
         matches = [await readable(hit, place, view) for hit in hits]
         longest = max(_SHORTEST, _READ // max(1, limit))
         messages = [
@@ -239,25 +258,6 @@ def _moment(seconds: float | None) -> int:
 
 def _id(written_id: str) -> int:
     return min(int(written_id[:_DIGITS]), _LAST_ID) if written_id.isdecimal() else 0
-
-
-_FORUMS = 8  # whose archived posts are read
-_HITS = 40
-_TITLES = 20  # posts that are looked at more closely
-_ANSWERS = 50  # messages of a post that are read
-_BEST = 2
-_FIRST = 600  # characters of a post's first message
-_AT_ONCE = 4
-
-# What people call a tag of posts that need no answer any more, in the languages that the bot speaks.
-_SOLVED = (
-    *("solved", "answered", "resolved", "fixed", "done", "closed", "complete", "implemented"),
-    *("gelöst", "geloest", "beantwortet", "erledigt", "resuelt", "solucionad", "contestad", "respondid"),
-    *("résolu", "resolu", "répondu", "解決", "回答済", "resolvid", "concluíd", "已解决", "已解決", "已回答"),
-    *("✅", "✔", "☑", "решен", "решён", "해결", "opgelost", "risolto", "rozwiązan", "çözüldü"),
-)
-_UNSOLVED = ("unsolved", "unanswered", "unresolved", "not ", "ungelöst", "sin ", "non ", "未", "não ", "не")
-_MARKS = ("✅", "✔️", "✔", "☑️", "👍", "⭐", "❤️", "🎉")
 
 
 @dataclass(slots=True)
@@ -394,5 +394,5 @@ def _likes(hit: RawMessage) -> float:
 
 
 def _forum_of(thread: discord.Thread) -> str:
-    place: Place | None = thread.parent
+    place: ChannelOrThread | None = thread.parent
     return name_of(place) if place is not None else ""

@@ -19,9 +19,9 @@ from pixi.channels.discord.archive.requests import (
     TimedCache,
     thread_from,
 )
-from pixi.channels.discord.archive.visibility import Place, Visibility
-from pixi.channels.discord.gateway.server import address_of_chat
+from pixi.channels.discord.archive.visibility import ChannelOrThread, Visibility
 from pixi.channels.discord.incoming.message import IncomingMessage, named_markup, names_in, translate
+from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import UNREADABLE, DiscordRefused
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.strangers import one_line
@@ -34,8 +34,30 @@ _log = logging.getLogger("pixi.discord")
 
 _READ = 4_000  # characters of a message that are looked at
 
+_LONGEST_WORDS = 400  # characters of the words
+_COMPARED_AT_ONCE = 500  # texts that are compared with each other
+_SEARCH_PAGES = 4
+_MOST_PLACES = 250  # that a search names, the newest: their ids stand in an address
+_LONGEST = 1_024  # characters of what is searched; Discord's limit
+_NONE_THERE = (0, 403, 404, 405)  # status of a refusal that will be the same the next time; 0: of no sense
+_WITHOUT_SEARCH = 600.0  # seconds until a server that has no search is asked for it again
+_FOR_INDEX = 6.0  # seconds that a server is given to finish its index
+_SCANNED = 20  # places, of which the newest messages are read
+_PAGES = 3  # of each
+_AT_ONCE = 4
+_MATCHES = 60  # messages that are looked at more closely
+ONLY_LATEST = (
+    "Only the latest messages of the newest channels were looked through, as this server has no search."
+)
+STILL_INDEXING = (
+    "Discord is still preparing its search of this server, so only the latest messages were looked through; "
+    "a later search finds more."
+)
+NOT_ALL = "Not everything could be looked through in time."
+NOT_SHOWN = "The bot is not shown what people write: its operator can switch on Message Content Intent."
 
-def read_message(place: Place, hit: RawMessage, visibility: Visibility) -> IncomingMessage | None:
+
+def read_message(place: ChannelOrThread, hit: RawMessage, visibility: Visibility) -> IncomingMessage | None:
     """Translate a message that Discord wrote in an answer; None: nobody wrote it, or it cannot be read.
 
     Names stand in place of its markup, as far as everybody here may know them.
@@ -79,7 +101,7 @@ def written(match: "Match", text: str) -> Written:
     )
 
 
-def name_of(place: Place) -> str:
+def name_of(place: ChannelOrThread) -> str:
     """Name a place as people know it."""
     if isinstance(place, discord.Thread):
         parent = place.parent
@@ -92,14 +114,10 @@ def unpinging(name: str) -> str:
     return discord.utils.escape_mentions(one_line(name))
 
 
-def link_to(place: Place, message: int | None = None) -> str:
+def link_to(place: ChannelOrThread, message: int | None = None) -> str:
     """Return the address of a place or a message in it."""
     end = f"/{message}" if message else ""
     return f"{address_of_chat()}/channels/{place.guild.id}/{place.id}{end}"
-
-
-_LONGEST_WORDS = 400  # characters of the words
-_COMPARED_AT_ONCE = 500  # texts that are compared with each other
 
 
 async def best_first(words: str, texts: Sequence[str], limit: int) -> list[int]:
@@ -132,29 +150,6 @@ def snippet(text: str, words: str) -> str:
     return Cutter(terms, Analysis(), ()).snippet(text)
 
 
-_SEARCH_PAGES = 4
-_MOST_PLACES = 250  # that a search names, the newest: their ids stand in an address
-_LONGEST = 1_024  # characters of what is searched; Discord's limit
-_NONE_THERE = (0, 403, 404, 405)  # status of a refusal that will be the same the next time; 0: of no sense
-_WITHOUT_SEARCH = 600.0  # seconds until a server that has no search is asked for it again
-_FOR_INDEX = 6.0  # seconds that a server is given to finish its index
-
-_SCANNED = 20  # places, of which the newest messages are read
-_PAGES = 3  # of each
-_AT_ONCE = 4
-_MATCHES = 60  # messages that are looked at more closely
-
-ONLY_LATEST = (
-    "Only the latest messages of the newest channels were looked through, as this server has no search."
-)
-STILL_INDEXING = (
-    "Discord is still preparing its search of this server, so only the latest messages were looked through; "
-    "a later search finds more."
-)
-NOT_ALL = "Not everything could be looked through in time."
-NOT_SHOWN = "The bot is not shown what people write: its operator can switch on Message Content Intent."
-
-
 @dataclass(frozen=True, slots=True)
 class SearchTerms:
     """What is looked for.
@@ -180,7 +175,7 @@ class Match:
     """A message that was found, and may be told; `text` is all that can be read of it."""
 
     message: IncomingMessage
-    place: Place
+    place: ChannelOrThread
 
 
 class MessageSearch:
@@ -193,7 +188,7 @@ class MessageSearch:
     async def messages(
         self,
         terms: SearchTerms,
-        places: Sequence[Place],
+        places: Sequence[ChannelOrThread],
         view: Visibility,
         *,
         limit: int,
@@ -227,7 +222,7 @@ class MessageSearch:
     # By the server's own search.
 
     async def _searched(
-        self, terms: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
+        self, terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
         found: dict[int, Match] = {}
         partial = NOT_ALL if len(places) > _MOST_PLACES and not terms.anywhere else ""
@@ -276,7 +271,7 @@ class MessageSearch:
 
     async def _match(self, hit: RawMessage, view: Visibility) -> Match | None:
         """Return the message, where everybody who reads along may read it at this moment."""
-        place: Place | None
+        place: ChannelOrThread | None
         if hit.thread is not None:
             place = thread_from(view.guild, hit.thread)
         else:
@@ -288,7 +283,7 @@ class MessageSearch:
     # By reading what was written last.
 
     async def _read_through(
-        self, terms: SearchTerms, places: Sequence[Place], view: Visibility, limit: int
+        self, terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility, limit: int
     ) -> tuple[list[Match], str]:
         chosen = [*await _with_threads(places, view)][:_SCANNED]
         key = view.guild.id, terms, tuple(place.id for place in chosen)
@@ -309,7 +304,7 @@ class _Read:
     partial: str
 
 
-async def _with_threads(places: Sequence[Place], view: Visibility) -> list[Place]:
+async def _with_threads(places: Sequence[ChannelOrThread], view: Visibility) -> list[ChannelOrThread]:
     """Return channels that hold messages, and their open threads that may be read; newest first."""
     rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
     found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
@@ -319,13 +314,13 @@ async def _with_threads(places: Sequence[Place], view: Visibility) -> list[Place
     return sorted(found.values(), key=lambda place: (place.id != view.here.id, -(place.last_message_id or 0)))
 
 
-async def _scanned(places: Sequence[Place], terms: SearchTerms, requests: HistoryRequests) -> _Read:
+async def _scanned(places: Sequence[ChannelOrThread], terms: SearchTerms, requests: HistoryRequests) -> _Read:
     """Return what matches among the last messages of places."""
     at_once = asyncio.Semaphore(_AT_ONCE)
     read: list[list[RawMessage]] = [[] for _ in places]
     failures: list[ChannelError] = []
 
-    async def scan(number: int, place: Place) -> None:
+    async def scan(number: int, place: ChannelOrThread) -> None:
         before = terms.before or None
         async with at_once:
             for _ in range(_PAGES):
@@ -365,7 +360,7 @@ def _fits(hit: RawMessage, terms: SearchTerms) -> bool:
     return hit.id > terms.after and (not terms.before or hit.id < terms.before)
 
 
-async def readable(hit: RawMessage, place: Place, view: Visibility) -> Match | None:
+async def readable(hit: RawMessage, place: ChannelOrThread, view: Visibility) -> Match | None:
     """Return a message, where somebody wrote something in it that everybody here may read at this moment."""
     if not await view.shows(place):
         return None
@@ -375,7 +370,9 @@ async def readable(hit: RawMessage, place: Place, view: Visibility) -> Match | N
     return Match(message, place) if message.text.strip() else None
 
 
-def _query(terms: SearchTerms, places: Sequence[Place], view: Visibility) -> tuple[tuple[str, str], ...]:
+def _query(
+    terms: SearchTerms, places: Sequence[ChannelOrThread], view: Visibility
+) -> tuple[tuple[str, str], ...]:
     """Return the query of a search; without words the newest come first."""
     query = [("content", terms.words[:_LONGEST])] if terms.words else []
     if not terms.anywhere:

@@ -43,7 +43,7 @@ ADMINISTRATOR = discord.Permissions(administrator=True).value
 _LOOKED_UP = 30  # members that overwrites name; of a channel for which more are needed nothing is told
 
 _Room = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
-Place = _Room | discord.Thread
+ChannelOrThread = _Room | discord.Thread
 """Where messages are, or threads of them."""
 
 _PLACES = (
@@ -126,7 +126,7 @@ class Visibility:
 
     def __init__(
         self,
-        here: Place,
+        here: ChannelOrThread,
         people: Sequence[discord.Member],
         rules: Rules,
         requests: HistoryRequests,
@@ -149,7 +149,7 @@ class Visibility:
         """Return whether they ask in an age-restricted channel."""
         return self._room is not None and _is_adult(self._room)
 
-    async def rooms(self) -> list[Place]:
+    async def rooms(self) -> list[ChannelOrThread]:
         """Return the channels that may be read, without threads: first where they ask, then the newest."""
         guild = self.guild
         every: Iterable[_Room] = (
@@ -160,7 +160,7 @@ class Visibility:
         )
         me = own_member(guild)
         mine = [room for room in every if me is not None and may_read(room, me)]
-        found: list[Place] = []
+        found: list[ChannelOrThread] = []
         for room in mine:
             if await self.shows(room):
                 found.append(room)
@@ -169,7 +169,7 @@ class Visibility:
         here = self._room.id if self._room is not None else 0
         return sorted(found, key=lambda room: (room.id != here, -(room.last_message_id or 0)))
 
-    async def shows(self, place: Place) -> bool:
+    async def shows(self, place: ChannelOrThread) -> bool:
         """Return whether what stands in a place may be told."""
         room = room_of(place)
         if room is None or self._room is None or place.guild.id != self.guild.id or not self._people:
@@ -267,7 +267,7 @@ class Visibility:
 
     # Which place is meant.
 
-    async def place_meant(self, text: str) -> tuple[Place, int | None]:
+    async def place_meant(self, text: str) -> tuple[ChannelOrThread, int | None]:
         """Return the place that a text means, and the message where it is the link of one.
 
         Raises:
@@ -288,7 +288,7 @@ class Visibility:
             raise ChannelError(NOT_HERE)
         return found, message
 
-    async def place_by_id(self, channel_id: int) -> Place | None:
+    async def place_by_id(self, channel_id: int) -> ChannelOrThread | None:
         """Return a channel or thread of the guild that may be read, an archived one too; else None."""
         found: object = self.guild.get_channel_or_thread(channel_id)
         if found is None:
@@ -296,7 +296,7 @@ class Visibility:
             found = thread_from(self.guild, raw) if raw is not None else None
         return found if isinstance(found, _PLACES) and await self.shows(found) else None
 
-    async def _place_by_name(self, text: str) -> Place | None:
+    async def _place_by_name(self, text: str) -> ChannelOrThread | None:
         """Look for a name alone, or for one as places are told of: `#channel › thread`."""
         above, _, name = text.rpartition("›")
         for alike in (_exactly, _by_letters):
@@ -317,7 +317,7 @@ def may_read(room: discord.abc.GuildChannel, member: discord.Member) -> bool:
     return room.permissions_for(member).value & needed == needed
 
 
-def room_of(place: Place) -> discord.abc.GuildChannel | None:
+def room_of(place: ChannelOrThread) -> discord.abc.GuildChannel | None:
     """Return the channel whose permissions decide about a place; None where it is not known."""
     return place.parent if isinstance(place, discord.Thread) else place
 
@@ -340,7 +340,7 @@ def _is_adult(room: discord.abc.GuildChannel) -> bool:
     return bool(getattr(room, "nsfw", False))
 
 
-def _named(guild: discord.Guild) -> Iterator[Place]:
+def _named(guild: discord.Guild) -> Iterator[ChannelOrThread]:
     yield from guild.text_channels
     yield from guild.forums
     yield from guild.voice_channels

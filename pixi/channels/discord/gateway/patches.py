@@ -41,7 +41,7 @@ from discord.http import Route
 
 from pixi.channels.discord.formatting import one_line
 from pixi.channels.discord.gateway.payloads import complete, complete_answer, complete_ready, with_less
-from pixi.channels.discord.gateway.server import DiscordServer
+from pixi.channels.discord.gateway.preflight import DiscordServer
 
 _log = logging.getLogger("pixi.discord")
 

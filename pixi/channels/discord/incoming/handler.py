@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import discord
-
 from pixi.channels.carried import Carried
 from pixi.channels.channel import Channel
 from pixi.channels.discord.backend import (
@@ -19,7 +17,7 @@ from pixi.channels.discord.backend import (
 )
 from pixi.channels.discord.incoming.addressing import AddressingFacts, ChannelPersona, who_is_meant
 from pixi.channels.discord.incoming.attachments import AttachmentReader
-from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageReader
+from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageReader, sent_at
 from pixi.channels.discord.incoming.recent import EarlierMessages, RecentMessage, RecentMessages, thread_title
 from pixi.channels.discord.outgoing.channel import DiscordChannels
 from pixi.channels.discord.places import ChannelInfo
@@ -217,7 +215,7 @@ class MessageHandler:
                 conversation=self._address(message.channel, persona),
                 author=self._author(message.author, speaker),
                 text=text,
-                sent_at=_sent_at(message.id),
+                sent_at=sent_at(message.id),
                 reply_to=str(message.reply_to) if message.reply_to else None,
                 images=images or shown,
                 group=message.channel.guild is not None,
@@ -244,7 +242,7 @@ class MessageHandler:
                     conversation=self._address(message.channel, persona),
                     author=self._author(other.author, other.persona),
                     text=other.text,
-                    sent_at=_sent_at(other.id),
+                    sent_at=sent_at(other.id),
                     addressed=False,
                     reply_to=str(other.reply_to) if other.reply_to else None,
                     group=True,
@@ -293,8 +291,3 @@ class MessageHandler:
 
     def _address(self, channel: ChannelInfo, persona: str = "") -> str:
         return str(ConversationAddress(self._bot, channel.id, persona))
-
-
-def _sent_at(message_id: int) -> float:
-    """Return seconds since the epoch, as the id tells them."""
-    return discord.utils.snowflake_time(message_id).timestamp()

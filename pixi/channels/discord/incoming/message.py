@@ -172,15 +172,31 @@ class MessageReader:
 
         return [self.read(each) for each in await send_request(ask, "history", seconds=_SECONDS)]
 
-    async def fetch(self, target: "MessageableChannel", message_id: int) -> IncomingMessage:
+    async def fetch(self, channel: ChannelInfo, message_id: int) -> IncomingMessage:
         """Return one message of a channel.
 
         Raises:
             ChannelError: it is gone, or Discord does not tell.
         """
+        return await self._fetched(channel.target, message_id)
+
+    async def opening(self, channel: ChannelInfo) -> IncomingMessage | None:
+        """Return the first message of a thread; None where it is in no thread, or in a private one.
+
+        Raises:
+            ChannelError: it is gone, or Discord does not tell.
+        """
+        return await self._fetched(channel.opening, channel.id) if channel.opening is not None else None
+
+    async def _fetched(self, target: "MessageableChannel", message_id: int) -> IncomingMessage:
         return self.read(
             await send_request(lambda: target.fetch_message(message_id), "message", seconds=_SECONDS)
         )
+
+
+def sent_at(message_id: int) -> float:
+    """Return when a message was sent, in seconds since the epoch, as its id tells."""
+    return discord.utils.snowflake_time(message_id).timestamp()
 
 
 def translate(

@@ -2,19 +2,14 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.permissions import Directory
-from pixi.channels.discord.places import channel_label
 from pixi.channels.discord.rules import Rules, is_blocked
 from pixi.core.errors import ChannelError
 from pixi.core.message import Author, Quoted
-
-if TYPE_CHECKING:
-    from discord.abc import MessageableChannel
 
 _log = logging.getLogger("pixi.discord")
 
@@ -229,8 +224,7 @@ class EarlierMessages:
         try:
             past = await self._reader.history(channel, before=message.id, limit=rules.overhear)
         except ChannelError as error:
-            label = channel_label(channel.target)
-            _log.info("what was said before in %s is not known: %s", label, error)
+            _log.info("what was said before in %s is not known: %s", channel.label, error)
             return
         for earlier in reversed(past):
             if earlier.is_written and not self._recent.find(channel.id, earlier.id):
@@ -260,7 +254,9 @@ class EarlierMessages:
             if known is None:
                 if above is None or above.id != wanted:
                     requests -= 1
-                    above = await self._fetched(channel.target, wanted) if requests >= 0 else None
+                    above = (
+                        await _or_none(self._reader.fetch(channel, wanted), wanted) if requests >= 0 else None
+                    )
                 if above is None or not await self._may_be_quoted(above, rules):
                     break
                 known = RecentMessage.of(above, self._persona_behind(above))
@@ -272,20 +268,13 @@ class EarlierMessages:
 
     async def _start_of_thread(self, message: IncomingMessage, persona: str, rules: Rules) -> Quoted | None:
         channel = message.channel
-        if channel.opening is None or message.id == channel.id:
+        if message.id == channel.id:
             return None
-        first = await self._fetched(channel.opening, channel.id)
+        first = await _or_none(self._reader.opening(channel), channel.id)
         if first is None or not await self._may_be_quoted(first, rules):
             return None
         quoted = RecentMessage.of(first, self._persona_behind(first)).quoted(persona)
         return Quoted(quoted.id, quoted.author, f"{thread_title(message)}\n{quoted.text}".strip())
-
-    async def _fetched(self, target: "MessageableChannel", message_id: int) -> IncomingMessage | None:
-        try:
-            return await self._reader.fetch(target, message_id)
-        except ChannelError as error:
-            _log.debug("message %s could not be read, and is not quoted: %s", message_id, error)
-            return None
 
     async def _may_be_quoted(self, message: IncomingMessage, rules: Rules) -> bool:
         who = await self._directory.requester(message, rules)
@@ -296,6 +285,14 @@ class EarlierMessages:
         if who is None or is_blocked(rules, who):
             return False
         return bool(persona) or rules.bots or not who.is_bot
+
+
+async def _or_none(reading: Awaitable[IncomingMessage | None], message_id: int) -> IncomingMessage | None:
+    try:
+        return await reading
+    except ChannelError as error:
+        _log.debug("message %s could not be read, and is not quoted: %s", message_id, error)
+        return None
 
 
 def thread_title(message: IncomingMessage) -> str:

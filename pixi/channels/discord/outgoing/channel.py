@@ -138,7 +138,7 @@ class DiscordChannel:
 
         async def post(content: MessageContent, mentions: discord.AllowedMentions) -> int:
             async with self._posting:
-                posted = await self._delivery_of(content, question.nonce, mentions).post_as_bot()
+                posted = await self._delivery(content, question.nonce, mentions=mentions).post_as_bot()
             self._remember(posted)
             return posted
 
@@ -170,9 +170,7 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it; what closes the channel is not tried again in this turn.
         """
-        answered = _number(answers)
-        after = self._after(answered)
-        delivery = self._delivery(text, nonce, answered, after=after, point=_number(reply_to))
+        delivery = self._message(text, nonce, _number(answers), point=_number(reply_to))
         return await self._post(delivery.post, "message")
 
     async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
@@ -182,15 +180,11 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: Discord refused it.
         """
-        by_webhook, nobody = self._by_webhook, discord.AllowedMentions.none()
-        answered = _number(answers)
-        point, after = self._worth_pointing_at(answered), self._after(answered)
 
         async def post(content: MessageContent) -> int:
-            return await self._delivery_of(content, nonce, nobody, after=after, point=point).post()
+            return await self._delivery(content, nonce, _number(answers)).post()
 
-        boxes = by_webhook or not missing_permissions(self.target, "box")
-        files = by_webhook or not missing_permissions(self.target, "file")
+        boxes, files = self._may_post("box"), self._may_post("file")
         return await self._post(lambda: post_card(card, post, boxes=boxes, files=files), "card")
 
     async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
@@ -200,7 +194,7 @@ class DiscordChannel:
             ChannelLost: nobody knows whether it was posted.
             ChannelError: it cannot be shown there, or Discord refused it.
         """
-        files = self._by_webhook or not missing_permissions(self.target, "file")
+        files = self._may_post("file")
         return await self._show(lambda: picture_content(picture, files=files), "picture", nonce, answers)
 
     async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
@@ -220,6 +214,9 @@ class DiscordChannel:
         """Whether personas speak by webhooks, which need none of the bot's permissions."""
         return self._context.backend.rules.faces == "webhook"
 
+    def _may_post(self, what: str) -> bool:
+        return self._by_webhook or not missing_permissions(self.target, what)
+
     async def _show(
         self, make: Callable[[], MessageContent], what: str, nonce: str, answers: str | None
     ) -> str | None:
@@ -229,10 +226,7 @@ class DiscordChannel:
             self._told = str(error)
             _log.info("%s: %s", channel_label(self.target), self._told)
             raise
-        answered = _number(answers)
-        point, after = self._worth_pointing_at(answered), self._after(answered)
-        nobody = discord.AllowedMentions.none()
-        delivery = self._delivery_of(content, nonce, nobody, after=after, point=point)
+        delivery = self._delivery(content, nonce, _number(answers))
         return await self._post(delivery.post if content.sticker is None else delivery.post_as_bot, what)
 
     async def _post(self, post: Callable[[], Awaitable[int]], what: str) -> str | None:
@@ -294,7 +288,7 @@ class DiscordChannel:
         """
         earlier = _number(after)
         try:
-            found = await self._delivery(text, nonce, earlier, after=earlier).find()
+            found = await self._message(text, nonce, earlier, after=earlier).find()
         except ChannelForgot:
             if self._knows_nonces_since(earlier):
                 return None
@@ -308,7 +302,7 @@ class DiscordChannel:
 
     def _knows_nonces_since(self, earlier: int | None) -> bool:
         """Return whether Discord still remembers the nonces of what was posted after that message."""
-        if earlier is None or self._context.backend.rules.faces == "webhook":
+        if earlier is None or self._by_webhook:
             return False  # a webhook's it never learned
         age = time.time() - discord.utils.snowflake_time(earlier).timestamp()
         return abs(age) < NONCE_SECONDS  # by a clock that jumped back it lies ahead
@@ -342,25 +336,41 @@ class DiscordChannel:
 
     # Messages.
 
-    def _delivery(
-        self, text: str, nonce: str, answered: int | None, *, after: int | None, point: int | None = None
-    ) -> Delivery:
-        person = author_of(self._context, self.target, answered)
-        content = MessageContent(with_author_mentioned(self._context, self.target, text, answered, person))
-        point = point or self._worth_pointing_at(answered)
-        return self._delivery_of(
-            content, nonce, allowed_mentions(self._context, person), after=after, point=point
-        )
-
-    def _delivery_of(
+    def _message(
         self,
-        content: MessageContent,
+        text: str,
         nonce: str,
-        mentions: discord.AllowedMentions,
+        answered: int | None,
         *,
         after: int | None = None,
         point: int | None = None,
     ) -> Delivery:
+        person = author_of(self._context, self.target, answered)
+        content = MessageContent(with_author_mentioned(self._context, self.target, text, answered, person))
+        mentions = allowed_mentions(self._context, person)
+        return self._delivery(content, nonce, answered, mentions=mentions, after=after, point=point)
+
+    def _delivery(
+        self,
+        content: MessageContent,
+        nonce: str,
+        answered: int | None = None,
+        *,
+        mentions: discord.AllowedMentions | None = None,
+        after: int | None = None,
+        point: int | None = None,
+    ) -> Delivery:
+        """Make a delivery, which pings nobody unless told whom.
+
+        Args:
+            content: what is posted.
+            nonce: the same whenever it is tried again.
+            answered: id of the message that the turn answers.
+            mentions: whom it may ping.
+            after: id of a message that comes before it; None: of the last one that is known to.
+            point: id of the message that it points at; None: of the one answered, where others spoke since.
+        """
+        mentions = mentions or discord.AllowedMentions.none()
         if self._context.elsewhere:
             content = replace(content, text=without_pings(content.text, mentions))
         return Delivery(
@@ -370,8 +380,8 @@ class DiscordChannel:
             content=content,
             nonce=nonce,
             mentions=mentions,
-            after=after,
-            point=point,
+            after=after or self._after(answered),
+            point=point or self._worth_pointing_at(answered),
             taken=self._posted,
         )
 
@@ -404,8 +414,7 @@ class DiscordChannel:
     async def _post_excuse(self) -> None:
         persona = self._context.backend.personas.get(self._persona)
         words = secrets.choice(persona.when_broken) if persona and persona.when_broken else ""
-        nobody = discord.AllowedMentions.none()
-        delivery = self._delivery_of(MessageContent(words or NOTICE), secrets.token_hex(8), nobody)
+        delivery = self._delivery(MessageContent(words or NOTICE), secrets.token_hex(8))
         try:
             async with asyncio.timeout(_EXCUSE_SECONDS), self._posting:
                 await (delivery.post() if words else delivery.post_as_bot())

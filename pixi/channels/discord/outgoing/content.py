@@ -28,6 +28,8 @@ _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/
 _ADDRESS = re.compile(r"https?://[^\s<>]+", re.IGNORECASE)
 _LIKE_THIS = (MISSING_PERMISSIONS, INVALID_FORM, TOO_LARGE)  # what is plainer may be taken all the same
 
+_LONGEST_ALT = 1_024
+
 
 class _Parts(TypedDict, total=False):
     """What a message holds, as discord.py wants to be given it."""
@@ -193,9 +195,6 @@ def _lines(card: Card) -> Iterator[str]:
             yield f"**{name}:** {_ADDRESS.sub(lambda found: f'<{found[0]}>', value)}"
     if isinstance(card.picture, str) and (address := public_address(card.picture, "https")):
         yield f"<{address}>"
-
-
-_LONGEST_ALT = 1_024
 
 
 def picture_content(picture: Picture, *, files: bool) -> MessageContent:

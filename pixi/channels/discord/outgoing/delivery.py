@@ -13,12 +13,12 @@ import discord.http
 from discord.http import HTTPClient, MultipartParameters, Route, handle_message_parameters
 
 from pixi.channels.discord.formatting import units
-from pixi.channels.discord.gateway.server import address_of_chat
 from pixi.channels.discord.outgoing.content import MessageContent
 from pixi.channels.discord.outgoing.context import PostingContext
 from pixi.channels.discord.outgoing.identities import WebhookIdentity
 from pixi.channels.discord.outgoing.mentions import may_be
 from pixi.channels.discord.outgoing.splitting import LIMIT
+from pixi.channels.discord.places import address_of_chat
 from pixi.channels.discord.requests import (
     INVALID_WEBHOOK_TOKEN,
     NO_HISTORY_NO_REPLY,
@@ -38,6 +38,15 @@ _log = logging.getLogger("pixi.discord")
 
 HISTORY = 100
 """How many messages one question to a channel's history gives."""
+
+POINTER = "-# ↩ "
+"""Begins the line by which a webhook, which cannot reply, points at a message."""
+
+NONCE_SECONDS = 120.0
+"""For so long at least Discord remembers a nonce, so that posting again under it does no harm."""
+
+_WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that does not work, not Discord
+_HISTORY_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +172,6 @@ def _posted(message: "Payload") -> PostedMessage:
         webhook=int(message.get("webhook_id") or 0),
         application=int(message.get("application_id") or 0),
     )
-
-
-POINTER = "-# ↩ "
-"""Begins the line by which a webhook, which cannot reply, points at a message."""
-
-NONCE_SECONDS = 120.0
-"""For so long at least Discord remembers a nonce, so that posting again under it does no harm."""
-
-_WEBHOOK_TRIES = 4  # where the history can be read: then it is the webhook that does not work, not Discord
-_HISTORY_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,17 @@ _WORDS = {
 }
 """Words for which models reach, and which no shortcode is."""
 
+MOST_NAMES = 25
+"""How many of a server's stickers a persona is told of."""
+
+_LONGEST_STICKER = 100  # characters that are looked at
+_ALMOST_STICKER = 80.0  # of 100: how alike names are of which one is a slip of the other
+_SHOWN = (".png", ".gif")
+"""What Discord shows of a link. Of some stickers there is only a drawing that moves by a script."""
+
+_MEANING = re.compile(r"[\[\]【】［］`\\<>|*_~,#:\s]+")
+"""What the command language, a prompt or a list would take for something else."""
+
 
 @dataclass(frozen=True, slots=True)
 class OwnEmoji:
@@ -260,18 +271,6 @@ def _own_like(words: str, own: Sequence[OwnEmoji]) -> OwnEmoji | None:
     keys = [_key(each.name) for each in own]
     best = process.extractOne(key, keys, scorer=fuzz.ratio, score_cutoff=_ALMOST_EMOJI)
     return own[best[2]] if best is not None else None
-
-
-MOST_NAMES = 25
-"""How many of a server's stickers a persona is told of."""
-
-_LONGEST_STICKER = 100  # characters that are looked at
-_ALMOST_STICKER = 80.0  # of 100: how alike names are of which one is a slip of the other
-_SHOWN = (".png", ".gif")
-"""What Discord shows of a link. Of some stickers there is only a drawing that moves by a script."""
-
-_MEANING = re.compile(r"[\[\]【】［］`\\<>|*_~,#:\s]+")
-"""What the command language, a prompt or a list would take for something else."""
 
 
 @dataclass(frozen=True, slots=True)

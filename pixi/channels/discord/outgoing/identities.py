@@ -41,6 +41,15 @@ _FORBIDDEN = {"discord": ("i", "í"), "clyde": ("y", "ý")}
 _RESERVED = frozenset(("everyone", "here", "system message"))
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a")
 
+_LONGEST_SECONDS = 20.0  # for finding or making one; the persona wants to speak
+_EDIT_SECONDS = 5.0  # for giving one another picture; the message waits
+_LOOK_AGAIN = 300.0  # seconds until it is looked whether a persona's picture is another one now
+_AGAIN_AFTER = 60.0  # seconds until it is tried again where it failed
+Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
+"""What can have webhooks."""
+
+_PROFILE_SECONDS = 60.0  # for one change, should Discord make us wait
+
 
 def name_for_webhook(name: str) -> str:
     """Write a name as a webhook may bear it: 1 to 80 characters, and no word that Discord forbids."""
@@ -115,15 +124,6 @@ async def picture_file(persona: Persona) -> bytes | None:
 def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_LARGEST_PICTURE + 1)
-
-
-_LONGEST_SECONDS = 20.0  # for finding or making one; the persona wants to speak
-_EDIT_SECONDS = 5.0  # for giving one another picture; the message waits
-_LOOK_AGAIN = 300.0  # seconds until it is looked whether a persona's picture is another one now
-_AGAIN_AFTER = 60.0  # seconds until it is tried again where it failed
-
-Parent = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
-"""What can have webhooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,9 +260,6 @@ class Webhooks:
             _log.warning(
                 "no webhook in %s, so personas speak there as the bot: %s", channel_label(parent), why
             )
-
-
-_PROFILE_SECONDS = 60.0  # for one change, should Discord make us wait
 
 
 class Profiles:

@@ -29,6 +29,24 @@ _GOOD = 60.0  # of 100, for a suggestion
 _NEAR = 60.0  # of 100, for "do you mean"
 _TYPED = 100  # characters that are looked at
 
+_ROLE, _USER = 1, 2
+_BROKEN = (*FAULTS, KeyError, TypeError, ValueError)
+NEEDS = {
+    "reset": discord.Permissions(manage_messages=True),
+    "persona": discord.Permissions(manage_guild=True),
+    "model": discord.Permissions(manage_guild=True),
+}
+"""Commands that a guild shows to some people only, and what these hold, unless it says otherwise."""
+
+ShowAs = Callable[[discord.Guild, str], Awaitable[None]]
+"""Shows the bot as a persona in a guild, where the rules want that. Raises nothing."""
+
+HOW = ("here", "join", "leave")
+"""What a persona can be asked to do in a channel."""
+
+_SUGGESTIONS = 25  # Discord takes no more
+_LABEL = 100
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -87,10 +105,6 @@ def _key(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
-_ROLE, _USER = 1, 2
-_BROKEN = (*FAULTS, KeyError, TypeError, ValueError)
-
-
 async def may_govern(interaction: discord.Interaction, rules: Rules, needed: discord.Permissions) -> bool:
     """Return whether somebody may change what holds for everybody in a place.
 
@@ -146,23 +160,6 @@ def _gives(entries: "list[ApplicationCommandPermissions]", asker: Requester, *, 
     if roles:
         return any(roles)
     return everybody and by_role.get(asker.guild or 0, False)
-
-
-NEEDS = {
-    "reset": discord.Permissions(manage_messages=True),
-    "persona": discord.Permissions(manage_guild=True),
-    "model": discord.Permissions(manage_guild=True),
-}
-"""Commands that a guild shows to some people only, and what these hold, unless it says otherwise."""
-
-ShowAs = Callable[[discord.Guild, str], Awaitable[None]]
-"""Shows the bot as a persona in a guild, where the rules want that. Raises nothing."""
-
-HOW = ("here", "join", "leave")
-"""What a persona can be asked to do in a channel."""
-
-_SUGGESTIONS = 25  # Discord takes no more
-_LABEL = 100
 
 
 class ChannelCommands:

@@ -38,6 +38,9 @@ _Command = app_commands.Command[Any, ..., None]
 _Callback = Callable[..., Coroutine[Any, Any, None]]
 _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_commands.Choice[str]]]]
 
+_PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
+_PLAIN_WITHIN = ("options", "choices")
+
 
 def _nothing(_: str) -> None: ...
 
@@ -196,17 +199,17 @@ class _Tree(app_commands.CommandTree[discord.Client]):
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
         """Return whether a command is to be carried out. Suggestions while somebody types are made here."""
         try:
-            as_channel_error = self._refusal(interaction)
+            refusal = self._refusal(interaction)
             if interaction.type is discord.InteractionType.autocomplete:
-                await self._answer_typing(interaction, refused=bool(as_channel_error))
+                await self._answer_typing(interaction, refused=bool(refusal))
                 return False
-            if as_channel_error:
+            if refusal:
                 use = Invocation(interaction, self._backend, self._translations)
-                await use.answer(use.say(as_channel_error))
+                await use.answer(use.say(refusal))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
             return False
-        return not as_channel_error
+        return not refusal
 
     async def on_error(
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
@@ -329,10 +332,6 @@ def _meaning(command: Json) -> Json:
         "nsfw": bool(command.get("nsfw")),
         "options": [_option(option) for option in command.get("options") or ()],
     }
-
-
-_PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
-_PLAIN_WITHIN = ("options", "choices")
 
 
 def _plain(thing: Json) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from discord.utils import MISSING
 
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas
 from pixi.channels.discord.formatting import clipped, escape_line
+from pixi.channels.discord.outgoing.content import COLOR
 from pixi.channels.discord.outgoing.splitting import LIMIT
 from pixi.channels.discord.permissions import requester_of
 from pixi.channels.discord.places import config_ids, payer_in
@@ -26,12 +27,20 @@ _log = logging.getLogger("pixi.discord")
 
 T = TypeVar("T")
 
-COLOR = 0xF2A65A
 NAME = 80
 """How much is shown of a persona's or a model's name."""
 
 
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
+
+_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
+_ANSWERED_ALREADY = 40060  # by another process with the same token
+_OUTDATED = (
+    app_commands.CommandNotFound,
+    app_commands.CommandSignatureMismatch,
+    app_commands.TransformerError,
+)
+_DETAIL = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +240,6 @@ async def _taken(responding: Awaitable[object]) -> None:
         await responding
     except UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
-
-
-_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
-_ANSWERED_ALREADY = 40060  # by another process with the same token
-_OUTDATED = (
-    app_commands.CommandNotFound,
-    app_commands.CommandSignatureMismatch,
-    app_commands.TransformerError,
-)
-_DETAIL = 500
 
 
 class CommandErrors:

@@ -23,6 +23,9 @@ _FIELD = 1_024
 _WORD = 40
 _ABOUT = 150
 
+_FILE = "pixi.json"
+Press = Callable[[discord.Interaction], Awaitable[None]]
+
 
 class PersonCommands:
     """`/status` and `/help`."""
@@ -162,11 +165,6 @@ def _cost_of(spent: Spent) -> str:
 def _share(use: Invocation, share: Share) -> str:
     whose, what = use.say(f"says.status.whose.{share.scope}"), use.say(f"says.status.what.{share.kind}")
     return f"{whose} – {what}: {number(share.used)} / {number(share.limit)}"
-
-
-_FILE = "pixi.json"
-
-Press = Callable[[discord.Interaction], Awaitable[None]]
 
 
 class OwnDataCommands:

@@ -33,6 +33,26 @@ _DECODER = json.JSONDecoder()
 Say = Callable[..., str]
 """Gives the text of a key in somebody's language, with values in its placeholders: `Language.say`."""
 
+# What follows comes to less all together, names of fields included.
+_NOTES = 1_800
+_TOOLS = 1_800  # of all together
+_TOOL = 1_000
+_ARGUMENTS = 300
+_SHOWN_TOOLS = 5
+_SOURCES = 600
+_SHOWN_SOURCES = 8
+_LONGEST_SOURCE = 200  # an address that is cut leads nowhere
+_NAME = 60
+_SHOWN_NOTES = 10
+_NOTE = 900
+_NOTE_LIST = 4_000  # a description alone may have 4,096
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
+_TURNS = 30  # in which the latest thoughts are looked for
+_ID = r"(?P<id>\d{1,20})"
+_REFERENCE = re.compile(
+    rf"\s*<?(?:https?://[^\s<>]{{1,200}}?/channels/(?:@me|\d{{1,20}})/(?P<channel>\d{{1,20}})/)?{_ID}/?>?\s*"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Cited:
@@ -129,21 +149,6 @@ def _document(cited: _Cited, say: Say) -> str:
 
 
 # An embed may have 6,000 characters: title 256, text 4,096, each of 25 fields 256 and 1,024.
-# What follows comes to less all together, names of fields included.
-_NOTES = 1_800
-_TOOLS = 1_800  # of all together
-_TOOL = 1_000
-_ARGUMENTS = 300
-_SHOWN_TOOLS = 5
-_SOURCES = 600
-_SHOWN_SOURCES = 8
-_LONGEST_SOURCE = 200  # an address that is cut leads nowhere
-_NAME = 60
-
-_SHOWN_NOTES = 10
-_NOTE = 900
-_NOTE_LIST = 4_000  # a description alone may have 4,096
-_ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\\[\]{}()]+")
 
 
 def notes_embed(records: Sequence[TurnRecord], say: Say) -> EmbedContent | None:
@@ -299,13 +304,6 @@ def _quoted(text: str, limit: int) -> str:
             break
         lines.append(f"> {line}")
     return "\n".join(lines)
-
-
-_TURNS = 30  # in which the latest thoughts are looked for
-_ID = r"(?P<id>\d{1,20})"
-_REFERENCE = re.compile(
-    rf"\s*<?(?:https?://[^\s<>]{{1,200}}?/channels/(?:@me|\d{{1,20}})/(?P<channel>\d{{1,20}})/)?{_ID}/?>?\s*"
-)
 
 
 class RecordCommands:
