@@ -25,7 +25,7 @@ class ConversationAddress:
     Attributes:
         bot: id of the bot's own user, so that two bots can share one store.
         channel: id of the channel.
-        persona: the name of the persona on its shelf; empty: the channel itself.
+        persona: the name of the persona's file; empty: the channel itself.
     """
 
     bot: int
@@ -168,7 +168,7 @@ class BotBackend(Protocol):
 def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place:
     """Return what holds in a channel: the first choice that somebody made for it or what it belongs to.
 
-    Where nobody chose there who lives in it, those live in it who were chosen for what it belongs to.
+    Where no personas were chosen there, those chosen for what it belongs to are in it.
 
     Args:
         backend: where choices are kept.
@@ -178,14 +178,14 @@ def channel_config(backend: BotBackend, bot: int, where: Sequence[int]) -> Place
     """
     places = [backend.place(str(ConversationAddress(bot, each))) for each in where]
     place = next((place for place in places if place != Place()), Place())
-    living = next((each.personas for each in places if each.personas), ())
-    return replace(place, personas=living)
+    personas = next((each.personas for each in places if each.personas), ())
+    return replace(place, personas=personas)
 
 
 def channel_personas(backend: BotBackend, bot: int, where: Sequence[int]) -> tuple[str, ...]:
     """Return the names of the personas of a channel, the first speaker first; see `channel_config`.
 
-    Names that are on the shelf no more are left out; where none is left, it is the default persona.
+    Names whose files are gone are left out; where none is left, it is the default persona.
     """
     here = tuple(name for name in channel_config(backend, bot, where).personas if name in backend.personas)
     return here or (backend.default_persona,)

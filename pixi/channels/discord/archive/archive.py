@@ -102,7 +102,7 @@ class DiscordArchive:
             place, _ = await view.place_meant(query.place)
             places: Sequence[ChannelOrThread] = (place,)
         else:
-            places = await view.rooms()
+            places = await view.channels()
         terms = await self._terms_of(query, asking, view)
         search = self._archives.search
         matches, partial = await search.messages(terms, places, view, limit=query.limit)
@@ -135,7 +135,9 @@ class DiscordArchive:
                 raise ChannelError(f"{name_of(place)} is no forum: name none to search all of them.")
             forums = [place]
         else:
-            forums = [room for room in await view.rooms() if isinstance(room, discord.ForumChannel)]
+            forums = [
+                channel for channel in await view.channels() if isinstance(channel, discord.ForumChannel)
+            ]
         if not forums:
             return Posts()
         posts, partial = await _posts(query, forums, view, self._archives.search, before=_id(asking.message))

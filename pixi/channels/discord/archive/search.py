@@ -306,10 +306,10 @@ class _Read:
 
 async def _with_threads(places: Sequence[ChannelOrThread], view: Visibility) -> list[ChannelOrThread]:
     """Return channels that hold messages, and their open threads that may be read; newest first."""
-    rooms = {place.id for place in places if not isinstance(place, discord.Thread)}
+    channels = {place.id for place in places if not isinstance(place, discord.Thread)}
     found = {place.id: place for place in places if not isinstance(place, discord.ForumChannel)}
     for thread in view.guild.threads:
-        if thread.parent_id in rooms and await view.shows(thread):
+        if thread.parent_id in channels and await view.shows(thread):
             found.setdefault(thread.id, thread)
     return sorted(found.values(), key=lambda place: (place.id != view.here.id, -(place.last_message_id or 0)))
 

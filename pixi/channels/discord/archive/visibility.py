@@ -42,8 +42,8 @@ ADMINISTRATOR = discord.Permissions(administrator=True).value
 
 _LOOKED_UP = 30  # members that overwrites name; of a channel for which more are needed nothing is told
 
-_Room = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
-ChannelOrThread = _Room | discord.Thread
+_Channel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
+ChannelOrThread = _Channel | discord.Thread
 """Where messages are, or threads of them."""
 
 _PLACES = (
@@ -121,7 +121,7 @@ class Visibility:
         bot: the bot's own user.
 
     Attributes:
-        is_whole: all channels that the bot may read were found to be readable, by `rooms`.
+        is_whole: all channels that the bot may read were found to be readable, by `channels`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Visibility:
         self.is_whole = False
         self._people = people
         self._rules = rules
-        self._room = room_of(here)
+        self._channel = channel_of(here)
         self._roles = {role.id: role.permissions.value for role in here.guild.roles}
         self._shown: dict[int, bool] = {}  # by channel
         self._looked_up: dict[int, discord.Member | None] = {}
@@ -147,43 +147,44 @@ class Visibility:
     @property
     def is_adult(self) -> bool:
         """Return whether they ask in an age-restricted channel."""
-        return self._room is not None and _is_adult(self._room)
+        return self._channel is not None and _is_adult(self._channel)
 
-    async def rooms(self) -> list[ChannelOrThread]:
+    async def channels(self) -> list[ChannelOrThread]:
         """Return the channels that may be read, without threads: first where they ask, then the newest."""
         guild = self.guild
-        every: Iterable[_Room] = (
+        every: Iterable[_Channel] = (
             *guild.text_channels,
             *guild.voice_channels,
             *guild.stage_channels,
             *guild.forums,
         )
         me = own_member(guild)
-        mine = [room for room in every if me is not None and may_read(room, me)]
+        mine = [channel for channel in every if me is not None and may_read(channel, me)]
         found: list[ChannelOrThread] = []
-        for room in mine:
-            if await self.shows(room):
-                found.append(room)
+        for channel in mine:
+            if await self.shows(channel):
+                found.append(channel)
             await asyncio.sleep(0)
         self.is_whole = len(found) == len(mine)
-        here = self._room.id if self._room is not None else 0
-        return sorted(found, key=lambda room: (room.id != here, -(room.last_message_id or 0)))
+        here = self._channel.id if self._channel is not None else 0
+        return sorted(found, key=lambda channel: (channel.id != here, -(channel.last_message_id or 0)))
 
     async def shows(self, place: ChannelOrThread) -> bool:
         """Return whether what stands in a place may be told."""
-        room = room_of(place)
-        if room is None or self._room is None or place.guild.id != self.guild.id or not self._people:
+        channel = channel_of(place)
+        if channel is None or self._channel is None or place.guild.id != self.guild.id or not self._people:
             return False
-        if any(is_blocked(self._rules, requester_as(person, channel_ids(place))) for person in self._people):
+        ids, listed = channel_ids(place), self._rules.allowed_channels
+        if any(is_blocked(self._rules, requester_as(person, ids)) for person in self._people):
             return False
-        listed = self._rules.allowed_channels
-        if listed and not any(each in listed for each in channel_ids(place)):
+        if listed and not any(each in listed for each in ids):
             return False
-        if isinstance(place, discord.Thread) and place.is_private() and not await self._is_ours(place, room):
+        private = isinstance(place, discord.Thread) and place.is_private()
+        if private and not await self._is_ours(place, channel):
             return False
-        if room.id not in self._shown:
-            self._shown[room.id] = await self._decide(room, self._room)
-        return self._shown[room.id]
+        if channel.id not in self._shown:
+            self._shown[channel.id] = await self._decide(channel, self._channel)
+        return self._shown[channel.id]
 
     async def may_quote(self, author: int) -> bool:
         """Return whether the rules let the bot hear them; where roles are blocked, theirs must be known."""
@@ -207,13 +208,13 @@ class Visibility:
         everybody = found.permissions_for(self.guild.default_role).view_channel
         return found.name if everybody or self._shown.get(channel_id) else None
 
-    async def _is_ours(self, thread: discord.Thread, room: discord.abc.GuildChannel) -> bool:
+    async def _is_ours(self, thread: ChannelOrThread, channel: discord.abc.GuildChannel) -> bool:
         """Whether they ask in that private thread: elsewhere others read along, who were not added to it."""
         if thread.id != self.here.id:
             return False
         try:
             for person in self._people:
-                manages = room.permissions_for(person).manage_threads
+                manages = channel.permissions_for(person).manage_threads
                 if not manages and not await self.requests.follows(thread.id, person.id):
                     return False
         except ChannelError as error:
@@ -221,19 +222,19 @@ class Visibility:
             return False
         return True
 
-    async def _decide(self, room: discord.abc.GuildChannel, here: discord.abc.GuildChannel) -> bool:
+    async def _decide(self, channel: discord.abc.GuildChannel, here: discord.abc.GuildChannel) -> bool:
         me = own_member(self.guild)
-        if me is None or not all(may_read(room, person) for person in (me, *self._people)):
+        if me is None or not all(may_read(channel, person) for person in (me, *self._people)):
             return False
-        if _is_adult(room) and not _is_adult(here):
+        if _is_adult(channel) and not _is_adult(here):
             return False
-        mine, theirs, needed = _overwrites(here), _overwrites(room), _needed(room)
+        mine, theirs, needed = _overwrites(here), _overwrites(channel), _needed(channel)
         if not self._all_may(mine[0], theirs[0], needed):
             return False
         named = {member for member, (allowed, _) in mine[1].items() if allowed & VIEW}
         named |= {member for member, (_, denied) in theirs[1].items() if denied & sum(needed)}
         for person in sorted(named - {me.id}):
-            if not await self._reads_as_well(person, here, room):
+            if not await self._reads_as_well(person, here, channel):
                 return False
         return True
 
@@ -247,15 +248,15 @@ class Visibility:
         return all(seeing.is_within(RoleAccess.of(there, roles, everyone, bit)) for bit in needed)
 
     async def _reads_as_well(
-        self, person: int, here: discord.abc.GuildChannel, room: discord.abc.GuildChannel
+        self, person: int, here: discord.abc.GuildChannel, channel: discord.abc.GuildChannel
     ) -> bool:
-        """Whether somebody whom an overwrite names may read the room, or does not see what is said here."""
+        """Whether somebody whom an overwrite names may read the channel, or does not see this one."""
         try:
             member = await self._member(person)
         except ChannelError as error:
             _log.info("what user %s may read is not known: %s", person, error)
             return False
-        return member is None or not here.permissions_for(member).view_channel or may_read(room, member)
+        return member is None or not here.permissions_for(member).view_channel or may_read(channel, member)
 
     async def _member(self, person: int) -> discord.Member | None:
         """Raises `ChannelError`: nobody can tell, or more are asked about than is good."""
@@ -304,20 +305,20 @@ class Visibility:
             for place in _named(self.guild):
                 if not wanted or alike(place.name) != wanted:
                     continue
-                room = place.parent if isinstance(place, discord.Thread) else None
-                is_there = not parent or (room is not None and alike(room.name) == parent)
+                channel = place.parent if isinstance(place, discord.Thread) else None
+                is_there = not parent or (channel is not None and alike(channel.name) == parent)
                 if is_there and await self.shows(place):
                     return place
         return None
 
 
-def may_read(room: discord.abc.GuildChannel, member: discord.Member) -> bool:
+def may_read(channel: discord.abc.GuildChannel, member: discord.Member) -> bool:
     """Return whether Discord lets somebody read what stands in a channel."""
-    needed = sum(_needed(room))
-    return room.permissions_for(member).value & needed == needed
+    needed = sum(_needed(channel))
+    return channel.permissions_for(member).value & needed == needed
 
 
-def room_of(place: ChannelOrThread) -> discord.abc.GuildChannel | None:
+def channel_of(place: ChannelOrThread) -> discord.abc.GuildChannel | None:
     """Return the channel whose permissions decide about a place; None where it is not known."""
     return place.parent if isinstance(place, discord.Thread) else place
 
@@ -330,14 +331,14 @@ def _overwrites(channel: discord.abc.GuildChannel) -> tuple[Overwrites, Overwrit
     return roles, members
 
 
-def _needed(room: discord.abc.GuildChannel) -> tuple[int, ...]:
+def _needed(channel: discord.abc.GuildChannel) -> tuple[int, ...]:
     """Return the permissions that reading takes; the chat of a voice channel is for those who may join it."""
-    spoken = isinstance(room, discord.VoiceChannel | discord.StageChannel)
+    spoken = isinstance(channel, discord.VoiceChannel | discord.StageChannel)
     return (VIEW, HISTORY, CONNECT) if spoken else (VIEW, HISTORY)
 
 
-def _is_adult(room: discord.abc.GuildChannel) -> bool:
-    return bool(getattr(room, "nsfw", False))
+def _is_adult(channel: discord.abc.GuildChannel) -> bool:
+    return bool(getattr(channel, "nsfw", False))
 
 
 def _named(guild: discord.Guild) -> Iterator[ChannelOrThread]:

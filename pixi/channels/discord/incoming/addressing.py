@@ -1,4 +1,4 @@
-"""Whom a message is meant for: a pure decision from what was said, where, and who lives there."""
+"""Whom a message is meant for: a pure decision from what was said, where, and which personas are there."""
 
 import re
 import unicodedata

@@ -95,7 +95,7 @@ class Approvals:
             post: posts the message, and may ping whom it is told.
             channel: id of where that is.
             guild: which server that is in.
-            persona: the name, on the shelf, of who wants to use the tool.
+            persona: the name of the file of the persona that wants to use the tool.
             seconds: from now until it is too late.
         """
         if not question.person.isdecimal():

@@ -288,7 +288,7 @@ class Profiles:
             self._shown[guild.id] = persona
             return
         if picture_address(shown):
-            _log.info("%s wears no picture: Discord takes files only", one_line(shown.name))
+            _log.info("%s has no picture there: Discord takes files only", one_line(shown.name))
         try:
             await self._change(
                 me, nick, picture, same_name=same_name, same_picture=not (picture or has_picture)

@@ -171,7 +171,7 @@ class ChannelCommands:
         self._show_as = show_as
 
     async def reset(self, interaction: discord.Interaction) -> None:
-        """Forget what was said in a channel, by and to all who live there."""
+        """Forget what was said in a channel, by and to all its personas."""
         use = Invocation(interaction, self._backend, self._translations)
         if await self._governs(use, "reset"):
             await use.within(self._reset(use.conversations))
@@ -190,7 +190,7 @@ class ChannelCommands:
         how: str | None = None,
         home: bool | None = None,
     ) -> None:
-        """Tell or change who lives in a channel, and whether every message there is answered."""
+        """Tell or change which personas are in a channel, and whether every message there is answered."""
         use = Invocation(interaction, self._backend, self._translations)
         if name is None and how is None and home is None:
             await use.answer(self._who_lives(use))

@@ -43,7 +43,7 @@ class PersonCommands:
         self._commands = commands
 
     async def status(self, interaction: discord.Interaction) -> None:
-        """Tell how the bot is doing, and who lives in a channel."""
+        """Tell how the bot is doing, and which personas are in a channel."""
         use = Invocation(interaction, self._backend, self._translations)
         status = await use.within(self._backend.status(use.payer))
         await use.answer(
