@@ -1,4 +1,4 @@
-"""What it means when Discord refuses something: one plain line, and whether it may have happened."""
+"""Requests to Discord: made again where that is worth it; and what a refusal means, in one plain line."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The requests that read what was written before, and their answers as plain data."""
+"""Requests for what was written before, and their answers as plain data."""
 
 import asyncio
 import time

@@ -57,7 +57,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class BotInfo:
-    """A bot.
+    """A bot as the server knows it.
 
     Attributes:
         name: as others see it.
@@ -155,7 +155,7 @@ def _missing(guild: _Guild, wanted: Mapping[str, str]) -> tuple[str, ...] | None
 
 
 class _Asking:
-    """The questions."""
+    """Asks one server about one bot."""
 
     def __init__(self, session: aiohttp.ClientSession, rest: str, *, portal: str) -> None:
         self._session = session

@@ -204,13 +204,12 @@ class Approvals:
         """The language that somebody has chosen; where it is not known, the server's, then the persona's."""
         if locale := self._locales.get(person):
             return self._translations.of(locale)
-        language = self._translations.known(str(guild.preferred_locale)) if guild is not None else None
-        if (
-            language is not None and language is not self._translations.english
-        ):  # which is what nobody has to choose
+        known, english = self._translations.known, self._translations.english
+        language = known(str(guild.preferred_locale)) if guild is not None else None
+        if language is not None and language is not english:  # which is what nobody has to choose
             return language
         spoken = self._backend.personas.get(persona)
-        return self._translations.like(spoken.language) if spoken else self._translations.english
+        return self._translations.like(spoken.language) if spoken else english
 
     def _shown(self, persona: str) -> str:
         there = self._backend.personas.get(persona)

@@ -30,7 +30,7 @@ _EXCUSED = 1_000  # channels of which it is remembered when
 
 @dataclass(slots=True)
 class PostingContext:
-    """One for a bot.
+    """What posting takes besides a message. One for a bot.
 
     Attributes:
         approvals: asks people for their yes; None: nobody can be asked.

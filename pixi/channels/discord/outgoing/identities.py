@@ -139,7 +139,7 @@ class WebhookIdentity:
 
 
 class Webhooks:
-    """Those of one bot: one for each persona and channel; threads use their parent's."""
+    """The webhooks of one bot: one for each persona and channel; threads use their parent's."""
 
     def __init__(self, client: discord.Client, backend: BotBackend) -> None:
         self._client = client

@@ -54,7 +54,7 @@ class EmbedField:
 
 @dataclass(frozen=True, slots=True)
 class EmbedContent:
-    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are inert."""
+    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are escaped."""
 
     title: str
     text: str = ""
@@ -243,7 +243,7 @@ async def _taken(responding: Awaitable[object]) -> None:
 
 
 class CommandErrors:
-    """Tells of what went wrong; raises nothing itself."""
+    """Tells people and the operator of what went wrong with a command; raises nothing itself."""
 
     def __init__(self, backend: BotBackend, translations: Translations) -> None:
         self._backend = backend
