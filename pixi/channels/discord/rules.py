@@ -88,49 +88,49 @@ class Requester:
     is_bot: bool = False
 
 
-def may_talk(rules: Rules, asker: Requester) -> bool:
+def may_talk(rules: Rules, requester: Requester) -> bool:
     """Return whether the bot answers somebody there.
 
     Whoever or whatever is blocked is denied, admins too. Admins then pass all lists. For the others each
     list that is not empty must name the guild, the channel, and the person or one of their roles. In a DM
     there is no guild, no channel and no role: `dms` decides, and who is named.
     """
-    if is_blocked(rules, asker):
+    if is_blocked(rules, requester):
         return False
-    if asker.user in rules.admins:
+    if requester.user in rules.admins:
         return True
-    if asker.is_bot and not rules.bots:
+    if requester.is_bot and not rules.bots:
         return False
-    if asker.guild is None:
-        return rules.dms and _person_allowed(rules, asker)
+    if requester.guild is None:
+        return rules.dms and _person_allowed(rules, requester)
     return (
-        _listed((asker.guild,), rules.allowed_guilds)
-        and _listed(asker.channels, rules.allowed_channels)
-        and _person_allowed(rules, asker)
+        _listed((requester.guild,), rules.allowed_guilds)
+        and _listed(requester.channels, rules.allowed_channels)
+        and _person_allowed(rules, requester)
     )
 
 
-def is_blocked(rules: Rules, asker: Requester) -> bool:
+def is_blocked(rules: Rules, requester: Requester) -> bool:
     """Return whether somebody, or the place, is on a list of what is blocked: not even overheard."""
     return (
-        asker.user in rules.blocked_users
-        or not asker.roles.isdisjoint(rules.blocked_roles)
-        or asker.guild in rules.blocked_guilds
-        or any(channel in rules.blocked_channels for channel in asker.channels)
+        requester.user in rules.blocked_users
+        or not requester.roles.isdisjoint(rules.blocked_roles)
+        or requester.guild in rules.blocked_guilds
+        or any(channel in rules.blocked_channels for channel in requester.channels)
     )
 
 
-def is_admin(rules: Rules, asker: Requester) -> bool:
+def is_admin(rules: Rules, requester: Requester) -> bool:
     """Return whether somebody governs the bot there: an admin of the settings, or of the guild."""
-    return may_talk(rules, asker) and (
-        asker.user in rules.admins or (asker.guild is not None and asker.manages)
+    return may_talk(rules, requester) and (
+        requester.user in rules.admins or (requester.guild is not None and requester.manages)
     )
 
 
-def _person_allowed(rules: Rules, asker: Requester) -> bool:
+def _person_allowed(rules: Rules, requester: Requester) -> bool:
     if not rules.allowed_users and not rules.allowed_roles:
         return True
-    return asker.user in rules.allowed_users or not asker.roles.isdisjoint(rules.allowed_roles)
+    return requester.user in rules.allowed_users or not requester.roles.isdisjoint(rules.allowed_roles)
 
 
 def _listed(these: Iterable[int], allowed: tuple[int, ...]) -> bool:

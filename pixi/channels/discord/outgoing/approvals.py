@@ -17,9 +17,9 @@ from pixi.channels.channel import Question
 from pixi.channels.discord.backend import BotBackend
 from pixi.channels.discord.formatting import code_block, escape_line, number
 from pixi.channels.discord.outgoing.content import MessageContent
-from pixi.channels.discord.permissions import requester_of
-from pixi.channels.discord.requests import FAULTS, UNREADABLE, send_request
+from pixi.channels.discord.requests import FAULTS, send_request
 from pixi.channels.discord.rules import may_talk
+from pixi.channels.discord.slash.invocation import Invocation
 from pixi.channels.discord.slash.translations import Language, Translations
 from pixi.channels.shortening import shortened
 from pixi.core.errors import ChannelError
@@ -138,34 +138,28 @@ class Approvals:
         match = _BUTTON.fullmatch(str(pressed))
         if interaction.type is not discord.InteractionType.component or match is None:
             return
-        there, language = self._open.get(match["token"]), self._translations.of(str(interaction.locale))
-        say = language.say
+        there = self._open.get(match["token"])
+        use = Invocation(interaction, self._backend, self._translations)
         try:
             if there is None or there.answer.done() or interaction.channel_id != there.channel:
-                await self._tell(interaction, say("says.approve.closed"))
+                await use.answer(use.say("says.approve.closed"))
             elif interaction.user.id != there.person:
-                await self._tell(interaction, say("says.approve.others", person=f"<@{there.person}>"))
-            elif not may_talk(self._backend.rules, requester_of(interaction)):
-                await self._tell(interaction, say("says.refused"))
+                await use.answer(use.say("says.approve.others", person=f"<@{there.person}>"))
+            elif not may_talk(self._backend.rules, use.requester):
+                await use.answer(use.say("says.refused"))
             else:
                 said: Verdict = "yes" if match["said"] == _YES else "no"
                 there.answer.set_result(said)
                 why = "says.approve.allowed" if said == "yes" else "says.approve.refused"
-                await self._settle(interaction, _outcome(there, language, why))
+                await self._settle(use, _outcome(there, use.language, why))
         except FAULTS as error:
             _log.debug("a click of user %s could not be answered: %s", interaction.user.id, error)
 
-    async def _tell(self, interaction: discord.Interaction, text: str) -> None:
-        nobody = discord.AllowedMentions.none()
-        with suppress(*UNREADABLE):  # a server that tells nothing of a response has taken it all the same
-            await interaction.response.send_message(text, ephemeral=True, allowed_mentions=nobody)
-
-    async def _settle(self, interaction: discord.Interaction, text: str) -> None:
+    async def _settle(self, use: Invocation, text: str) -> None:
         """Put what came of it in place of the question and its buttons."""
-        nobody = discord.AllowedMentions.none()
+        interaction = use.interaction
         try:
-            with suppress(*UNREADABLE):
-                await interaction.response.edit_message(content=text, view=None, allowed_mentions=nobody)
+            await use.replace(text)
         except FAULTS as error:
             _log.debug("a click of user %s could not be answered: %s", interaction.user.id, error)
             if interaction.message is not None and interaction.channel_id is not None:

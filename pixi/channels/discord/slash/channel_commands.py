@@ -113,15 +113,15 @@ async def may_govern(interaction: discord.Interaction, rules: Rules, needed: dis
     integrations: Discord shows it to them alone, but not every server that speaks its language knows
     that page, so it is asked what was given.
     """
-    asker = requester_of(interaction)
-    if not may_talk(rules, asker):
+    requester = requester_of(interaction)
+    if not may_talk(rules, requester):
         return False
-    if asker.guild is None or asker.user in rules.admins:
+    if requester.guild is None or requester.user in rules.admins:
         return True
     held = interaction.permissions
     if held.administrator or held >= needed or _owns(interaction):
         return True
-    return await _was_given(interaction, asker)
+    return await _was_given(interaction, requester)
 
 
 def _owns(interaction: discord.Interaction) -> bool:
@@ -129,37 +129,39 @@ def _owns(interaction: discord.Interaction) -> bool:
     return guild is not None and guild.owner_id == interaction.user.id
 
 
-async def _was_given(interaction: discord.Interaction, asker: Requester) -> bool:
+async def _was_given(interaction: discord.Interaction, requester: Requester) -> bool:
     """Return whether the guild gave this command, or all, to the person or to one of their roles."""
-    if asker.guild is None:
+    if requester.guild is None:
         return False
     http, application = interaction.client.http, interaction.application_id
     try:
-        found = await http.get_guild_application_command_permissions(application, asker.guild)
+        found = await http.get_guild_application_command_permissions(application, requester.guild)
         given = {int(each["id"]): each["permissions"] for each in found}
         for_command = given.get(interaction.command_id or 0)
         if for_command is not None:
-            return _gives(for_command, asker, everybody=True)
-        return _gives(given.get(application, []), asker, everybody=False)
+            return _gives(for_command, requester, everybody=True)
+        return _gives(given.get(application, []), requester, everybody=False)
     except _BROKEN as error:
-        _log.info("who may use commands in guild %s could not be read: %s", asker.guild, error)
+        _log.info("who may use commands in guild %s could not be read: %s", requester.guild, error)
         return False
 
 
-def _gives(entries: "list[ApplicationCommandPermissions]", asker: Requester, *, everybody: bool) -> bool:
+def _gives(entries: "list[ApplicationCommandPermissions]", requester: Requester, *, everybody: bool) -> bool:
     """Return what the entries decide: the person's own first, then those of roles, then everybody's."""
     persons = [
-        each["permission"] for each in entries if each["type"] == _USER and int(each["id"]) == asker.user
+        each["permission"] for each in entries if each["type"] == _USER and int(each["id"]) == requester.user
     ]
     if persons:
         return persons[0]
     by_role = {int(each["id"]): each["permission"] for each in entries if each["type"] == _ROLE}
     roles = [
-        permission for role, permission in by_role.items() if role in asker.roles and role != asker.guild
+        permission
+        for role, permission in by_role.items()
+        if role in requester.roles and role != requester.guild
     ]
     if roles:
         return any(roles)
-    return everybody and by_role.get(asker.guild or 0, False)
+    return everybody and by_role.get(requester.guild or 0, False)
 
 
 class ChannelCommands:
@@ -324,7 +326,7 @@ class ChannelCommands:
 
 def is_home(use: Invocation) -> bool:
     """Return whether every message in a channel is answered."""
-    if any(each in use.backend.rules.home_channels for each in use.asker.channels):
+    if any(each in use.backend.rules.home_channels for each in use.requester.channels):
         return True
     return channel_config(use.backend, use.bot, use.where).home
 

@@ -79,7 +79,7 @@ class Invocation:
         self.say = self.language.say
 
     @property
-    def asker(self) -> Requester:
+    def requester(self) -> Requester:
         """Who used it."""
         return requester_of(self.interaction)
 
@@ -127,7 +127,9 @@ class Invocation:
     @property
     def may_see_all(self) -> bool:
         """Whether they are one of the settings' admins, who govern the bot everywhere."""
-        return self.asker.user in self.backend.rules.admins and is_admin(self.backend.rules, self.asker)
+        return self.requester.user in self.backend.rules.admins and is_admin(
+            self.backend.rules, self.requester
+        )
 
     def address(self, persona: str = "") -> str:
         """Return the address of a persona's conversation here; without a persona, of the channel."""

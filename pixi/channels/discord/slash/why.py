@@ -316,7 +316,7 @@ class RecordCommands:
     async def notes(self, interaction: discord.Interaction, public: bool = False) -> None:
         """Show the latest thoughts about what was said in a channel."""
         use = Invocation(interaction, self._backend, self._translations)
-        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.asker):
+        if public and interaction.guild_id is not None and not is_admin(self._backend.rules, use.requester):
             await use.answer(use.say("says.managers"))
             return
         told = notes_embed(await use.within(self._records(use)), use.say)
