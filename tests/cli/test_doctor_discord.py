@@ -1,6 +1,7 @@
 """What `doctor` tells of Discord: each thing that can be wrong has its line, and no line shows the token."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -213,10 +214,20 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
     }
 
 
+async def test_a_discord_py_that_does_not_fit_is_told_with_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("discord.http.json_or_text")
+    for name in [each for each in sys.modules if each.startswith("pixi.channels.discord.gateway")]:
+        monkeypatch.delitem(sys.modules, name)  # it is imported anew
+    (line,) = await told(settings(tmp_path, "", "t0ken"))
+    assert line.startswith("fail discord — discord.py ")
+    assert line.endswith(
+        "it has no discord.http.json_or_text. Install one that does: pip install 'discord.py>=2.7,<2.8'"
+    )
+
+
 def test_what_is_needed_follows_from_the_faces() -> None:
-    assert set(preflight.needed(Rules(faces="webhook"))) - set(preflight.needed(Rules())) == {
-        "manage_webhooks"
-    }
-    assert set(preflight.needed(Rules(faces="profile"))) - set(preflight.needed(Rules())) == {
-        "change_nickname"
-    }
+    usual = set(preflight.needed(Rules()))
+    assert set(preflight.needed(Rules(faces="webhook"))) - usual == {"manage_webhooks"}
+    assert set(preflight.needed(Rules(faces="profile"))) - usual == {"change_nickname"}
