@@ -3,7 +3,6 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from pixi.app.cast import Cast, fitting
 from pixi.app.doors import wants_native
@@ -13,7 +12,7 @@ from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.backend import BotStatus, ConversationAddress, parse_address
+from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
@@ -26,10 +25,9 @@ from pixi.engine.engine import Engine
 from pixi.models.model import Model
 from pixi.settings import Settings
 from pixi.settings.hidden import ambient_secrets, secrets_in
-from pixi.store.kept import Place, TurnRecord
+from pixi.store.kept import Place
 from pixi.store.store import Store
 
-_EVERYWHERE = "discord:"
 _DAY = 86_400.0
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
 _TASK_TOKENS = 300
@@ -146,7 +144,7 @@ class Household:
         A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
         its name stands last in the address.
         """
-        if conversation.startswith(_EVERYWHERE):
+        if conversation.startswith(ALL_ADDRESSES):
             name = parse_address(conversation).persona
         else:
             name = conversation.split(":", 2)[-1]
@@ -289,7 +287,7 @@ class Household:
 
     def chosen_at(self, conversation: str) -> str:
         """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
-        if not conversation.startswith(_EVERYWHERE):
+        if not conversation.startswith(ALL_ADDRESSES):
             return conversation
         address = parse_address(conversation)
         return str(ConversationAddress(address.bot, address.channel))
@@ -309,21 +307,9 @@ class Household:
 
     # Records.
 
-    async def why(self, platform_id: str) -> TurnRecord | None:
-        """The turn that posted this message; None where it was not ours, or was forgotten."""
-        return await self._store.turn_behind(_EVERYWHERE, platform_id)
-
-    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
-        return await self._store.turns(conversation, limit)
-
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
         return await self.engine.forget(person)
-
-    async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
-        return await self._store.export(person)
 
     async def overspent(self) -> str:
         """Say that the month's dollars are spent, for the operator; "" while they are not."""
@@ -334,7 +320,7 @@ class Household:
 
     async def status(self, payer: Payer) -> BotStatus:
         """How the program is doing, and what is left for whoever asks."""
-        today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
+        today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
         bill = await self.engine.bill()
         return BotStatus(
             self.version,
@@ -346,11 +332,3 @@ class Household:
             shares=await self.engine.shares(payer),
             searches=bill.searches,
         )
-
-    async def watermarks(self) -> dict[str, int]:
-        """The last message that was taken note of, by channel."""
-        return await self._store.watermarks(_EVERYWHERE)
-
-    async def mark(self, watermarks: Mapping[str, int]) -> None:
-        """Raise watermarks."""
-        await self._store.mark(watermarks)

@@ -5,7 +5,7 @@ Conversations go by the text of their `ConversationAddress`, channels by that of
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from pixi.channels.channel import Channel, OpenChannel
 from pixi.channels.discord.rules import Rules
@@ -13,9 +13,13 @@ from pixi.core.errors import PixiError
 from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.spending import Payer, Share, Spent
-from pixi.store.kept import Place, Tally, TurnRecord
+from pixi.store.kept import Place, Tally
+from pixi.store.store import Store
 
 _KIND = "discord"
+
+ALL_ADDRESSES = f"{_KIND}:"
+"""What every address on Discord begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,10 @@ class BotBackend(Protocol):
     def models(self) -> Sequence[str]:
         """Names of the models that a channel may choose from; the first is the default."""
 
+    @property
+    def store(self) -> Store:
+        """Keeps what was said and done, and how far each channel was read."""
+
     def sees(self, channel: str) -> bool:
         """Return whether the model that writes in that channel can be shown pictures."""
 
@@ -140,26 +148,11 @@ class BotBackend(Protocol):
 
     # Records.
 
-    async def why(self, platform_id: str) -> TurnRecord | None:
-        """Return the turn that posted this message; None where it was not ours, or was forgotten."""
-
-    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """Return the last turns of a conversation, oldest first."""
-
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
 
-    async def export(self, person: str) -> dict[str, Any]:
-        """Return all that is kept of a person, as plain data."""
-
     async def status(self, payer: Payer) -> BotStatus:
         """Tell how the program is doing, and what is left for who asks."""
-
-    async def watermarks(self) -> dict[str, int]:
-        """Return the last message that was taken note of, by channel."""
-
-    async def mark(self, watermarks: Mapping[str, int]) -> None:
-        """Raise watermarks."""
 
 
 # What people chose for a channel.

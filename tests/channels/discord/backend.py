@@ -49,6 +49,11 @@ class RecordingBackend:
         """Change the rules, as an operator does while the bot runs."""
         self.rules = replace(self.rules, **rules)
 
+    @property
+    def store(self) -> Any:
+        """What it keeps, for the asking."""
+        return self
+
     def sees(self, channel: str) -> bool:
         return self.seeing
 
@@ -84,7 +89,7 @@ class RecordingBackend:
     async def set_place(self, channel: str, place: Place) -> None:
         self.places[channel] = place
 
-    async def why(self, platform_id: str) -> TurnRecord | None:
+    async def turn_behind(self, prefix: str, platform_id: str) -> TurnRecord | None:
         return self.records.get(platform_id)
 
     async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
@@ -111,7 +116,7 @@ class RecordingBackend:
             searches=self.searches,
         )
 
-    async def watermarks(self) -> dict[str, int]:
+    async def watermarks(self, prefix: str) -> dict[str, int]:
         return dict(self.marks)
 
     async def mark(self, watermarks: Mapping[str, int]) -> None:

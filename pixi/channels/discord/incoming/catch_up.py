@@ -9,7 +9,13 @@ from datetime import timedelta
 
 import discord
 
-from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas, parse_address
+from pixi.channels.discord.backend import (
+    ALL_ADDRESSES,
+    BotBackend,
+    ConversationAddress,
+    channel_personas,
+    parse_address,
+)
 from pixi.channels.discord.permissions import Directory
 from pixi.channels.discord.places import channel_label, config_ids, own_member
 from pixi.channels.discord.requests import DiscordRefused, send_request
@@ -47,7 +53,7 @@ class Watermarks:
         that comes for the first time has missed nothing until then."""
         self._bot = bot
         try:
-            written = await self._backend.watermarks()
+            written = await self._backend.store.watermarks(ALL_ADDRESSES)
         except StoreError as error:
             _log.error("the watermarks could not be read, so nothing is caught up with: %s", error)
             return
@@ -105,7 +111,7 @@ class Watermarks:
             return
         raised, self._unwritten = self._unwritten, {}
         try:
-            await self._backend.mark(
+            await self._backend.store.mark(
                 {str(ConversationAddress(self._bot, each)): mark for each, mark in raised.items()}
             )
         except StoreError as error:
@@ -257,7 +263,7 @@ class CatchUp:
         assert bot is not None  # it is connected
         for name in channel_personas(self._backend, bot.id, config_ids(channel)):
             try:
-                if await self._backend.turns(str(ConversationAddress(bot.id, channel.id, name)), 1):
+                if await self._backend.store.turns(str(ConversationAddress(bot.id, channel.id, name)), 1):
                     return True
             except StoreError:
                 return False

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pixi.channels.carried import Carried
 from pixi.channels.channel import Channel
 from pixi.channels.discord.backend import (
+    ALL_ADDRESSES,
     BotBackend,
     ConversationAddress,
     channel_config,
@@ -173,7 +174,7 @@ class MessageHandler:
         if answered.persona or len(names) < 2:
             return answered.persona
         # Several speak as the bot itself: the record knows who.
-        turn = await self._backend.why(str(message.reply_to))
+        turn = await self._backend.store.turn_behind(ALL_ADDRESSES, str(message.reply_to))
         return parse_address(turn.conversation).persona if turn else ""
 
     def _is_own(self, message: IncomingMessage) -> bool:

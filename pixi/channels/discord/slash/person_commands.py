@@ -226,7 +226,7 @@ class OwnDataCommands:
         await use.replace(use.say("says.forget.kept"))
 
     async def _export(self, person: str, limit: int) -> tuple[str, bytes] | None:
-        kept = await self._backend.export(person)
+        kept = await self._backend.store.export(person)
         return await asyncio.to_thread(_packed, kept, limit)
 
 

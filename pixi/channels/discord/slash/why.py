@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import discord
 
-from pixi.channels.discord.backend import BotBackend, parse_address
+from pixi.channels.discord.backend import ALL_ADDRESSES, BotBackend, parse_address
 from pixi.channels.discord.formatting import code_block, escape_line, escape_markdown, number, units
 from pixi.channels.discord.rules import is_admin
 from pixi.channels.discord.slash.invocation import EmbedContent, EmbedField, Invocation
@@ -348,7 +348,7 @@ class RecordCommands:
         await self._why_embed(Invocation(interaction, self._backend, self._translations), str(message.id))
 
     async def _why_embed(self, use: Invocation, message_id: str) -> None:
-        record = await use.within(self._backend.why(message_id))
+        record = await use.within(self._backend.store.turn_behind(ALL_ADDRESSES, message_id))
         if record is None:
             await use.answer(use.say("says.why.strange"))
         elif not _was_here(record, use):
@@ -361,7 +361,7 @@ class RecordCommands:
         records = [
             record
             for conversation in use.conversations
-            for record in await self._backend.turns(conversation, _TURNS)
+            for record in await self._backend.store.turns(conversation, _TURNS)
         ]
         return sorted(records, key=lambda record: (record.began, record.id))[-_TURNS:]
 
