@@ -11,7 +11,7 @@ import pytest
 from pixi.app.doctor.discord import NOT_SET_UP
 from pixi.app.turn_log import log_turn
 from pixi.channels.discord.slash.commands import COMMANDS
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
 from pixi.core.report import TurnReport
 from pixi.settings import DiscordSettings, load
@@ -49,9 +49,9 @@ def test_the_table_of_commands_is_all_of_them() -> None:
 def test_the_languages_are_those_of_the_words() -> None:
     told = section(GUIDE, "Commands")
     languages = re.findall(r"English|German|Spanish|French|Japanese|Portuguese|Chinese", told)
-    files = list((Path(ROOT) / "pixi" / "channels" / "discord" / "slash" / "words").glob("*.toml"))
+    files = list((Path(ROOT) / "pixi" / "channels" / "discord" / "slash" / "translations").glob("*.toml"))
     assert len(set(languages)) == len(files)
-    assert Words().of("en-US").say("menus.why.name") in told
+    assert Translations().of("en-US").say("menus.why.name") in told
 
 
 @pytest.mark.parametrize("block", blocks(GUIDE, "toml"), ids=lambda block: block.text.split("\n")[0])
@@ -82,7 +82,7 @@ def test_the_line_of_the_log_is_as_it_is_written(caplog: pytest.LogCaptureFixtur
 
 
 def test_the_lines_of_doctor_are_as_it_writes_them() -> None:
-    from pixi.channels.discord.account import invitation
+    from pixi.channels.discord.gateway.preflight import invitation
 
     assert "DISCORD_TOKEN" in NOT_SET_UP
     (link,) = re.findall(r"invite it with (\S+?)…", GUIDE)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
 
 from pixi.app.cast import Cast, fitting
 from pixi.app.doors import wants_native
@@ -13,8 +12,7 @@ from pixi.app.model_pool import ModelPool, chosen_models
 from pixi.app.reach import Reach
 from pixi.app.standstill import Pulse
 from pixi.channels.channel import Channel, OpenChannel
-from pixi.channels.discord.address import Address, parse_address
-from pixi.channels.discord.house import Status
+from pixi.channels.discord.backend import ALL_ADDRESSES, BotStatus, ConversationAddress, parse_address
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import PixiError
 from pixi.core.message import Message
@@ -27,17 +25,16 @@ from pixi.engine.engine import Engine
 from pixi.models.model import Model
 from pixi.settings import Settings
 from pixi.settings.hidden import ambient_secrets, secrets_in
-from pixi.store.kept import Place, TurnRecord
+from pixi.store.kept import Place
 from pixi.store.store import Store
 
-_EVERYWHERE = "discord:"
 _DAY = 86_400.0
 _TASK = "You do small tasks for a chat program. Answer with what is asked for, and nothing else."
 _TASK_TOKENS = 300
 
 
 class Household:
-    """A `House` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
+    """A `BotBackend` for Discord and a `Backend` for HTTP. `change` lets it go by new settings while it runs.
 
     Args:
         settings: what the operator wants.
@@ -147,7 +144,7 @@ class Household:
         A persona that is on the shelf no more is stood in for by the default one. Elsewhere than on Discord
         its name stands last in the address.
         """
-        if conversation.startswith(_EVERYWHERE):
+        if conversation.startswith(ALL_ADDRESSES):
             name = parse_address(conversation).persona
         else:
             name = conversation.split(":", 2)[-1]
@@ -290,10 +287,10 @@ class Household:
 
     def chosen_at(self, conversation: str) -> str:
         """The address of that for which people choose: a channel on Discord, elsewhere the talk itself."""
-        if not conversation.startswith(_EVERYWHERE):
+        if not conversation.startswith(ALL_ADDRESSES):
             return conversation
         address = parse_address(conversation)
-        return str(Address(address.bot, address.channel))
+        return str(ConversationAddress(address.bot, address.channel))
 
     def place(self, channel: str) -> Place:
         """What holds there; the default place where nobody chose."""
@@ -310,21 +307,9 @@ class Household:
 
     # Records.
 
-    async def why(self, platform_id: str) -> TurnRecord | None:
-        """The turn that posted this message; None where it was not ours, or was forgotten."""
-        return await self._store.turn_behind(_EVERYWHERE, platform_id)
-
-    async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
-        """The last turns of a conversation, oldest first."""
-        return await self._store.turns(conversation, limit)
-
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
         return await self.engine.forget(person)
-
-    async def export(self, person: str) -> dict[str, Any]:
-        """All that is kept of a person, as plain data."""
-        return await self._store.export(person)
 
     async def overspent(self) -> str:
         """Say that the month's dollars are spent, for the operator; "" while they are not."""
@@ -333,11 +318,11 @@ class Household:
             return ""
         return f"The ${bill.month_dollars:,.2f} of this month are spent: raise month_dollars to go on."
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         """How the program is doing, and what is left for whoever asks."""
-        today = await self._store.tally(_EVERYWHERE, time.time() - _DAY)
+        today = await self._store.tally(ALL_ADDRESSES, time.time() - _DAY)
         bill = await self.engine.bill()
-        return Status(
+        return BotStatus(
             self.version,
             up_seconds=self.up_seconds,
             talking=self.engine.talking,
@@ -347,11 +332,3 @@ class Household:
             shares=await self.engine.shares(payer),
             searches=bill.searches,
         )
-
-    async def watermarks(self) -> dict[str, int]:
-        """The last message that was taken note of, by channel."""
-        return await self._store.watermarks(_EVERYWHERE)
-
-    async def mark(self, watermarks: Mapping[str, int]) -> None:
-        """Raise watermarks."""
-        await self._store.mark(watermarks)

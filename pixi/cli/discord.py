@@ -11,7 +11,7 @@ from pixi.cli.exits import FAILED, FINE, USAGE
 from pixi.core.errors import ConfigError, PixiError
 
 if TYPE_CHECKING:
-    from pixi.channels.discord.client import Shards
+    from pixi.channels.discord.gateway.client import Shards
     from pixi.settings import Settings
 
 HELP = "bring the personas to Discord"
@@ -137,7 +137,7 @@ async def _stay(
 def _shards(text: str | None) -> "Shards | None":
     if text is None:
         return None
-    from pixi.channels.discord.client import Shards
+    from pixi.channels.discord.gateway.client import Shards
 
     return Shards.parse(text)
 

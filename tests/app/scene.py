@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord.address import Address
+from pixi.channels.discord.backend import ConversationAddress
 from pixi.core.message import Author, Message
 from pixi.settings import Settings, load
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream
@@ -50,7 +50,7 @@ async def house_in(folder: Path) -> AsyncGenerator[Household, None]:
 
 def address(persona: str = "pixi", channel: int = CHANNEL) -> str:
     """Where a persona talks."""
-    return str(Address(BOT, channel, persona))
+    return str(ConversationAddress(BOT, channel, persona))
 
 
 def message(number: int, text: str = "hi", *, persona: str = "pixi", channel: int = CHANNEL) -> Message:

@@ -118,7 +118,7 @@ async def test_who_wrote_is_on_record_and_paid_for(tmp_path: Path, caplog: pytes
         async with scene_in(tmp_path, caplog) as scene:
             await scene.said()
             await scene.said()
-            turns = await scene.house.turns(address(), 5)
+            turns = await scene.house.store.turns(address(), 5)
     assert [(turn.model, turn.cost) for turn in turns] == [("first", 200.0), ("second", 1.2)]
     reports = [vars(each)["fields"] for each in caplog.records if each.name == "pixi.turns"]
     assert [(each["model"], each["cost"]) for each in reports] == [("first", 200.0), ("second", 1.2)]

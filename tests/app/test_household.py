@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.channel import Channel
-from pixi.channels.discord.house import House
+from pixi.channels.discord.backend import BotBackend
 from pixi.core.errors import ConfigError
 from pixi.core.spending import Payer, Share
 from pixi.store.kept import Place
@@ -23,7 +23,7 @@ async def test_it_is_a_house(tmp_path: Path) -> None:
     async with ScriptedOpenAI(choose=hello) as server:
         settings_file(tmp_path, server, "[discord]\nbots = true\n")
         async with house_in(tmp_path) as household:
-            house: House = household
+            house: BotBackend = household
             assert house.rules.bots is True
             assert house.default_persona == "pixi"
             assert set(house.personas) >= {"pixi", "edda", "laoqin"}
@@ -100,18 +100,18 @@ async def test_the_records_of_a_turn(tmp_path: Path, caplog: pytest.LogCaptureFi
         async with house_in(tmp_path) as house:
             await house.receive(message(1, "a very private word"), RecordingChannel())
             await house.engine.settled()
-            (record,) = await house.turns(address(), 5)
+            (record,) = await house.store.turns(address(), 5)
             assert (record.persona, record.model, record.people) == ("Pixi", "first", ("5",))
             posted = next(effect.platform_id for effect in record.effects if effect.kind == "send")
             if posted is not None:
-                assert await house.why(posted) == record
-            assert await house.why("404") is None
+                assert await house.store.turn_behind("discord:", posted) == record
+            assert await house.store.turn_behind("discord:", "404") is None
             assert (await house.status(Payer())).today.turns == 1
-            assert "a very private word" in str(await house.export("5"))
+            assert "a very private word" in str(await house.store.export("5"))
             assert await house.forget("5") == 1
-            assert "a very private word" not in str(await house.export("5"))
-            await house.mark({HERE: 9})
-            assert await house.watermarks() == {HERE: 9}
+            assert "a very private word" not in str(await house.store.export("5"))
+            await house.store.mark({HERE: 9})
+            assert await house.store.watermarks("discord:") == {HERE: 9}
     (line,) = (each for each in caplog.records if each.name == "pixi.turns")
     assert "Pixi on first" in line.message
     assert "to 5 in discord:1:77:pixi" in line.message

@@ -1,6 +1,7 @@
 """What `doctor` tells of Discord: each thing that can be wrong has its line, and no line shows the token."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from pixi.app.doctor import checks as doctor
-from pixi.channels.discord import account, server
+from pixi.channels.discord.gateway import preflight
 from pixi.channels.discord.rules import Faces, Rules
 from pixi.settings import Settings, load
 from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission
@@ -114,7 +115,7 @@ async def test_permissions_that_are_missing_are_named_in_each_server(
 async def test_many_servers_are_read_page_by_page_and_summed_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(account, "_PAGE", 10)
+    monkeypatch.setattr(preflight, "_PAGE", 10)
     async with LoopbackDiscord() as discord:
         for number in range(25):
             allowed(discord.guild(f"Guild {number}"), P(0))
@@ -162,7 +163,7 @@ async def test_a_server_that_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_a_server_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account, "_SECONDS", 0.2)
+    monkeypatch.setattr(preflight, "_SECONDS", 0.2)
 
     async def hang(_: object) -> None:
         await asyncio.sleep(30)
@@ -191,11 +192,11 @@ async def test_a_server_without_applications_or_guild_lists(tmp_path: Path) -> N
 async def test_discord_itself_is_asked_where_no_other_server_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert account.DISCORD == "https://discord.com/api/v10"
+    assert preflight.DISCORD == "https://discord.com/api/v10"
     async with LoopbackDiscord() as discord:
         allowed(discord.guild("Pancake house"), ENOUGH)
-        monkeypatch.setattr(account, "DISCORD", f"{discord.api_url}/v10")
-        monkeypatch.setattr(server, "find_server", None)
+        monkeypatch.setattr(preflight, "DISCORD", f"{discord.api_url}/v10")
+        monkeypatch.setattr(preflight, "find_server", None)
         lines = await told(settings(tmp_path, "", discord.token))
         (wrong,) = await told(settings(tmp_path, "", "canary-of-a-token"))
         discord.allow_intents(Intent(0))
@@ -213,6 +214,20 @@ async def test_discord_itself_is_asked_where_no_other_server_is_set(
     }
 
 
+async def test_a_discord_py_that_does_not_fit_is_told_with_the_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("discord.http.json_or_text")
+    for name in [each for each in sys.modules if each.startswith("pixi.channels.discord.gateway")]:
+        monkeypatch.delitem(sys.modules, name)  # it is imported anew
+    (line,) = await told(settings(tmp_path, "", "t0ken"))
+    assert line.startswith("fail discord — discord.py ")
+    assert line.endswith(
+        "it has no discord.http.json_or_text. Install one that does: pip install 'discord.py>=2.7,<2.8'"
+    )
+
+
 def test_what_is_needed_follows_from_the_faces() -> None:
-    assert set(account.needed(Rules(faces="webhook"))) - set(account.needed(Rules())) == {"manage_webhooks"}
-    assert set(account.needed(Rules(faces="profile"))) - set(account.needed(Rules())) == {"change_nickname"}
+    usual = set(preflight.needed(Rules()))
+    assert set(preflight.needed(Rules(faces="webhook"))) - usual == {"manage_webhooks"}
+    assert set(preflight.needed(Rules(faces="profile"))) - usual == {"change_nickname"}

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pixi.channels.discord.speaking.cards import forms_of
+from pixi.channels.discord.outgoing.content import forms_of
 from pixi.channels.terminal_card import card_lines
 from pixi.companion.cards import (
     checked_scheme,

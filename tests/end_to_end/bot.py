@@ -10,10 +10,10 @@ from unittest import mock
 
 from pixi.app import open_household
 from pixi.app.household import Household
-from pixi.channels.discord import client, reconnecting
-from pixi.channels.discord.address import Address
+from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.client import Shards
+from pixi.channels.discord.gateway import client, patches
+from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
 from tests.faults.ground import Ground
 from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
@@ -109,7 +109,7 @@ class Scene:
             # All guilds of a test come at once, and its Discord lets sessions and connections begin at once.
             with (
                 mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
-                mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
+                mock.patch.object(patches, "_AT_ONCE", 0.0),
             ):
                 running = asyncio.create_task(bot.run())
                 try:
@@ -157,7 +157,7 @@ class Scene:
 
     def address(self, room: Room | None = None, persona: str = "pixi") -> str:
         """By which the house knows a conversation."""
-        return str(Address(self.discord.bot.id, (room or self.room).id, persona))
+        return str(ConversationAddress(self.discord.bot.id, (room or self.room).id, persona))
 
     async def answered(self, house: Household, count: int) -> None:
         """Wait until the model was asked so often, and nothing is left to be answered."""

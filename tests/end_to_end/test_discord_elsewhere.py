@@ -6,7 +6,7 @@ from pathlib import Path
 import discord.utils
 import pytest
 
-from pixi.channels.discord import refusals
+from pixi.channels.discord import requests
 from tests.end_to_end.bot import EDDA, PERSONA, Script, scene
 from tests.servers.scripted_openai import Until
 from tests.waiting import until
@@ -29,7 +29,7 @@ def _zstd_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(requests, "_FIRST_PAUSE", 0.0)
 
 
 async def test_a_talk_with_replies_edits_reactions_and_what_was_missed(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord import refusals
+from pixi.channels.discord import requests
 from tests.end_to_end.bot import Scene, scene
 from tests.servers.loopback_discord import Call, DropConnection
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "_FIRST_PAUSE", 0.005)
+    monkeypatch.setattr(requests, "_FIRST_PAUSE", 0.005)
 
 
 def away_after_the_first_post(here: Scene, requests: int) -> None:

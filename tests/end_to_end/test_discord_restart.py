@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord import bot
-from pixi.channels.discord.client import Shards
+from pixi.channels.discord.gateway.client import Shards
 from pixi.core.message import Author, Message
 from pixi.store.sqlite import SqliteStore
 from tests.end_to_end.bot import Script, leaves, scene

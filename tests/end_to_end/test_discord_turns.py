@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord.speaking.channel import NOTICE
+from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.store.kept import Place
 from tests.end_to_end.bot import EDDA, PERSONA, Script, leaves, scene
 from tests.servers.scripted_openai import Close, Hang, Reset, Until, error, finish, stream

@@ -157,7 +157,7 @@ async def test_what_cannot_be_received_is_told_of_where_it_was_said(
         on_discord(tmp_path, "[SEND: hello]", personas=personas) as here,
         here.bot(persona__default=next(iter(personas))),
     ):
-        from pixi.channels.discord.speaking.channel import NOTICE
+        from pixi.channels.discord.outgoing.channel import NOTICE
 
         excuse = "oops, my head" if has_words else NOTICE
         async with locked(tmp_path / "pixi.db"):

@@ -125,7 +125,7 @@ async def test_a_talk_is_given_another_model_exported_and_reset(tmp_path: Path) 
         await page.get_by_role("dialog").get_by_role("button", name="Reset").click()
         await expect(page.get_by_text("Where is the boat?")).to_have_count(0)
         await expect(page.get_by_role("heading", level=1)).to_have_text("Forgotten")
-        (first, _) = await here.house.turns(ROOM, 2)
+        (first, _) = await here.house.store.turns(ROOM, 2)
         assert first.lines == ()
 
 

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pixi.channels.discord.address import parse_address
-from pixi.channels.discord.speaking.channel import NOTICE
-from pixi.channels.discord.speaking.delivery import POINTER
+from pixi.channels.discord.backend import parse_address
+from pixi.channels.discord.outgoing.channel import NOTICE
+from pixi.channels.discord.outgoing.delivery import POINTER
 from tests.servers.loopback_discord import Channel as Room
 from tests.servers.loopback_discord import Message, User
 from tests.soak.ledger import SORRY, Given, Ledger, Question

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from pixi.channels.discord.speaking.channel import NOTICE
+from pixi.channels.discord.outgoing.channel import NOTICE
 from tests.servers.loopback_discord import Channel as Room
 from tests.servers.loopback_discord import Message
 

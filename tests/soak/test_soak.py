@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pixi.channels.discord.speaking.channel import NOTICE
+from pixi.channels.discord.outgoing.channel import NOTICE
 from tests.pages import ROOT
 from tests.servers.loopback_discord import Channel as Room
 from tests.servers.loopback_discord import LoopbackDiscord, Message, User

@@ -8,7 +8,7 @@ from pixi.core.harmless import on_one_line
 from pixi.core.masking import Mask
 
 if TYPE_CHECKING:
-    from pixi.channels.discord.account import Account
+    from pixi.channels.discord.gateway.preflight import BotInfo
     from pixi.settings import Settings
 
 _SHOWN = 20  # servers in which something is missing
@@ -22,9 +22,10 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
     token = settings.discord.token
     if token is None:
         return [(True, NOT_SET_UP)]
-    # Imported here: discord.py takes a second.
-    from pixi.channels.discord.account import look_up
-
+    try:  # discord.py takes a second, and may be one that does not fit
+        from pixi.channels.discord.gateway.preflight import look_up
+    except PixiError as error:
+        return [(False, on_one_line(str(error)))]
     mask = Mask()
     mask.learn([token.reveal()])
     source = settings.sources.get("discord.token", "the settings")
@@ -36,7 +37,7 @@ async def look_at_discord(settings: "Settings") -> list[tuple[bool, str]]:
     return [(fine, on_one_line(mask.hide(text))) for fine, text in told]
 
 
-def _findings(account: "Account") -> Iterator[tuple[bool, str]]:
+def _findings(account: "BotInfo") -> Iterator[tuple[bool, str]]:
     if account.reads is None:
         yield True, "the server tells nothing of intents"
     elif account.reads:

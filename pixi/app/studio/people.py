@@ -166,7 +166,7 @@ async def _export(house: "Household", caller: Caller, person: str) -> dict[str, 
 
     `withheld` tells which these are. Whoever sits at the machine gets them by `pixi-persona export`.
     """
-    kept = await house.export(person)
+    kept = await house.store.export(person)
     withheld = {
         address for address in _addresses(kept) if not await may_read(house, caller, address, "export")
     }

@@ -8,31 +8,28 @@ from typing import NoReturn
 import aiohttp
 import discord
 
-from pixi.channels.discord.address import prefix_of
-from pixi.channels.discord.approving import Approvals
-from pixi.channels.discord.client import Client, Shards, quiet_logs
-from pixi.channels.discord.hearing.events import Events
-from pixi.channels.discord.hearing.recent import Recent
-from pixi.channels.discord.house import House
-from pixi.channels.discord.reconnecting import patient_gateway
-from pixi.channels.discord.residents import residents
-from pixi.channels.discord.server import Server, find_server, pointed_at
-from pixi.channels.discord.slash.commands import Slash
-from pixi.channels.discord.slash.words import Words
-from pixi.channels.discord.speaking.speakers import Speakers
-from pixi.channels.discord.wording import one_line
+from pixi.channels.discord.backend import BotBackend, channel_personas, prefix_of
+from pixi.channels.discord.formatting import one_line
+from pixi.channels.discord.gateway.client import Client, Shards, quiet_logs
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.preflight import PORTAL, DiscordServer, find_server
+from pixi.channels.discord.incoming.dispatch import Dispatcher
+from pixi.channels.discord.incoming.recent import RecentMessages
+from pixi.channels.discord.outgoing.approvals import Approvals
+from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.slash.commands import SlashCommands
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.errors import ConfigError, PixiError, StoreError
 
 __all__ = ["Bot", "Shards"]
 
 _log = logging.getLogger("pixi.discord")
 
-_PORTAL = "https://discord.com/developers/applications"
 _FIRST_WAIT, _LONGEST_WAIT = 2.0, 60.0  # seconds before Discord is tried again
 _LOOK_SECONDS = 30.0  # between two looks for what a process left that has ended
 
 # All that leaving takes must stay below ten seconds.
-_FOR_LANES = 0.5
+_FOR_QUEUES = 0.5
 _FOR_DRAINING = 5.0
 _FOR_MARKS = 1.0
 _FOR_CLOSING = 1.5
@@ -42,7 +39,7 @@ class Bot:
     """One bot on Discord, or on a server that speaks its language.
 
     Args:
-        house: what it talks for.
+        backend: what it talks for.
         token: the bot's.
         api_url: the address of another server's REST API; empty: Discord.
         shards: those that this process runs; None: as many as Discord wants.
@@ -51,14 +48,14 @@ class Bot:
 
     def __init__(
         self,
-        house: House,
+        backend: BotBackend,
         *,
         token: str,
         api_url: str = "",
         shards: Shards | None = None,
         tell: Callable[[str], None],
     ) -> None:
-        self._house = house
+        self._backend = backend
         self._token = token
         self._api_url = api_url
         self._shards = shards
@@ -73,44 +70,45 @@ class Bot:
         """
         token = _checked(self._token)
         server = await find_server(self._api_url, token) if self._api_url else None
-        with quiet_logs(), patient_gateway():
-            async with pointed_at(server):
-                await self._run(token, server)
+        with quiet_logs(), patched(server):
+            await self._run(token, server)
 
-    async def _run(self, token: str, server: Server | None) -> None:
+    async def _run(self, token: str, server: DiscordServer | None) -> None:
         client = await self._logged_in(token, server)
-        recent = Recent(lambda: self._house.rules.overhear)
-        words = Words()
-        approvals = Approvals(client, self._house, words)
+        recent = RecentMessages(lambda: self._backend.rules.overhear)
+        translations = Translations()
+        approvals = Approvals(client, self._backend, translations)
         approvals.install()
-        speakers = Speakers(client, self._house, recent, approvals, elsewhere=server is not None)
-        slash = Slash(client, self._house, speakers, words=words, forgotten=recent.forget)
+        channels = DiscordChannels(client, self._backend, recent, approvals, elsewhere=server is not None)
+        slash = SlashCommands(
+            client, self._backend, channels.show_as, translations=translations, on_forget=recent.forget
+        )
         slash.install()
 
         async def ready() -> None:
             bot = client.user
             assert bot is not None  # it is connected
             self._tell(_connected(bot, len(client.guilds)))
-            events.beside(self._resume(prefix_of(bot.id), speakers))
-            events.beside(slash.sync())
-            if self._house.rules.faces == "profile":
-                events.beside(self._dress(client, bot.id, speakers))
+            dispatcher.beside(self._resume(prefix_of(bot.id), channels))
+            dispatcher.beside(slash.sync())
+            if self._backend.rules.faces == "profile":
+                dispatcher.beside(self._show_as_default(client, bot.id, channels))
 
-        events = Events(client, self._house, speakers, recent, ready)
+        dispatcher = Dispatcher(client, self._backend, channels, recent, ready)
         try:
-            await events.listen()
+            await dispatcher.listen()
             await _stay(client)
         except discord.ConnectionClosed as error:
             _refused(error.code, client, server)
         except discord.PrivilegedIntentsRequired:
             _refused(4014, client, server)
         finally:
-            await self._leave(client, events, speakers, approvals)
+            await self._leave(client, dispatcher, channels, approvals)
 
     # Coming.
 
-    async def _logged_in(self, token: str, server: Server | None) -> Client:
-        """A client that the token opened, however long it takes until there is a connection."""
+    async def _logged_in(self, token: str, server: DiscordServer | None) -> Client:
+        """Log in, however long it takes until there is a connection; gives the client."""
         wait = _FIRST_WAIT
         while True:
             client = Client(self._shards or (_all_of(server.shards) if server else None))
@@ -133,7 +131,7 @@ class Bot:
             await asyncio.sleep(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
-    async def _log_in(self, client: Client, token: str, server: Server | None) -> None:
+    async def _log_in(self, client: Client, token: str, server: DiscordServer | None) -> None:
         try:
             await client.login(token)
             if server is not None:
@@ -157,37 +155,39 @@ class Bot:
         if server is None and not (flags.gateway_message_content or flags.gateway_message_content_limited):
             self._tell(_no_content(client, server))
 
-    async def _dress(self, client: Client, bot: int, speakers: Speakers) -> None:
+    async def _show_as_default(self, client: Client, bot: int, channels: DiscordChannels) -> None:
         """Show in each server as the persona that answers there by default."""
         for guild in list(client.guilds):
-            await speakers.wear(guild, residents(self._house, bot, (guild.id,))[0])
+            await channels.show_as(guild, channel_personas(self._backend, bot, (guild.id,))[0])
 
-    async def _resume(self, prefix: str, speakers: Speakers) -> None:
+    async def _resume(self, prefix: str, channels: DiscordChannels) -> None:
         """Go on with what was left half-done: at the start, and for a process that ends beside this one."""
         while True:
             try:
-                await self._house.resume(prefix, speakers.open)
+                await self._backend.resume(prefix, channels.open)
             except StoreError as error:
                 _log.warning("what was left half-done could not be looked for: %s", error)
             await asyncio.sleep(_LOOK_SECONDS)
 
     # Going.
 
-    async def _leave(self, client: Client, events: Events, speakers: Speakers, approvals: Approvals) -> None:
+    async def _leave(
+        self, client: Client, dispatcher: Dispatcher, channels: DiscordChannels, approvals: Approvals
+    ) -> None:
         """Stop hearing, let replies end while they can still be posted, note how far we came, close."""
         try:
-            await events.stop(_FOR_LANES)
-            drain = self._house.drain(_FOR_DRAINING)
+            await dispatcher.stop(_FOR_QUEUES)
+            drain = self._backend.drain(_FOR_DRAINING)
             await _within(_FOR_DRAINING + 1.0, drain, "replies could not be finished")
-            await _within(_FOR_MARKS, events.write_marks(), "the watermarks could not be written")
+            await _within(_FOR_MARKS, dispatcher.write_marks(), "the watermarks could not be written")
             await approvals.close()
-            await speakers.close()
+            await channels.close()
         finally:
             await _closed(client)
 
 
 async def _stay(client: Client) -> None:
-    """Be connected, until Discord closes the door or this is cancelled."""
+    """Stay connected, until Discord closes the door or this is cancelled."""
     # A task of its own: a cancellation must not get lost in discord.py, as it does in Python 3.11 where it
     # meets the end of what `asyncio.wait_for` waits for.
     connected = asyncio.create_task(client.connect())
@@ -201,7 +201,7 @@ async def _stay(client: Client) -> None:
 
 
 def _checked(token: str) -> str:
-    """A token that can be sent.
+    """Return a token that can be sent.
 
     Raises:
         ConfigError: there is none, or it cannot be one.
@@ -210,7 +210,7 @@ def _checked(token: str) -> str:
     if not token:
         raise ConfigError(
             f"There is no token for Discord: set DISCORD_TOKEN in the environment or in .env.\n"
-            f"A bot's token is shown at {_PORTAL}, on its page Bot."
+            f"A bot's token is shown at {PORTAL}, on its page Bot."
         )
     if not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(
@@ -223,17 +223,17 @@ def _connected(bot: discord.ClientUser, servers: int) -> str:
     return f"Connected as {one_line(bot.name)}, in {servers} server{'' if servers == 1 else 's'}."
 
 
-def _wrong_token(server: Server | None) -> ConfigError:
-    where = f"at {_PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
+def _wrong_token(server: DiscordServer | None) -> ConfigError:
+    where = f"at {PORTAL}, on the bot's page Bot" if server is None else f"where {server.rest} has its bots"
     return ConfigError(f"Discord does not know the token in DISCORD_TOKEN.\nMake a new one {where}.")
 
 
-def _no_content(client: Client, server: Server | None) -> str:
-    page = f" at {_PORTAL}/{client.application_id or ''}/bot" if server is None else ""
+def _no_content(client: Client, server: DiscordServer | None) -> str:
+    page = f" at {PORTAL}/{client.application_id or ''}/bot" if server is None else ""
     return f"Discord does not show the bot what people write: switch on Message Content Intent{page}"
 
 
-def _refused(code: int, client: Client, server: Server | None) -> NoReturn:
+def _refused(code: int, client: Client, server: DiscordServer | None) -> NoReturn:
     """Tell why Discord's gateway closed the door for good.
 
     Raises:

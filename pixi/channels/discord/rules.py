@@ -1,5 +1,6 @@
-"""What an operator may decide about the bot: plain values, checked where settings are read."""
+"""What an operator may decide about the bot, and who may talk to it by that: deny first."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,3 +66,72 @@ class Rules:
     slash: bool = True
     read_history: bool = False
     stickers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Somebody who wants something of the bot, and where.
+
+    Attributes:
+        roles: ids of their roles in the guild; empty in a DM.
+        guild: id of the guild; None in a DM.
+        channels: ids of the channel, and of what it belongs to: a thread's parent, a channel's category.
+        manages: Discord lets them manage the guild.
+        is_bot: it is a bot or a webhook.
+    """
+
+    user: int
+    roles: frozenset[int] = frozenset()
+    guild: int | None = None
+    channels: tuple[int, ...] = ()
+    manages: bool = False
+    is_bot: bool = False
+
+
+def may_talk(rules: Rules, requester: Requester) -> bool:
+    """Return whether the bot answers somebody there.
+
+    Whoever or whatever is blocked is denied, admins too. Admins then pass all lists. For the others each
+    list that is not empty must name the guild, the channel, and the person or one of their roles. In a DM
+    there is no guild, no channel and no role: `dms` decides, and who is named.
+    """
+    if is_blocked(rules, requester):
+        return False
+    if requester.user in rules.admins:
+        return True
+    if requester.is_bot and not rules.bots:
+        return False
+    if requester.guild is None:
+        return rules.dms and _person_allowed(rules, requester)
+    return (
+        _listed((requester.guild,), rules.allowed_guilds)
+        and _listed(requester.channels, rules.allowed_channels)
+        and _person_allowed(rules, requester)
+    )
+
+
+def is_blocked(rules: Rules, requester: Requester) -> bool:
+    """Return whether somebody, or the place, is on a list of what is blocked: not even overheard."""
+    return (
+        requester.user in rules.blocked_users
+        or not requester.roles.isdisjoint(rules.blocked_roles)
+        or requester.guild in rules.blocked_guilds
+        or any(channel in rules.blocked_channels for channel in requester.channels)
+    )
+
+
+def is_admin(rules: Rules, requester: Requester) -> bool:
+    """Return whether somebody governs the bot there: an admin of the settings, or of the guild."""
+    return may_talk(rules, requester) and (
+        requester.user in rules.admins or (requester.guild is not None and requester.manages)
+    )
+
+
+def _person_allowed(rules: Rules, requester: Requester) -> bool:
+    if not rules.allowed_users and not rules.allowed_roles:
+        return True
+    return requester.user in rules.allowed_users or not requester.roles.isdisjoint(rules.allowed_roles)
+
+
+def _listed(these: Iterable[int], allowed: tuple[int, ...]) -> bool:
+    return not allowed or any(each in allowed for each in these)

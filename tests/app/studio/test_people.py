@@ -74,7 +74,7 @@ async def test_an_export_is_that_of_the_command_line(tmp_path: Path) -> None:
         await told(desk)
         shown = await desk.get(f"{LIST}/{MO.id}/export")
         assert shown.pop("withheld") == []
-        assert shown == json.loads(json.dumps(await desk.house.export(MO.id)))
+        assert shown == json.loads(json.dumps(await desk.house.store.export(MO.id)))
         assert shown["conversations"][0]["messages"][0]["text"] == "hi all, I have cats"
 
 

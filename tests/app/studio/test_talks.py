@@ -198,7 +198,7 @@ async def test_a_talk_is_reset(tmp_path: Path) -> None:
         await desk.say("hi all", ROOM)
         status, answer = await desk.ask("POST", f"{path_of(ROOM)}/reset")
         assert (status, answer) == (200, {"done": True})
-        (turn,) = await desk.house.turns(ROOM, 9)
+        (turn,) = await desk.house.store.turns(ROOM, 9)
         assert turn.lines == (), "what is left is that there was one"
         (row,) = (await desk.get(LIST))["talks"]
         assert (row["messages"], row["turns"], row["hidden"]) == (0, 1, True)
@@ -209,7 +209,7 @@ async def test_a_talk_is_reset(tmp_path: Path) -> None:
 async def test_a_branch_is_read_and_not_reset(tmp_path: Path) -> None:
     async with desk_in(tmp_path, [talks.routes]) as desk:
         await desk.say("hi all", ROOM)
-        (turn,) = await desk.house.turns(ROOM, 1)
+        (turn,) = await desk.house.store.turns(ROOM, 1)
         await desk.house.rewind(ROOM, turn.id)
         await desk.say("anew", ROOM, number=2)
         (branch,) = (await desk.get(path_of(ROOM)))["branches"]

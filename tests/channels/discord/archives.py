@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pixi.channels.archive import Archive, Asking, Found, Query
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Channel, User
 
@@ -16,9 +16,9 @@ SEARCH = r"/messages/search$"
 @asynccontextmanager
 async def reading_room() -> AsyncIterator[Room]:
     """A server whose history may be looked up."""
-    house = RecordingHouse()
-    house.obey(read_history=True)
-    async with room_of(house) as room:
+    backend = RecordingBackend()
+    backend.obey(read_history=True)
+    async with room_of(backend) as room:
         yield room
 
 

@@ -5,7 +5,8 @@ from unittest import mock
 
 import pytest
 
-from pixi.channels.discord import client, reconnecting, refusals
+from pixi.channels.discord import requests
+from pixi.channels.discord.gateway import client, patches
 
 
 @pytest.fixture(autouse=True)
@@ -14,7 +15,7 @@ def _no_idle_waiting() -> Iterator[None]:
     what is tried again is tried soon."""
     with (
         mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0),
-        mock.patch.object(reconnecting, "_AT_ONCE", 0.0),
-        mock.patch.object(refusals, "_FIRST_PAUSE", 0.01),
+        mock.patch.object(patches, "_AT_ONCE", 0.0),
+        mock.patch.object(requests, "_FIRST_PAUSE", 0.01),
     ):
         yield

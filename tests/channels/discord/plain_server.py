@@ -16,7 +16,7 @@ from typing import Any
 import discord
 from aiohttp import web
 
-from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, MO, guild, user
+from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, MO, guild, user
 
 TOKEN = "t0ken"
 

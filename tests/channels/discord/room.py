@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from pixi.channels.discord.bot import Bot
-from pixi.channels.discord.speaking.channel import DiscordChannel
-from tests.channels.discord.house import RecordingHouse
+from pixi.channels.discord.outgoing.channel import DiscordChannel
+from tests.channels.discord.backend import RecordingBackend
 from tests.servers import loopback_discord as loopback
 from tests.servers.loopback_discord import LoopbackDiscord
 from tests.waiting import until
@@ -19,7 +19,7 @@ class Room:
     """A server with the bot in it, and two people."""
 
     discord: LoopbackDiscord
-    house: RecordingHouse
+    backend: RecordingBackend
     guild: loopback.Guild
     general: loopback.Channel
     mo: loopback.User
@@ -31,8 +31,8 @@ class Room:
         """Mo asks the bot something; gives where it answers, and the message's id."""
         place = where or self.general
         message = await place.say(self.mo, f"{self.discord.bot.mention} {text}")
-        await until(lambda: str(message.id) in [heard.id for heard, _ in self.house.received])
-        channel = self.house.received[-1][1]
+        await until(lambda: str(message.id) in [heard.id for heard, _ in self.backend.received])
+        channel = self.backend.received[-1][1]
         assert isinstance(channel, DiscordChannel)
         return channel, str(message.id)
 
@@ -43,24 +43,24 @@ class Room:
     async def interrupted(self, channel: DiscordChannel) -> None:
         """Ana says something, and the bot hears it."""
         message = await self.general.say(self.ana, "by the way")
-        recent = channel._shared.recent
+        recent = channel._context.recent
         await until(lambda: recent.latest_by_others(self.general.id) == message.id)
 
 
 @asynccontextmanager
-async def room_of(house: RecordingHouse) -> AsyncIterator[Room]:
+async def room_of(backend: RecordingBackend) -> AsyncIterator[Room]:
     async with LoopbackDiscord() as discord:
         guild = discord.guild("Pancake house")
         general = guild.channel("general")
         mo, ana = discord.person("mo", display="Mo"), discord.person("ana", display="Ana")
         guild.join(mo)
         guild.join(ana)
-        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
+        bot = Bot(backend, token=discord.token, api_url=discord.api_url, tell=lambda _: None)
         running = asyncio.create_task(bot.run())
         try:
             await discord.ready()
             await discord.idle(0.02)
-            yield Room(discord, house, guild, general, mo, ana)
+            yield Room(discord, backend, guild, general, mo, ana)
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -2,35 +2,16 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import discord
 import pytest
 
-from pixi.channels.discord.speaking.channel import DiscordChannel
-from pixi.channels.discord.speaking.speakers import Speakers
+from pixi.channels.discord.incoming.recent import RecentMessage, RecentMessages
+from pixi.channels.discord.outgoing.channel import DiscordChannel, DiscordChannels
 from pixi.core.message import Author
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.rest_discord import CHANNEL, RestDiscord, bot_of
-
-
-@dataclass(frozen=True)
-class Heard:
-    author: Author
-
-
-@dataclass
-class Recent:
-    """What was heard, for the asking."""
-
-    latest: int = 0
-    heard: dict[int, Heard] = field(default_factory=dict)
-
-    def latest_by_others(self, channel_id: int) -> int:
-        return self.latest
-
-    def find(self, channel_id: int, message_id: int) -> Heard | None:
-        return self.heard.get(message_id)
 
 
 @dataclass
@@ -39,28 +20,27 @@ class Scene:
 
     rest: RestDiscord
     client: discord.Client
-    house: RecordingHouse
-    recent: Recent
-    speakers: Speakers
+    backend: RecordingBackend
+    recent: RecentMessages
+    channels: DiscordChannels
 
     def hears(self, author: int, text: str, *, name: str = "Mo", channel: int = CHANNEL) -> str:
         """Somebody writes a message, and the bot hears it; gives its id."""
         message = self.rest.write(author, text, channel)
-        self.recent.heard[message] = Heard(Author(str(author), name))
-        self.recent.latest = message
+        self.recent.add(channel, RecentMessage(message, Author(str(author), name), text))
         return str(message)
 
     def channel(self, channel_id: int = CHANNEL, persona: str = "pixi") -> DiscordChannel:
         target = self.client.get_channel(channel_id)
         assert isinstance(target, discord.TextChannel | discord.Thread)
-        return self.speakers.channel(target, persona)
+        return self.channels.channel(target, persona)
 
     @asynccontextmanager
     async def restarted(self) -> AsyncIterator["Scene"]:
         """The same server, and a process that remembers nothing."""
-        speakers = Speakers(self.client, self.house, recent := Recent())
-        yield Scene(self.rest, self.client, self.house, recent, speakers)
-        await speakers.close()
+        channels = DiscordChannels(self.client, self.backend, recent := RecentMessages(lambda: 20))
+        yield Scene(self.rest, self.client, self.backend, recent, channels)
+        await channels.close()
 
 
 @asynccontextmanager
@@ -68,8 +48,8 @@ async def scene_with(
     monkeypatch: pytest.MonkeyPatch, *, permissions: int = discord.Permissions.all().value
 ) -> AsyncIterator[Scene]:
     """A scene in which the bot has these permissions."""
-    rest, house, recent = RestDiscord(), RecordingHouse(), Recent()
+    rest, backend, recent = RestDiscord(), RecordingBackend(), RecentMessages(lambda: 20)
     async with bot_of(rest, monkeypatch, permissions=permissions) as client:
-        speakers = Speakers(client, house, recent)
-        yield Scene(rest, client, house, recent, speakers)
-        await speakers.close()
+        channels = DiscordChannels(client, backend, recent)
+        yield Scene(rest, client, backend, recent, channels)
+        await channels.close()

@@ -1,11 +1,18 @@
 import pytest
 
-from pixi.channels.discord.hearing.addressing import Resident, Said, Why, fold, stands_in, who_is_meant
+from pixi.channels.discord.incoming.addressing import (
+    AddressingFacts,
+    ChannelPersona,
+    Why,
+    fold,
+    stands_in,
+    who_is_meant,
+)
 from tests.channels.discord.steps import grows_in_proportion
 
-PIXI = Resident("pixi", ("Pixi", "pancake fox"))
-EDDA = Resident("edda", ("Edda",))
-LAOQIN = Resident("laoqin", ("老秦", "Lǎo Qín"))
+PIXI = ChannelPersona("pixi", ("Pixi", "pancake fox"))
+EDDA = ChannelPersona("edda", ("Edda",))
+LAOQIN = ChannelPersona("laoqin", ("老秦", "Lǎo Qín"))
 ALL = (PIXI, EDDA, LAOQIN)
 
 
@@ -50,7 +57,7 @@ ALL = (PIXI, EDDA, LAOQIN)
     ],
 )
 def test_a_name_calls_its_resident_as_a_whole_word(text: str, named: list[str]) -> None:
-    assert list(who_is_meant(Said(text), ALL, home=False)) == named
+    assert list(who_is_meant(AddressingFacts(text), ALL, home=False)) == named
 
 
 @pytest.mark.parametrize(
@@ -84,70 +91,85 @@ def test_words_of_any_script_are_found_as_it_writes_them(word: str, text: str, s
     assert stands_in(fold(word), fold(text)) is stands
 
 
-CASES: dict[str, tuple[Said, tuple[Resident, ...], bool, dict[str, Why]]] = {
-    "a direct message is for the first": (Said("hi", direct=True), ALL, False, {"pixi": "dm"}),
-    "a direct message is for whom it names": (Said("Edda?", direct=True), ALL, False, {"edda": "name"}),
-    "a mention is for the first": (Said("<@1> hi", mentions_bot=True), ALL, False, {"pixi": "mention"}),
+CASES: dict[str, tuple[AddressingFacts, tuple[ChannelPersona, ...], bool, dict[str, Why]]] = {
+    "a direct message is for the first": (AddressingFacts("hi", direct=True), ALL, False, {"pixi": "dm"}),
+    "a direct message is for whom it names": (
+        AddressingFacts("Edda?", direct=True),
+        ALL,
+        False,
+        {"edda": "name"},
+    ),
+    "a mention is for the first": (
+        AddressingFacts("<@1> hi", mentions_bot=True),
+        ALL,
+        False,
+        {"pixi": "mention"},
+    ),
     "a mention is for whom it names": (
-        Said("<@1> Edda?", mentions_bot=True),
+        AddressingFacts("<@1> Edda?", mentions_bot=True),
         ALL,
         False,
         {"edda": "name"},
     ),
     "a reply is for whom it replies to": (
-        Said("hm", replies_to="edda", mentions_bot=True),
+        AddressingFacts("hm", replies_to="edda", mentions_bot=True),
         ALL,
         False,
         {"edda": "reply"},
     ),
     "a reply may name another too": (
-        Said("and you, Pixi?", replies_to="edda"),
+        AddressingFacts("and you, Pixi?", replies_to="edda"),
         ALL,
         False,
         {"pixi": "name", "edda": "reply"},
     ),
     "a reply to one who moved out is for the first": (
-        Said("hm", replies_to="gone"),
+        AddressingFacts("hm", replies_to="gone"),
         ALL,
         False,
         {"pixi": "reply"},
     ),
     "a reply to the bot, nobody knows as whom, is for the first": (
-        Said("hm", replies_to=""),
+        AddressingFacts("hm", replies_to=""),
         ALL,
         False,
         {"pixi": "reply"},
     ),
-    "other talk is for nobody": (Said("lovely weather"), ALL, False, {}),
-    "at home everything is for the first": (Said("lovely weather"), ALL, True, {"pixi": "home"}),
-    "at home a name goes first": (Said("Edda, lovely"), ALL, True, {"edda": "name"}),
+    "other talk is for nobody": (AddressingFacts("lovely weather"), ALL, False, {}),
+    "at home everything is for the first": (AddressingFacts("lovely weather"), ALL, True, {"pixi": "home"}),
+    "at home a name goes first": (AddressingFacts("Edda, lovely"), ALL, True, {"edda": "name"}),
     "at home what is for others is for nobody": (
-        Said("<@5> lovely", to_others=True),
+        AddressingFacts("<@5> lovely", to_others=True),
         ALL,
         True,
         {},
     ),
     "at home the bot may be mentioned beside others": (
-        Said("<@5> <@1> lovely", to_others=True, mentions_bot=True),
+        AddressingFacts("<@5> <@1> lovely", to_others=True, mentions_bot=True),
         ALL,
         True,
         {"pixi": "mention"},
     ),
-    "no resident hears itself": (Said("I, Pixi", by="pixi"), ALL, True, {}),
+    "no resident hears itself": (AddressingFacts("I, Pixi", by="pixi"), ALL, True, {}),
     "a resident replying to itself means nobody": (
-        Said("and", by="pixi", replies_to="pixi"),
+        AddressingFacts("and", by="pixi", replies_to="pixi"),
         ALL,
         True,
         {},
     ),
-    "residents speak to each other by name": (Said("Edda!", by="pixi"), ALL, True, {"edda": "name"}),
+    "residents speak to each other by name": (
+        AddressingFacts("Edda!", by="pixi"),
+        ALL,
+        True,
+        {"edda": "name"},
+    ),
     "residents reply to each other": (
-        Said("so", by="pixi", replies_to="edda"),
+        AddressingFacts("so", by="pixi", replies_to="edda"),
         ALL,
         True,
         {"edda": "reply"},
     ),
-    "alone, nobody else is there to be meant": (Said("Pixi!", by="pixi"), (PIXI,), True, {}),
+    "alone, nobody else is there to be meant": (AddressingFacts("Pixi!", by="pixi"), (PIXI,), True, {}),
 }
 
 
@@ -163,10 +185,10 @@ def test_it_is_decided_whom_a_message_is_for(case: str) -> None:
 )
 def test_hostile_text_costs_steps_in_proportion(text: str) -> None:
     def meant(text: str) -> None:
-        who_is_meant(Said(text), (PIXI, Resident("k", ("픽시",))), home=False)
+        who_is_meant(AddressingFacts(text), (PIXI, ChannelPersona("k", ("픽시",))), home=False)
 
     assert grows_in_proportion(meant, text)
 
 
 def test_a_word_of_nothing_calls_nobody() -> None:
-    assert who_is_meant(Said("hi"), (Resident("pixi", ("", "\u200b")),), home=False) == {}
+    assert who_is_meant(AddressingFacts("hi"), (ChannelPersona("pixi", ("", "\u200b")),), home=False) == {}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pixi.channels.archive import Asking, Query
-from pixi.channels.discord.archive import archive, looking, requests
+from pixi.channels.discord.archive import archive, requests, search
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
@@ -106,10 +106,10 @@ async def test_an_index_that_is_not_ready_is_waited_for_a_little(
     found = await here.search("griddle")
     assert (len(found.messages), found.partial) == (1, "")
     room.discord.world.index_waits = 10**6
-    monkeypatch.setattr(looking, "_FOR_INDEX", 0.1)
+    monkeypatch.setattr(search, "_FOR_INDEX", 0.1)
     late = await here.search("griddle hot")
     assert [each.text for each in late.messages] == ["the griddle is hot"], "what was written last is read"
-    assert late.partial == looking.STILL_INDEXING
+    assert late.partial == search.STILL_INDEXING
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, 0), (405, 0), (403, 50001)])
@@ -122,7 +122,7 @@ async def test_where_there_is_no_search_what_was_written_last_is_read(
     here = await desk(room, room.general)
     found = await here.search("松饼")
     assert [each.text for each in found.messages] == ["我最喜欢松饼"]
-    assert found.partial == looking.ONLY_LATEST
+    assert found.partial == search.ONLY_LATEST
     assert await here.texts("Pfannkuchen wenden") == {"Wie wendet man Pfannkuchen?"}
     assert len(room.discord.asked("GET", SEARCH)) == 1, "it is not asked again and again"
 
@@ -134,7 +134,7 @@ async def test_a_search_that_is_refused_for_its_words_is_not_the_last_one(room: 
     found = await here.search("griddle")
     assert ([each.text for each in found.messages], found.partial) == (
         ["the griddle is hot"],
-        looking.NOT_ALL,
+        search.NOT_ALL,
     )
     assert (await here.search("griddle")).partial == ""
 
@@ -160,7 +160,7 @@ async def test_what_was_found_is_told_where_the_next_page_cannot_be_had(room: Ro
         "GET", SEARCH, lambda _: (room.discord.fail("GET", SEARCH, 400, code=50035), None)[1], times=1
     )
     found = await here.search("griddle", limit=30)
-    assert (len(found.messages), found.partial) == (25, looking.NOT_ALL)
+    assert (len(found.messages), found.partial) == (25, search.NOT_ALL)
 
 
 async def test_a_long_history_is_read_in_pages_as_far_as_is_good(room: Room) -> None:
@@ -172,7 +172,7 @@ async def test_a_long_history_is_read_in_pages_as_far_as_is_good(room: Room) -> 
     here = await desk(room, room.general)
     assert len(await here.texts("needle")) == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(looking, "_PAGES", 1)
+        patch.setattr(search, "_PAGES", 1)
         assert await here.texts("a needle") == set()
 
 
@@ -181,7 +181,7 @@ async def test_a_server_that_shows_the_bot_no_words_is_told_of(room: Room) -> No
     await room.general.say(room.ana, "the griddle is hot")
     found = await (await desk(room, room.general)).search("griddle")
     assert found.messages == ()
-    assert found.partial.startswith(looking.NOT_SHOWN)
+    assert found.partial.startswith(search.NOT_SHOWN)
 
 
 async def test_a_server_that_takes_its_time_is_not_waited_for(
@@ -217,14 +217,14 @@ async def test_a_search_that_hangs_leaves_time_for_reading(
     room.discord.before("GET", SEARCH, hang)
     found = await here.search("griddle")
     assert [each.text for each in found.messages] == ["the griddle is hot"]
-    assert found.partial == looking.NOT_ALL
+    assert found.partial == search.NOT_ALL
     going_on.set()
 
 
 def test_what_was_found_lately_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    lately = requests.Lately(seconds=30.0, most=2)
+    lately = requests.TimedCache(seconds=30.0, most=2)
     lately.keep("a", 1)
     now = 20.0
     lately.keep("b", 2)
@@ -257,7 +257,7 @@ async def test_the_same_question_costs_nothing_and_is_answered_by_the_rights_of_
 async def test_a_server_of_many_channels_names_them_only_where_it_must(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "_MOST_PLACES", 2)
+    monkeypatch.setattr(search, "_MOST_PLACES", 2)
     rooms = [room.guild.channel(f"room-{number}") for number in range(4)]
     for number, each in enumerate(rooms):
         await each.say(room.ana, f"griddle {number}")
@@ -269,7 +269,7 @@ async def test_a_server_of_many_channels_names_them_only_where_it_must(
     await room.settled()
     found = await here.search("griddle")
     assert {each.text for each in found.messages} < {"griddle 1", "griddle 2", "griddle 3"}
-    assert found.partial == looking.NOT_ALL
+    assert found.partial == search.NOT_ALL
 
 
 # What the rules say.
@@ -298,7 +298,7 @@ async def test_what_the_bot_must_not_hear_it_does_not_read(room: Room) -> None:
         ({"blocked_guilds": (room.guild.id,)}, set()),
     ]
     for rules, wanted in cases:
-        room.house.rules = Rules(read_history=True, **rules)
+        room.backend.rules = Rules(read_history=True, **rules)
         assert await here.texts("griddle") == wanted, rules
 
 
@@ -333,6 +333,6 @@ async def test_a_direct_message_has_no_archive(room: Room) -> None:
 async def test_the_setting_says_whether_there_is_one(room: Room) -> None:
     channel, _ = await room.asked()
     assert channel.abilities.archive
-    room.house.obey(read_history=False)
+    room.backend.obey(read_history=False)
     assert not channel.abilities.archive
     assert channel.archive is None, "also for a turn that has begun, and for an addon's tool"

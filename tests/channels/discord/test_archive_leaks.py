@@ -9,7 +9,7 @@ from itertools import chain, combinations
 import pytest
 
 from pixi.channels.archive import Archive, Asking, Query
-from pixi.channels.discord.archive.places import NOT_HERE
+from pixi.channels.discord.archive.visibility import NOT_HERE
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, reading_room
 from tests.channels.discord.room import Room
@@ -182,7 +182,7 @@ async def test_in_every_room_everybody_is_told_what_all_there_may_read_and_nothi
 async def archive_of(town: Town, here: Channel) -> Archive:
     """The archive of a room; the owner, who gets in everywhere, has the bot called there."""
     message = await here.say(town.room.guild.owner, f"{town.room.discord.bot.mention} well?")
-    received = town.room.house.received
+    received = town.room.backend.received
     await until(lambda: any(heard.id == str(message.id) for heard, _ in received))
     channel = next(channel for heard, channel in received if heard.id == str(message.id))
     assert channel.archive is not None

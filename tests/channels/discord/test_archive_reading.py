@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pixi.channels.archive import Query
-from pixi.channels.discord.archive import forums, looking
+from pixi.channels.discord.archive import archive, search
 from pixi.core.errors import ChannelError
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
@@ -106,9 +106,9 @@ async def test_where_not_every_forum_was_asked_for_what_is_archived_that_is_told
     room.discord.fail("GET", r"/threads/archived", 403, code=50001)
     whole = await here.archive.posts(Query("pancake"), here.asking)
     assert (len(whole.posts), whole.partial) == (2, "")
-    monkeypatch.setattr(forums, "_FORUMS", 1)
+    monkeypatch.setattr(archive, "_FORUMS", 1)
     some = await here.archive.posts(Query("pancake"), here.asking)
-    assert (len(some.posts), some.partial) == (2, looking.NOT_ALL)
+    assert (len(some.posts), some.partial) == (2, search.NOT_ALL)
 
 
 async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:
@@ -116,5 +116,5 @@ async def test_posts_of_whom_the_rules_block_are_left_out(room: Room) -> None:
     await forum.post(room.ana, "Pancake of Ana", "pancake?")
     here = await desk(room, room.general)
     assert len((await here.archive.posts(Query("pancake"), here.asking)).posts) == 1
-    room.house.obey(blocked_users=(room.ana.id,))
+    room.backend.obey(blocked_users=(room.ana.id,))
     assert (await here.archive.posts(Query("pancake"), here.asking)).posts == []

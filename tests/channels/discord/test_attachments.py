@@ -14,7 +14,8 @@ import pytest
 from PIL import Image as Pillow
 
 from pixi.channels.carried import Carried
-from pixi.channels.discord.hearing.attachments import AttachmentReader
+from pixi.channels.discord.incoming.attachments import AttachmentReader
+from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.rules import Rules
 from tests.servers.clients import Bot, connected, heard
 from tests.servers.loopback_discord import Channel as Room
@@ -39,7 +40,11 @@ class Post:
     async def last(self, count: int, *, sees: bool = True, **rules: Any) -> Carried:
         """What is read of the message that comes as the `count`th."""
         message: discord.Message = (await heard(self.bot, "message", count))[-1]
-        return await self.reader.read(message, Rules(**rules), sees=sees)
+        return await self.reader.read(incoming(message), Rules(**rules), sees=sees)
+
+
+def incoming(message: discord.Message) -> IncomingMessage:
+    return MessageReader(message.author, Rules).read(message)
 
 
 @asynccontextmanager
@@ -257,7 +262,7 @@ async def test_a_file_that_is_gone_is_named(status: int, caplog: pytest.LogCaptu
 
 
 async def test_a_file_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pixi.channels.discord.hearing.attachments._SECONDS", 0.1)
+    monkeypatch.setattr("pixi.channels.discord.incoming.attachments._SECONDS", 0.1)
 
     async def stuck(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -267,7 +272,7 @@ async def test_a_file_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPat
         await here.room.say(here.server.landlord, attachments=[picture()])
         message: discord.Message = (await heard(here.bot, "message"))[-1]
         message.attachments[0].url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/cat.png"
-        found = await here.reader.read(message, Rules(), sees=True)
+        found = await here.reader.read(incoming(message), Rules(), sees=True)
     assert found.text == '[picture "cat.png"; it could not be fetched]'
 
 

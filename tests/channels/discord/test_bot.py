@@ -7,19 +7,22 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from discord.http import Route
 
-from pixi.channels.discord import bot, client
-from pixi.channels.discord.bot import Bot, Shards
-from pixi.channels.discord.server import find_server, pointed_at
+from pixi.channels.discord import bot
+from pixi.channels.discord.bot import Bot
+from pixi.channels.discord.gateway import client
+from pixi.channels.discord.gateway.client import Shards
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.preflight import find_server
 from pixi.core.errors import ConfigError, PixiError, StoreError
 from pixi.store.kept import Place
-from tests.channels.discord.ears import BOT, DM, GENERAL, GUILD, PERSONAS
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
+from tests.channels.discord.incoming import BOT, DM, GENERAL, GUILD, PERSONAS
 from tests.channels.discord.plain_server import TOKEN, PlainServer, plain_server
 from tests.waiting import until, within
 
 
-def house() -> RecordingHouse:
-    return RecordingHouse(personas=PERSONAS)
+def backend() -> RecordingBackend:
+    return RecordingBackend(personas=PERSONAS)
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -29,23 +32,23 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def texts(house: RecordingHouse) -> list[str]:
-    return [message.text for message, _ in house.received]
+def texts(backend: RecordingBackend) -> list[str]:
+    return [message.text for message, _ in backend.received]
 
 
 @asynccontextmanager
 async def running(
-    server: PlainServer, house: RecordingHouse, *, shards: Shards | None = None
+    server: PlainServer, backend: RecordingBackend, *, shards: Shards | None = None
 ) -> AsyncIterator[list[str]]:
     """A bot that is connected and told everything; at the end it is cancelled, as by SIGTERM."""
     told: list[str] = []
-    run = Bot(house, token=TOKEN, api_url=server.url, shards=shards, tell=told.append).run()
+    run = Bot(backend, token=TOKEN, api_url=server.url, shards=shards, tell=told.append).run()
     task = asyncio.create_task(run)
     try:
-        await until(lambda: task.done() or ("resume", ()) in house.asked)
+        await until(lambda: task.done() or ("resume", ()) in backend.asked)
         if task.done():
             await task
-        house.asked.remove(("resume", ()))
+        backend.asked.remove(("resume", ()))
         yield told
     finally:
         task.cancel()
@@ -55,7 +58,7 @@ async def running(
 
 async def test_the_bot_comes_hears_and_goes() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here) as told:
             await server.say("Pixi, hello")
             await server.say("hi", channel=DM)
@@ -71,7 +74,7 @@ async def test_the_bot_comes_hears_and_goes() -> None:
 
 
 async def test_it_asks_for_no_more_than_it_needs() -> None:
-    async with plain_server() as server, running(server, house()):
+    async with plain_server() as server, running(server, backend()):
         identify = server.identified[0]
 
         assert identify["intents"] == 1 << 0 | 1 << 3 | 1 << 9 | 1 << 12 | 1 << 15
@@ -80,7 +83,7 @@ async def test_it_asks_for_no_more_than_it_needs() -> None:
 
 async def test_edits_and_deletions_are_passed_on() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             asked = server.event(await server.say("Pixi, pancakes?"))
             await until(lambda: here.received)
@@ -99,7 +102,7 @@ async def test_edits_and_deletions_are_passed_on() -> None:
 
 async def test_a_resumed_session_brings_what_was_missed_and_repeats_do_no_harm() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             first = server.event(await server.say("Pixi, one"))
             await until(lambda: here.received)
@@ -122,7 +125,7 @@ async def test_after_a_new_session_what_was_missed_is_heard_before_what_comes_no
 ) -> None:
     monkeypatch.setattr(client, "_BETWEEN_SESSIONS", 0.01)
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             await server.say("Pixi, one")
             await until(lambda: here.received)
@@ -138,7 +141,7 @@ async def test_after_a_new_session_what_was_missed_is_heard_before_what_comes_no
 
 async def test_after_a_start_what_was_missed_is_heard_once() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         async with running(server, here):
             await server.say("Pixi, one")
             await until(lambda: here.received)
@@ -154,7 +157,7 @@ async def test_after_a_start_what_was_missed_is_heard_once() -> None:
 
 async def test_at_the_first_start_old_messages_are_left_alone() -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         server.message("Pixi, old")
         async with running(server, here):
             await server.say("hm", channel=DM)
@@ -167,7 +170,7 @@ async def test_odd_events_cost_one_line_each_and_the_connection_lives(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with plain_server() as server:
-        here = house()
+        here = backend()
         with caplog.at_level(logging.WARNING):
             async with running(server, here):
                 await server.send("MESSAGE_UPDATE", {"id": "5", "channel_id": str(GENERAL), "embeds": []})
@@ -186,7 +189,7 @@ async def test_odd_events_cost_one_line_each_and_the_connection_lives(
 async def test_a_fault_of_ours_costs_one_line_without_a_traceback(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    class OddHouse(RecordingHouse):
+    class OddHouse(RecordingBackend):
         def place(self, channel: str) -> Place:
             raise KeyError("odd")
 
@@ -206,7 +209,7 @@ async def test_a_fault_of_ours_costs_one_line_without_a_traceback(
 async def test_what_the_store_refuses_is_told_and_keeps_the_watermark_down(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class FullHouse(RecordingHouse):
+    class FullHouse(RecordingBackend):
         full = True
 
         async def receive(self, *args: object) -> None:
@@ -232,11 +235,11 @@ async def test_what_the_store_refuses_is_told_and_keeps_the_watermark_down(
 async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class EndlessHouse(RecordingHouse):
+    class EndlessHouse(RecordingBackend):
         async def drain(self, seconds: float) -> None:
             await asyncio.Event().wait()
 
-    whole = bot._FOR_LANES + bot._FOR_DRAINING + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
+    whole = bot._FOR_QUEUES + bot._FOR_DRAINING + 1.0 + bot._FOR_MARKS + bot._FOR_CLOSING
     monkeypatch.setattr(bot, "_FOR_DRAINING", 0.01)
     monkeypatch.setattr(bot, "_FOR_CLOSING", 0.05)
     async with plain_server() as server:
@@ -254,7 +257,7 @@ async def test_leaving_takes_seconds_even_where_nothing_answers_any_more(
 async def refused(server: PlainServer, *, token: str = TOKEN, shards: Shards | None = None) -> PixiError:
     with pytest.raises(PixiError) as caught:
         async with within("the refusal"):
-            await Bot(house(), token=token, api_url=server.url, shards=shards, tell=lambda _: None).run()
+            await Bot(backend(), token=token, api_url=server.url, shards=shards, tell=lambda _: None).run()
     return caught.value
 
 
@@ -270,7 +273,7 @@ async def test_a_wrong_token_names_the_setting_and_not_itself() -> None:
 @pytest.mark.parametrize("token", ["", "  ", "to ken", "tok\nen", "tökén", "tok\x00en"])
 async def test_what_is_no_token_is_not_even_tried(token: str) -> None:
     with pytest.raises(ConfigError, match="DISCORD_TOKEN"):
-        await Bot(house(), token=token, api_url="http://127.0.0.1:1", tell=lambda _: None).run()
+        await Bot(backend(), token=token, api_url="http://127.0.0.1:1", tell=lambda _: None).run()
 
 
 @pytest.mark.parametrize(
@@ -298,7 +301,7 @@ async def test_what_the_operator_must_mend_is_told_with_the_mend(code: int, word
 async def test_on_discord_itself_the_page_is_named_where_it_is_mended(code: int, page: str) -> None:
     async with plain_server() as server:
         found = await find_server(server.url, TOKEN)
-        async with pointed_at(found):
+        with patched(found):
             connected = client.Client()
             await connected.login(TOKEN)
             try:
@@ -320,7 +323,7 @@ async def test_another_closing_for_good_is_told() -> None:
 
 
 async def test_shards_are_the_ones_that_were_asked_for() -> None:
-    async with plain_server() as server, running(server, house(), shards=Shards((0,), 2)):
+    async with plain_server() as server, running(server, backend(), shards=Shards((0,), 2)):
         assert [identify["shard"] for identify in server.identified] == [[0, 2]]
 
 
@@ -330,7 +333,7 @@ async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
     monkeypatch.setattr(bot, "_FIRST_WAIT", 0.01)
     async with plain_server() as server:
         server.cuts = 2
-        async with running(server, house()):
+        async with running(server, backend()):
             pass
 
         waits = [record.getMessage() for record in caplog.records if "trying again" in record.getMessage()]
@@ -340,7 +343,7 @@ async def test_what_cannot_be_reached_is_tried_again_with_a_line_each(
 async def test_cancelling_while_the_bot_comes_ends_at_once() -> None:
     async with plain_server() as server:
         server.deaf = True
-        task = asyncio.create_task(Bot(house(), token=TOKEN, api_url=server.url, tell=lambda _: None).run())
+        task = asyncio.create_task(Bot(backend(), token=TOKEN, api_url=server.url, tell=lambda _: None).run())
         await until(lambda: ("GET", "/users/@me") in server.asked)
         task.cancel()
         async with within("the end of the bot"):

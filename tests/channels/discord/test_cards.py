@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image as Pillow
 
-from pixi.channels.discord.speaking.cards import forms_of, public_address
-from pixi.channels.discord.speaking.splitting import units
+from pixi.channels.discord.formatting import units
+from pixi.channels.discord.outgoing.content import forms_of, public_address
 from pixi.core.card import Card, Field
 from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.message import Image
 from pixi.core.persona import Persona
-from tests.channels.discord.house import RecordingHouse
+from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
 from tests.servers.loopback_discord import Message, Permission
 
@@ -39,16 +39,16 @@ def png(side: int = 4) -> bytes:
 
 @pytest.fixture
 async def room() -> AsyncIterator[Room]:
-    async with room_of(RecordingHouse()) as room:
+    async with room_of(RecordingBackend()) as room:
         yield room
 
 
 @pytest.fixture
 async def masked() -> AsyncIterator[Room]:
     """A server in which a persona speaks by a webhook."""
-    house = RecordingHouse(personas={"pixi": Persona("Pixi", "", summon=("pixi",))})
-    house.obey(faces="webhook")
-    async with room_of(house) as room:
+    backend = RecordingBackend(personas={"pixi": Persona("Pixi", "", summon=("pixi",))})
+    backend.obey(faces="webhook")
+    async with room_of(backend) as room:
         yield room
 
 

@@ -5,14 +5,12 @@ from typing import Any
 import discord
 import pytest
 
-from pixi.channels.discord.asking import Askers
-from pixi.channels.discord.hearing import catch_up
-from pixi.channels.discord.hearing.catch_up import CatchingUp, Missed
-from pixi.channels.discord.hearing.watermarks import Watermarks
-from pixi.channels.discord.refusals import own_member
+from pixi.channels.discord.incoming import catch_up
+from pixi.channels.discord.incoming.catch_up import CatchUp, MissedChannel, Watermarks
+from pixi.channels.discord.places import own_member
 from pixi.core.deltas import Usage
 from pixi.store.kept import TurnRecord
-from tests.channels.discord.ears import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Ears, ears
+from tests.channels.discord.incoming import BOT, DM, FORUM, GENERAL, GUILD, POST, THREAD, Incoming, incoming
 
 HOUR = 3_600.0
 
@@ -20,12 +18,12 @@ HOUR = 3_600.0
 class Return:
     """The bot comes back: what was missed, and what of it is heard."""
 
-    def __init__(self, here: Ears) -> None:
+    def __init__(self, here: Incoming) -> None:
         self.here = here
-        self.marks = Watermarks(here.house)
+        self.marks = Watermarks(here.backend)
         self.heard: list[str] = []
         self.broken = ""
-        self.catching_up = CatchingUp(here.client, here.house, self.marks, Askers(), self.hear)
+        self.catching_up = CatchUp(here.client, here.backend, self.marks, here.directory, self.hear)
 
     async def hear(self, message: discord.Message) -> None:
         if message.content == self.broken:
@@ -34,7 +32,7 @@ class Return:
         self.heard.append(message.content)
         self.marks.raise_to(message.channel.id, message.id)
 
-    async def missed(self, *, direct: bool = False) -> Sequence[Missed]:
+    async def missed(self, *, direct: bool = False) -> Sequence[MissedChannel]:
         await self.marks.load(BOT, discord.utils.time_snowflake(discord.utils.utcnow()))
         return await self.catching_up.missed(self.here.client.guilds, direct=direct)
 
@@ -44,13 +42,13 @@ class Return:
         return self.heard
 
 
-def mark(here: Ears, payload: dict[str, Any]) -> None:
+def mark(here: Incoming, payload: dict[str, Any]) -> None:
     """Everything up to this message was dealt with."""
-    here.house.marks[f"discord:{BOT}:{payload['channel_id']}:"] = int(payload["id"])
+    here.backend.marks[f"discord:{BOT}:{payload['channel_id']}:"] = int(payload["id"])
 
 
 async def test_at_the_first_start_nothing_was_missed() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         here.sent("Pixi?", 60)
 
         assert await Return(here).catch_up() == []
@@ -58,7 +56,7 @@ async def test_at_the_first_start_nothing_was_missed() -> None:
 
 
 async def test_what_came_after_the_watermark_is_heard_in_its_order() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 100))
         here.sent("one", 50)
         here.sent("two", 20)
@@ -67,7 +65,7 @@ async def test_what_came_after_the_watermark_is_heard_in_its_order() -> None:
 
 
 async def test_a_channel_where_nothing_came_is_not_asked_for() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         here.sent("older", 100)
         mark(here, here.sent("known", 50))
 
@@ -76,7 +74,7 @@ async def test_a_channel_where_nothing_came_is_not_asked_for() -> None:
 
 
 async def test_what_is_older_than_the_limit_is_left_alone() -> None:
-    async with ears(catch_up_minutes=30.0) as here:
+    async with incoming(catch_up_minutes=30.0) as here:
         mark(here, here.sent("known", 3 * HOUR))
         here.sent("too late", 1 * HOUR)
         here.sent("in time", 60)
@@ -85,7 +83,7 @@ async def test_what_is_older_than_the_limit_is_left_alone() -> None:
 
 
 async def test_of_many_the_newest_are_read() -> None:
-    async with ears(catch_up_messages=3) as here:
+    async with incoming(catch_up_messages=3) as here:
         mark(here, here.sent("known", 900))
         for number in range(10):
             here.sent(f"message {number}", 100 - number)
@@ -95,7 +93,7 @@ async def test_of_many_the_newest_are_read() -> None:
 
 @pytest.mark.parametrize("rules", [{"catch_up_messages": 0}, {"catch_up_minutes": 0.0}])
 async def test_catching_up_can_be_switched_off(rules: dict[str, Any]) -> None:
-    async with ears(**rules) as here:
+    async with incoming(**rules) as here:
         mark(here, here.sent("known", 100))
         here.sent("missed", 50)
 
@@ -103,7 +101,7 @@ async def test_catching_up_can_be_switched_off(rules: dict[str, Any]) -> None:
 
 
 async def test_a_channel_without_a_watermark_counts_from_the_last_of_all() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         here.sent("before we went", 80, channel=THREAD)
         here.sent("while we were away", 40, channel=THREAD)
         here.sent("here too", 30, channel=POST)
@@ -113,17 +111,17 @@ async def test_a_channel_without_a_watermark_counts_from_the_last_of_all() -> No
 
 
 async def test_direct_messages_are_asked_for_by_their_watermarks() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 100, channel=DM))
         here.sent("are you there?", 50, channel=DM)
-        here.house.marks[f"discord:{BOT}:404:"] = 5
+        here.backend.marks[f"discord:{BOT}:404:"] = 5
 
         assert await Return(here).catch_up() == []
         assert await Return(here).catch_up(direct=True) == ["are you there?"]
 
 
 async def test_a_channel_that_may_not_be_read_is_not_asked_for() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 100))
         here.sent("missed", 50)
         guild: Any = here.client.get_guild(GUILD)
@@ -135,7 +133,7 @@ async def test_a_channel_that_may_not_be_read_is_not_asked_for() -> None:
 async def test_a_refused_history_costs_one_line_and_is_not_asked_for_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 100))
         here.sent("missed", 50)
         back = Return(here)
@@ -151,7 +149,7 @@ async def test_a_refused_history_costs_one_line_and_is_not_asked_for_again(
 
 
 async def test_a_message_that_could_not_be_dealt_with_comes_again_after_the_next_start() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 100))
         here.sent("one", 50)
         here.sent("two", 40)
@@ -169,9 +167,9 @@ async def test_channels_with_a_conversation_come_first_where_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(catch_up, "_CHANNELS", 2)
-    async with ears() as here:
+    async with incoming() as here:
         record = TurnRecord(1, "", "Pixi", "m", 0.0, "stop", 1, Usage(), None, (), (), ())
-        here.house.past[f"discord:{BOT}:{THREAD}:pixi"] = [record]
+        here.backend.past[f"discord:{BOT}:{THREAD}:pixi"] = [record]
         mark(here, here.sent("known", 200, channel=DM))
         here.sent("ours", 100, channel=THREAD)
         here.sent("another", 50, channel=POST)
@@ -181,7 +179,7 @@ async def test_channels_with_a_conversation_come_first_where_there_are_too_many(
 
 
 async def test_channels_that_hold_no_messages_are_passed_over() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         mark(here, here.sent("known", 200, channel=DM))
         forum: Any = here.client.get_channel(FORUM)
         forum.last_message_id = discord.utils.time_snowflake(discord.utils.utcnow())
@@ -190,7 +188,7 @@ async def test_channels_that_hold_no_messages_are_passed_over() -> None:
 
 
 async def test_a_membership_that_discord_py_made_up_says_nothing_of_what_the_bot_may_do() -> None:
-    async with ears() as here:
+    async with incoming() as here:
         guild: Any = here.client.get_guild(GUILD)
         assert own_member(guild) is guild.me is not None
         state, bot = here.client._connection, here.client.user

@@ -1,22 +1,12 @@
 """Whatever a persona writes for an emoji becomes the one that is meant, or none."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking.emoji import EmojiNames, find, written
+from pixi.channels.discord.outgoing.emoji import EmojiNames, OwnEmoji, emoji_markup, find_emoji
 
-
-@dataclass(frozen=True)
-class Own:
-    id: int
-    name: str
-    animated: bool = False
-
-
-WAVE, CAKES, DANCE = Own(1, "PixiWave"), Own(2, "fire"), Own(3, "blob_dance", animated=True)
+WAVE, CAKES, DANCE = OwnEmoji(1, "PixiWave"), OwnEmoji(2, "fire"), OwnEmoji(3, "blob_dance", animated=True)
 OWN = (WAVE, CAKES, DANCE)
 
 
@@ -122,8 +112,8 @@ def names() -> EmojiNames:
         ("a" * 100_000, None),
     ],
 )
-def test_what_is_meant(names: EmojiNames, text: str, meant: str | Own | None) -> None:
-    assert find(text, names, OWN) == meant
+def test_what_is_meant(names: EmojiNames, text: str, meant: str | OwnEmoji | None) -> None:
+    assert find_emoji(text, names, OWN) == meant
 
 
 @pytest.mark.parametrize(
@@ -142,7 +132,7 @@ def test_what_is_meant(names: EmojiNames, text: str, meant: str | Own | None) ->
 def test_a_persona_may_name_it_in_its_own_language(
     names: EmojiNames, language: str, text: str, meant: str | None
 ) -> None:
-    assert find(text, names, (), language) == meant
+    assert find_emoji(text, names, (), language) == meant
 
 
 def test_every_emoji_and_every_english_name_is_found_as_itself(names: EmojiNames) -> None:
@@ -150,17 +140,17 @@ def test_every_emoji_and_every_english_name_is_found_as_itself(names: EmojiNames
 
     whole = [each for each, about in EMOJI_DATA.items() if about["status"] == STATUS["fully_qualified"]]
     assert len(whole) > 3_000
-    assert [each for each in whole if find(each, names) != each] == []
-    unnamed = [each for each in whole if find(EMOJI_DATA[each]["en"], names) is None]
+    assert [each for each in whole if find_emoji(each, names) != each] == []
+    unnamed = [each for each in whole if find_emoji(EMOJI_DATA[each]["en"], names) is None]
     assert unnamed == []
 
 
 @given(text=st.text(max_size=60), language=st.text(max_size=8))
 def test_whatever_is_written_nothing_breaks(names: EmojiNames, text: str, language: str) -> None:
-    found = find(text, names, OWN, language)
-    assert found is None or isinstance(found, str | Own)
+    found = find_emoji(text, names, OWN, language)
+    assert found is None or isinstance(found, str | OwnEmoji)
 
 
 def test_a_server_emoji_is_written_with_its_id() -> None:
-    assert written(WAVE) == "<:PixiWave:1>"
-    assert written(DANCE) == "<a:blob_dance:3>"
+    assert emoji_markup(WAVE) == "<:PixiWave:1>"
+    assert emoji_markup(DANCE) == "<a:blob_dance:3>"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking.markup import without_deceit
-from pixi.channels.discord.speaking.splitting import LIMIT, units
+from pixi.channels.discord.formatting import units, without_misleading_markup
+from pixi.channels.discord.outgoing.splitting import LIMIT
 from tests.channels.discord.scene import Scene, scene_with
 from tests.channels.discord.steps import grows_in_proportion
 
@@ -22,7 +22,7 @@ EVIL = "https://evil.example/x"
 
 
 def told(text: str) -> str:
-    return without_deceit(text, hosts=True)
+    return without_misleading_markup(text, hosts=True)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_beside_a_link_stands_where_it_leads(name: str, target: str, host: str) 
     link = f"see [{name}]({target})"
     assert told(f"{link}!") == f"{link} ({host})!"
     assert told(told(link)) == told(link)
-    assert without_deceit(link, hosts=False) == link
+    assert without_misleading_markup(link, hosts=False) == link
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_nor_does_one_that_begins_behind_a_cut(scene: Scene) -> None:
 
 
 async def test_where_the_operator_wants_no_hosts_links_are_as_they_were(scene: Scene) -> None:
-    scene.house.obey(link_hosts=False)
+    scene.backend.obey(link_hosts=False)
     assert scene.channel().parts(f"[a]({EVIL})\n-# b") == (f"[a]({EVIL})\n-\u200b# b",)
 
 

@@ -1,22 +1,13 @@
 """Names in outgoing text become what Discord shows, where they are meant, and nowhere else."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixi.channels.discord.speaking.mentions import may_be, with_mention, with_own_emoji
+from pixi.channels.discord.outgoing.emoji import OwnEmoji
+from pixi.channels.discord.outgoing.mentions import may_be, with_mention, with_own_emoji
 
-
-@dataclass(frozen=True)
-class Own:
-    id: int
-    name: str
-    animated: bool = False
-
-
-OWN = (Own(1, "PixiWave"), Own(2, "dance", animated=True))
+OWN = (OwnEmoji(1, "PixiWave"), OwnEmoji(2, "dance", animated=True))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import socket
+import tomllib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,9 +12,12 @@ from discord.asset import Asset
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from pixi.channels.discord.client import Client, Shards
-from pixi.channels.discord.server import Server, find_server, pointed_at
+from pixi.channels.discord.gateway import REQUIREMENT, check
+from pixi.channels.discord.gateway.client import Client, Shards
+from pixi.channels.discord.gateway.patches import patched
+from pixi.channels.discord.gateway.preflight import DiscordServer, find_server
 from pixi.core.errors import ConfigError
+from tests.pages import ROOT
 
 GATEWAY = {"url": "ws://127.0.0.1:9/gate"}
 BOT = {"id": "80351110224678912", "username": "pixi", "discriminator": "0", "avatar": None, "bot": True}
@@ -54,7 +58,7 @@ async def test_the_api_is_found_where_it_was_said_to_be(base: str, given: str) -
     async with serving({f"{base}/gateway": GATEWAY}) as (url, _):
         server = await find_server(given.format(base=url + base), "t0ken")
 
-        assert server == Server(url + base, "ws://127.0.0.1:9/gate")
+        assert server == DiscordServer(url + base, "ws://127.0.0.1:9/gate")
 
 
 @pytest.mark.parametrize("ending", ["/v10", "/api/v10", "/api/v9", "/api"])
@@ -81,7 +85,9 @@ async def test_the_gateway_is_asked_for_without_the_token_first() -> None:
 async def test_the_bots_gateway_will_do_and_tells_of_shards() -> None:
     answer = {**GATEWAY, "shards": 3, "session_start_limit": {"max_concurrency": 16}}
     async with serving({"/gateway/bot": answer}) as (url, _):
-        assert await find_server(url, "t0ken") == Server(url, GATEWAY["url"], shards=3, sessions_at_once=16)
+        assert await find_server(url, "t0ken") == DiscordServer(
+            url, GATEWAY["url"], shards=3, sessions_at_once=16
+        )
 
 
 @pytest.mark.parametrize("shards", [0, -1, True, "two", None, 10**9, 1.5])
@@ -122,25 +128,26 @@ async def test_what_is_no_address_is_told(url: str) -> None:
 async def test_discord_py_talks_to_the_server_and_back_to_discord_afterwards() -> None:
     before = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY, Asset.BASE
 
-    async with pointed_at(Server("http://host:1/api/v10", "ws://host:2")):
+    with patched(DiscordServer("http://host:1/api/v10", "ws://host:2")):
         assert Route("GET", "/users/@me").url == "http://host:1/api/v10/users/@me"
         assert yarl.URL("ws://host:2") == DiscordWebSocket.DEFAULT_GATEWAY
         assert Asset.BASE == "http://host:1"
     assert before == (Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY, Asset.BASE)
 
-    async with pointed_at(None):
+    with patched():
         assert before == (Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY, Asset.BASE)
 
 
 async def test_json_with_a_charset_is_json_to_the_client_and_an_unknown_application_does_no_harm() -> None:
-    async with serving({"/users/@me": BOT}) as (url, _), pointed_at(Server(url, "ws://host:2")):
-        client = Client()
-        try:
-            await client.login("t0ken")
-            assert client.user is not None
-            assert client.user.id == client.application_id == int(BOT["id"] or 0)
-        finally:
-            await client.close()
+    async with serving({"/users/@me": BOT}) as (url, _):
+        with patched(DiscordServer(url, "ws://host:2")):
+            client = Client()
+            try:
+                await client.login("t0ken")
+                assert client.user is not None
+                assert client.user.id == client.application_id == int(BOT["id"] or 0)
+            finally:
+                await client.close()
 
 
 @pytest.mark.parametrize(
@@ -167,3 +174,20 @@ def test_the_client_keeps_little_and_asks_for_little() -> None:
     )
     assert (client.shard_ids, client.shard_count) == ([1, 2], 4)
     assert list(client.cached_messages) == []
+
+
+def test_a_discord_py_that_lacks_what_is_built_on_is_named_with_the_mend() -> None:
+    check()
+    lacking = ("discord.http:Route.BASE", "discord.http:Route.SPHERE", "discord.tides:Tide")
+    with pytest.raises(ConfigError) as caught:
+        check(lacking)
+    assert str(caught.value) == (
+        f"discord.py {discord.__version__} does not fit: "
+        "it has no discord.http.Route.SPHERE, discord.tides.Tide.\n"
+        f"Install one that does: pip install '{REQUIREMENT}'"
+    )
+
+
+def test_the_package_asks_for_the_discord_py_that_it_is_built_on() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert REQUIREMENT in project["dependencies"]

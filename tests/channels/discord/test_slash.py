@@ -8,21 +8,21 @@ from typing import Any
 import discord
 import pytest
 
-from pixi.channels.discord.client import quiet_logs
-from pixi.channels.discord.house import Status
+from pixi.channels.discord.backend import BotStatus
+from pixi.channels.discord.gateway.client import quiet_logs
 from pixi.channels.discord.slash import invocation
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.slash.translations import Translations
 from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
 from pixi.store.kept import Place
-from tests.channels.discord.house import RecordingHouse
-from tests.channels.discord.slashing import JSON, PERSONAS, Stage, embed, fields, shown, stage
+from tests.channels.discord.backend import RecordingBackend
+from tests.channels.discord.commands import JSON, PERSONAS, Stage, embed, fields, shown, stage
 from tests.servers.loopback_discord import Permission
 from tests.servers.loopback_discord import interactions as used
 from tests.waiting import until
 
-WORDS = Words()
+WORDS = Translations()
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ async def test_a_server_that_does_not_tell_what_is_registered_is_told_all_the_sa
 async def test_where_commands_are_switched_off_ours_are_taken_away_and_others_stay() -> None:
     async with stage() as here:
         here.discord.world.commands.put({"name": "weather", "description": "Not ours", "type": 1}, None)
-        here.house.obey(slash=False)
+        here.backend.obey(slash=False)
         await here.slash.sync()
         assert list(registered(here)) == ["weather"]
         await here.slash.sync()
@@ -183,7 +183,7 @@ async def test_where_commands_are_switched_off_ours_are_taken_away_and_others_st
 
 
 async def test_a_command_used_although_they_are_switched_off_is_refused(here: Stage) -> None:
-    here.house.obey(slash=False)
+    here.backend.obey(slash=False)
     begun = await here.use("status")
     assert (begun.content, begun.ephemeral) == ("My commands are switched off here.", True)
 
@@ -206,7 +206,7 @@ async def test_a_command_used_although_they_are_switched_off_is_refused(here: St
 async def test_who_may_not_talk_to_the_bot_is_refused_politely_and_nobody_sees_it(
     here: Stage, rules: dict[str, str]
 ) -> None:
-    here.house.obey(**{key: (getattr(here, who).id,) for key, who in rules.items()})
+    here.backend.obey(**{key: (getattr(here, who).id,) for key, who in rules.items()})
     begun = await here.use("status")
     assert (begun.content, begun.ephemeral) == ("I cannot be used by you here.", True)
 
@@ -214,14 +214,14 @@ async def test_who_may_not_talk_to_the_bot_is_refused_politely_and_nobody_sees_i
 async def test_who_is_blocked_by_a_role_is_refused(here: Stage) -> None:
     role = here.guild.role("Muted")
     here.guild.join(here.mo, roles=[role])
-    here.house.obey(blocked_roles=(role.id,))
+    here.backend.obey(blocked_roles=(role.id,))
     assert (await here.use("stop")).content == "I cannot be used by you here."
 
 
 async def test_a_blocked_role_counts_while_the_guild_is_not_there(here: Stage) -> None:
     role = here.guild.role("Muted")
     here.guild.join(here.mo, roles=[role])
-    here.house.obey(blocked_roles=(role.id,))
+    here.backend.obey(blocked_roles=(role.id,))
     guild = here.client.get_guild(here.guild.id)
     assert guild is not None
     here.client._connection._remove_guild(guild)
@@ -230,12 +230,12 @@ async def test_a_blocked_role_counts_while_the_guild_is_not_there(here: Stage) -
 
 async def test_who_may_not_talk_to_the_bot_is_suggested_nothing(here: Stage) -> None:
     assert await here.discord.complete(here.boss, here.general, "persona", "name")
-    here.house.obey(blocked_users=(here.boss.id,))
+    here.backend.obey(blocked_users=(here.boss.id,))
     assert await here.discord.complete(here.boss, here.general, "persona", "name") == []
 
 
 async def test_where_direct_messages_are_not_answered_commands_are_neither(here: Stage) -> None:
-    here.house.obey(dms=False)
+    here.backend.obey(dms=False)
     begun = await here.use("status", where=here.discord.dm(here.mo))
     assert begun.content == "I cannot be used by you here."
 
@@ -245,7 +245,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"reset": {}, "persona": {"name": "edda"}, 
 
 
 def changed(here: Stage) -> bool:
-    return bool(here.house.places) or any(name == "reset" for name, _ in here.house.asked)
+    return bool(here.backend.places) or any(name == "reset" for name, _ in here.backend.asked)
 
 
 @pytest.mark.parametrize("line", GOVERNING)
@@ -265,14 +265,14 @@ async def test_where_a_server_does_not_hide_it_we_refuse_it(here: Stage, line: s
 
 @pytest.mark.parametrize("line", GOVERNING)
 async def test_an_admin_of_the_settings_may_where_discord_lets_them_through(here: Stage, line: str) -> None:
-    here.house.obey(admins=(here.mo.id,))
+    here.backend.obey(admins=(here.mo.id,))
     await here.use_unseen(line, here.mo, **OPTIONS[line])
     assert changed(here)
 
 
 @pytest.mark.parametrize("line", GOVERNING)
 async def test_who_manages_the_guild_may_not_where_they_are_blocked(here: Stage, line: str) -> None:
-    here.house.obey(blocked_users=(here.boss.id,), admins=(here.boss.id,))
+    here.backend.obey(blocked_users=(here.boss.id,), admins=(here.boss.id,))
     begun = await here.use(line, here.boss, **OPTIONS[line])
     assert begun.content == "I cannot be used by you here."
     assert not changed(here)
@@ -334,7 +334,7 @@ async def test_help_and_status_are_told_in_every_language(here: Stage, language:
 
 
 async def test_status_tells_how_the_bot_is_doing_and_who_lives_here(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("edda", "pixi"), "large")
+    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"), "large")
     told = fields(await here.use("status"))
     assert told["Lives here"] == "**Edda\\_Storm**, **Pixi**"
     assert told["Model here"] == "large"
@@ -345,25 +345,25 @@ async def test_status_tells_how_the_bot_is_doing_and_who_lives_here(here: Stage)
 
 async def test_what_it_costs_is_for_the_admins_of_the_settings(here: Stage) -> None:
     assert "Last 24 hours" not in fields(await here.use("status", here.boss))
-    here.house.obey(admins=(here.boss.id,))
+    here.backend.obey(admins=(here.boss.id,))
     assert fields(await here.use("status", here.boss))["Last 24 hours"] == (
         "turns: 2\ntokens: 0 read, of these 0 cached; 0 written\ncost: $0.50"
     )
 
 
 async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stage) -> None:
-    here.house.month = Spent(messages=1_200, usage=Usage(30_000, 20_000, 900), unpriced=5, cost=2.5)
-    here.house.month_dollars = 20.0
+    here.backend.month = Spent(messages=1_200, usage=Usage(30_000, 20_000, 900), unpriced=5, cost=2.5)
+    here.backend.month_dollars = 20.0
     assert "This month" not in fields(await here.use("status", here.boss))
-    here.house.obey(admins=(here.boss.id,))
+    here.backend.obey(admins=(here.boss.id,))
     assert fields(await here.use("status", here.boss))["This month"] == (
         "messages: 1\u202f200\ntokens: 30\u202f000 read, of these 20\u202f000 cached; 900 written\n"
         "cost: $2.50+? / $20.00"
     )
-    here.house.month, here.house.month_dollars = Spent(), None
+    here.backend.month, here.backend.month_dollars = Spent(), None
     assert fields(await here.use("status", here.boss))["This month"].endswith("cost: $0.00")
     searched = Spent(model="web search (native)", usage=Usage(searches=1_200), cost=12.0)
-    here.house.searches = (searched, Spent(model="web search (mcp)", usage=Usage(searches=1), unpriced=1))
+    here.backend.searches = (searched, Spent(model="web search (mcp)", usage=Usage(searches=1), unpriced=1))
     assert fields(await here.use("status", here.boss))["This month"].endswith(
         "\nweb search (native): 1\u202f200 · $12.00\nweb search (mcp): 1 · $0.00+?"
     )
@@ -371,7 +371,7 @@ async def test_the_month_stands_beside_its_limit_for_the_admins_alone(here: Stag
 
 async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
     assert "Used today (UTC)" not in fields(await here.use("status"))
-    here.house.shares = (
+    here.backend.shares = (
         Share("person", "messages", 12, 20),
         Share("channel", "tokens", 1_000, 50_000),
         Share("guild", "writes", 0, 5),
@@ -385,17 +385,17 @@ async def test_everybody_sees_what_is_left_for_them(here: Stage) -> None:
     for where in (here.general, thread):
         await here.use("status", where=where)
         guild = f"discord:{here.guild.id}"
-        assert here.house.asked[-1] == (
+        assert here.backend.asked[-1] == (
             "status",
             (Payer(str(here.mo.id), f"discord:{here.general.id}", guild),),
         )
     dm = here.discord.dm(here.mo)
     await here.use("status", where=dm)
-    assert here.house.asked[-1] == ("status", (Payer(str(here.mo.id), f"discord:{dm.id}"),))
+    assert here.backend.asked[-1] == ("status", (Payer(str(here.mo.id), f"discord:{dm.id}"),))
 
 
 async def test_help_tells_how_to_call_those_who_live_here(here: Stage) -> None:
-    here.house.places[here.address(here.general)] = Place(("edda", "pixi"))
+    here.backend.places[here.address(here.general)] = Place(("edda", "pixi"))
     told = fields(await here.use("help"))
     assert told["How to talk to us"] == (
         f"Mention <@{here.discord.bot.id}>, reply to one of our messages, "
@@ -409,7 +409,7 @@ async def test_help_tells_how_to_call_those_who_live_here(here: Stage) -> None:
 async def test_help_tells_that_every_message_is_answered_where_it_is(here: Stage) -> None:
     told = fields(await here.use("help", where=here.discord.dm(here.mo)))
     assert told["How to talk to us"] == "Just write: here every message is answered."
-    here.house.obey(home_channels=(here.general.id,))
+    here.backend.obey(home_channels=(here.general.id,))
     told = fields(await here.use("help"))
     assert told["How to talk to us"] == "Just write: in this channel every message is answered."
 
@@ -422,8 +422,8 @@ async def test_help_leaves_out_what_somebody_cannot_see(here: Stage) -> None:
 
 async def test_help_and_status_fit_however_many_live_here() -> None:
     many = {f"p{n}": replace(PERSONAS["pixi"], name="*" * 90, about="[" * 900) for n in range(60)}
-    async with stage(RecordingHouse(personas=many, default_persona="p0")) as here:
-        here.house.places[here.address(here.general)] = Place(tuple(many))
+    async with stage(RecordingBackend(personas=many, default_persona="p0")) as here:
+        here.backend.places[here.address(here.general)] = Place(tuple(many))
         for line in ("help", "status"):
             box = embed(await here.use(line))
             assert all(len(each["value"]) <= 1_024 for each in box["fields"])
@@ -433,10 +433,10 @@ async def test_help_and_status_fit_however_many_live_here() -> None:
 # What goes wrong.
 
 
-class Broken(RecordingHouse):
+class Broken(RecordingBackend):
     """A house whose store cannot be read."""
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         raise StoreError("/var/pixi.db cannot be read: put the disk back.")
 
     async def reset(self, conversation: str) -> None:
@@ -470,7 +470,7 @@ async def test_a_store_that_fails_is_one_line_for_each(
 
 
 async def test_what_failed_is_told_to_admins_of_the_settings(broken: Stage) -> None:
-    broken.house.obey(admins=(broken.boss.id,))
+    broken.backend.obey(admins=(broken.boss.id,))
     begun = await broken.use("reset", broken.boss)
     assert begun.content == "Something went wrong. Please try again in a minute.\n\\*No\\* reset."
 
@@ -493,7 +493,7 @@ async def test_an_interaction_that_discord_knows_no_more_is_no_news(
     await until(lambda: any("status of user" in record.getMessage() for record in caplog.records))
     assert lines(caplog) == []
     await here.discord.slash(here.mo, here.general, "help")
-    here.house.obey(blocked_users=(here.mo.id,))
+    here.backend.obey(blocked_users=(here.mo.id,))
     await here.discord.slash(here.mo, here.general, "stop")
     await until(lambda: any("could not be answered" in record.getMessage() for record in caplog.records))
     assert lines(caplog) == []
@@ -520,14 +520,14 @@ async def test_a_command_that_we_have_no_more_is_told_to_be_outdated(
     assert lines(caplog) == []
 
 
-class Slow(RecordingHouse):
+class Slow(RecordingBackend):
     """A house that takes as long as a test says."""
 
     def __init__(self) -> None:
         super().__init__(personas=PERSONAS)
         self.going = asyncio.Event()
 
-    async def status(self, payer: Payer) -> Status:
+    async def status(self, payer: Payer) -> BotStatus:
         await self.going.wait()
         return await super().status(payer)
 
@@ -562,7 +562,7 @@ async def test_a_work_goes_on_where_it_could_not_be_put_off(
 
 
 async def test_an_answer_pings_nobody(here: Stage) -> None:
-    here.house.personas = {"pixi": replace(PERSONAS["pixi"], name="@everyone <@1>")}
+    here.backend.personas = {"pixi": replace(PERSONAS["pixi"], name="@everyone <@1>")}
     await here.use_unseen("persona", here.mo)
     (call,) = here.discord.asked("POST", r"/callback$")
     assert call.body["data"]["allowed_mentions"] == {"parse": []}

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
-from pixi.channels.discord.speaking.splitting import LIMIT, clean, split, units
+from pixi.channels.discord.formatting import units
+from pixi.channels.discord.outgoing.splitting import LIMIT, clean, split
 from tests.channels.discord.steps import grows_in_proportion
 
 FAMILY = "👩‍👩‍👧"

@@ -1,27 +1,38 @@
 """What was written in a guild before, as an archive that those who ask in one of its channels may use."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import discord
 
-from pixi.channels.archive import Asking, Found, Posts, Query, Way
-from pixi.channels.discord.archive.forums import Forums
-from pixi.channels.discord.archive.looking import Looking, Sought, found_of, told
-from pixi.channels.discord.archive.places import NOT_HERE, View, place_meant
-from pixi.channels.discord.archive.requests import Deadline, Hit, Json, Requests
-from pixi.channels.discord.archive.sight import Place, Sight
-from pixi.channels.discord.archive.telling import name_of, written
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import Refused, own_member
-from pixi.core.errors import ChannelError, ChannelLost
+from pixi.channels.archive import Asking, Found, Post, Posts, Query, Way
+from pixi.channels.discord.archive.requests import HistoryRequests, Json, RawMessage, thread_from
+from pixi.channels.discord.archive.search import (
+    NOT_ALL,
+    Match,
+    MessageSearch,
+    SearchTerms,
+    best_first,
+    found_of,
+    link_to,
+    name_of,
+    readable,
+    snippet,
+    unpinging,
+    written,
+)
+from pixi.channels.discord.archive.visibility import NOT_HERE, ChannelOrThread, Visibility
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.permissions import Directory
+from pixi.channels.discord.places import own_member
+from pixi.channels.discord.requests import DiscordRefused
+from pixi.core.errors import ChannelError
 from pixi.core.strangers import clipped
 
 _SECONDS = 14.0  # for all that is asked of Discord for one question; a tool has 20
 _FRESH = 5.0  # seconds for which the roles of who asks are believed
-_KNOWN = 60.0  # those of others whom a channel names
 _READ = 12_000  # characters of all messages that are read in their place
 _SHORTEST = 200  # of one of them, however many they are
 
@@ -33,13 +44,22 @@ _SPOKEN = (discord.TextChannel, discord.VoiceChannel, discord.StageChannel, disc
 
 NO_MEMBER = "Only members of this server can ask for what was written in it."
 
-
-class MembersOf(Protocol):
-    """Looks members up."""
-
-    async def member(self, guild: discord.Guild, user: int, *, within: float = ...) -> discord.Member | None:
-        """A member as they were at most so many seconds ago; None for whom is none."""
-        ...
+_FORUMS = 8  # whose archived posts are read
+_HITS = 40
+_TITLES = 20  # posts that are looked at more closely
+_ANSWERS = 50  # messages of a post that are read
+_BEST = 2
+_FIRST = 600  # characters of a post's first message
+_AT_ONCE = 4
+# What people call a tag of posts that need no answer any more, in the languages that the bot speaks.
+_SOLVED = (
+    *("solved", "answered", "resolved", "fixed", "done", "closed", "complete", "implemented"),
+    *("gelöst", "geloest", "beantwortet", "erledigt", "resuelt", "solucionad", "contestad", "respondid"),
+    *("résolu", "resolu", "répondu", "解決", "回答済", "resolvid", "concluíd", "已解决", "已解決", "已回答"),
+    *("✅", "✔", "☑", "решен", "решён", "해결", "opgelost", "risolto", "rozwiązan", "çözüldü"),
+)
+_UNSOLVED = ("unsolved", "unanswered", "unresolved", "not ", "ungelöst", "sin ", "non ", "未", "não ", "не")
+_MARKS = ("✅", "✔️", "✔", "☑️", "👍", "⭐", "❤️", "🎉")
 
 
 class Archives:
@@ -47,18 +67,18 @@ class Archives:
 
     Args:
         client: the bot.
-        house: has the rules.
-        members: tells of members.
+        backend: has the rules.
+        directory: tells of members.
     """
 
-    def __init__(self, client: discord.Client, house: House, members: MembersOf) -> None:
+    def __init__(self, client: discord.Client, backend: BotBackend, directory: Directory) -> None:
         self.client = client
-        self.house = house
-        self.members = members
-        self.looking = Looking()
+        self.backend = backend
+        self.directory = directory
+        self.search = MessageSearch()
 
     def of(self, channel: object) -> "DiscordArchive | None":
-        """The one of a channel or thread of a guild; a direct message has none."""
+        """Return the archive of a channel or thread of a guild; a direct message has none."""
         if not isinstance(channel, _SPOKEN) or own_member(channel.guild) is None:
             return None
         return DiscordArchive(self, channel)
@@ -67,35 +87,35 @@ class Archives:
 class DiscordArchive:
     """A `pixi.channels.archive.Archive`, for those who ask in one channel or thread."""
 
-    def __init__(self, archives: Archives, here: Place) -> None:
+    def __init__(self, archives: Archives, here: ChannelOrThread) -> None:
         self._archives = archives
         self._here = here
 
     async def search(self, query: Query, asking: Asking) -> Found:
-        """Messages of the guild that hold these words.
+        """Search the messages of the guild.
 
         Raises:
             ChannelError: there is no such place or person, or Discord tells nothing.
         """
         view = await self._view(asking)
         if query.place:
-            place, _ = await place_meant(query.place, view)
-            places: Sequence[Place] = (place,)
+            place, _ = await view.place_meant(query.place)
+            places: Sequence[ChannelOrThread] = (place,)
         else:
-            places = await view.sight.rooms()
-        sought = await self._sought(query, asking, view)
-        looking = self._archives.looking
-        matches, partial = await looking.messages(sought, places, view, limit=query.limit)
+            places = await view.channels()
+        terms = await self._terms_of(query, asking, view)
+        search = self._archives.search
+        matches, partial = await search.messages(terms, places, view, limit=query.limit)
         return found_of(matches, query.words, partial)
 
     async def pins(self, place: str, asking: Asking, *, limit: int) -> Found:
-        """What is pinned in a channel or thread.
+        """Return what is pinned in a channel or thread.
 
         Raises:
             ChannelError: there is no such place, or Discord tells nothing.
         """
         view = await self._view(asking)
-        where, _ = await place_meant(place or str(self._here.id), view)
+        where, _ = await view.place_meant(place or str(self._here.id))
         if isinstance(where, discord.ForumChannel):
             return Found()
         with _as_not_here():
@@ -103,34 +123,34 @@ class DiscordArchive:
         return await self._found(hits, where, view, limit)
 
     async def posts(self, query: Query, asking: Asking) -> Posts:
-        """Posts of the guild's forums.
+        """Search the posts of the guild's forums.
 
         Raises:
             ChannelError: there is no such forum, or Discord tells nothing.
         """
         view = await self._view(asking)
         if query.place:
-            place, _ = await place_meant(query.place, view)
+            place, _ = await view.place_meant(query.place)
             if not isinstance(place, discord.ForumChannel):
                 raise ChannelError(f"{name_of(place)} is no forum: name none to search all of them.")
             forums = [place]
         else:
-            forums = [room for room in await view.sight.rooms() if isinstance(room, discord.ForumChannel)]
+            forums = [
+                channel for channel in await view.channels() if isinstance(channel, discord.ForumChannel)
+            ]
         if not forums:
             return Posts()
-        posts, partial = await Forums(self._archives.looking).posts(
-            query.words, forums, view, before=_id(asking.message), limit=query.limit
-        )
+        posts, partial = await _posts(query, forums, view, self._archives.search, before=_id(asking.message))
         return Posts(posts, partial)
 
     async def read(self, where: str, asking: Asking, *, way: Way, limit: int) -> Found:
-        """Messages round one, or the newest or oldest of a place.
+        """Return the messages round one, or the newest or oldest of a place.
 
         Raises:
             ChannelError: there is no such place, or Discord tells nothing.
         """
         view = await self._view(asking)
-        place, message = await place_meant(where, view)
+        place, message = await view.place_meant(where)
         if isinstance(place, discord.ForumChannel):
             raise ChannelError(f"{name_of(place)} is a forum: search it, and read one of its posts.")
         oldest: dict[str, int] = {"after": 0} if way == "after" else {}
@@ -141,48 +161,44 @@ class DiscordArchive:
 
     # What all of them need.
 
-    async def _view(self, asking: Asking) -> View:
-        """What those who ask may be told, as Discord and the rules have it at this moment."""
+    async def _view(self, asking: Asking) -> Visibility:
+        """Find out what those who ask may be told, as Discord and the rules have it at this moment."""
         archives, guild = self._archives, self._here.guild
-        requests = Requests(archives.client.http, Deadline(_SECONDS))
-        members = _within(archives.members, requests.deadline)
-        people = [await _asker(each, guild, members) for each in asking.people]
+        requests = HistoryRequests(archives.client.http, archives.directory, _SECONDS)
+        people = [await _asker(each, guild, requests) for each in asking.people]
         if not people:
             raise ChannelError(NO_MEMBER)
-
-        async def follows(thread: discord.Thread, person: int) -> bool:
-            return await requests.follows(thread.id, person)
-
-        sight = Sight(self._here, people, archives.house.rules, members, follows)
         bot = archives.client.user
         assert bot is not None  # it hears messages
-        return View(sight, requests, bot)
+        return Visibility(self._here, people, archives.backend.rules, requests, bot)
 
-    async def _found(self, hits: Sequence[Hit], place: Place, view: View, limit: int) -> Found:
-        matches = [await told(hit, place, view) for hit in hits]
+    async def _found(
+        self, hits: Sequence[RawMessage], place: ChannelOrThread, view: Visibility, limit: int
+    ) -> Found:
+        matches = [await readable(hit, place, view) for hit in hits]
         longest = max(_SHORTEST, _READ // max(1, limit))
         messages = [
-            written(each.message, place, clipped(each.words, longest)) for each in matches if each is not None
+            written(each, clipped(each.message.text, longest)) for each in matches if each is not None
         ]
         return Found(tuple(messages[:limit]))
 
-    async def _sought(self, query: Query, asking: Asking, view: View) -> Sought:
+    async def _terms_of(self, query: Query, asking: Asking, view: Visibility) -> SearchTerms:
         asked_at = _id(asking.message)
         before = [each for each in (asked_at, _moment(query.before)) if each]
         authors, name = await _authors(query.author, view)
-        return Sought(
+        return SearchTerms(
             words=query.words.strip(),
             authors=authors,
             name=name,
             before=min(before, default=0),
             after=_moment(query.after),
-            anywhere=not query.place and view.sight.is_whole,
+            anywhere=not query.place and view.is_whole,
         )
 
 
-async def _asker(person: str, guild: discord.Guild, members: "_LookUp") -> discord.Member:
-    """Somebody who asks, as they are now."""
-    member = await members(guild, int(person), within=_FRESH) if person.isdecimal() else None
+async def _asker(person: str, guild: discord.Guild, requests: HistoryRequests) -> discord.Member:
+    """Look up somebody who asks, as they are now."""
+    member = await requests.member(guild, int(person), within=_FRESH) if person.isdecimal() else None
     if member is None:
         raise ChannelError(NO_MEMBER)
     return member
@@ -190,27 +206,27 @@ async def _asker(person: str, guild: discord.Guild, members: "_LookUp") -> disco
 
 @contextmanager
 def _as_not_here() -> Iterator[None]:
-    """What Discord refuses to the bot is told of as what is not there."""
+    """Tell of what Discord refuses to the bot as of what is not there."""
     try:
         yield
-    except Refused as error:
+    except DiscordRefused as error:
         if error.status not in (403, 404):
             raise
         raise ChannelError(NOT_HERE) from error
 
 
-async def _authors(author: str, view: View) -> tuple[tuple[int, ...], str]:
-    """The ids of whoever goes by a name; where the server does not tell, the name itself."""
+async def _authors(author: str, view: Visibility) -> tuple[tuple[int, ...], str]:
+    """Return the ids of those who go by a name; where the server does not tell, the name itself."""
     given = author.strip().lstrip("@")
     if not given:
         return (), ""
     written_id = given.strip("<@!>")
     if written_id.isdecimal() and len(written_id) >= 15:
         return (min(int(written_id[:_DIGITS]), _LAST_ID),), ""
-    guild, name = view.sight.guild, given.casefold()
+    guild, name = view.guild, given.casefold()
     try:
         found = await view.requests.named(guild.id, given[:_NAME])
-    except Refused:
+    except DiscordRefused:
         return (), given
     ids = {each: None for member in found if name in _names(member) and (each := _user_id(member))}
     me = own_member(guild)
@@ -219,25 +235,6 @@ async def _authors(author: str, view: View) -> tuple[tuple[int, ...], str]:
     if not ids:
         raise ChannelError(f"Nobody here goes by the name {given[:60]!r}: leave the author out.")
     return tuple(ids), ""
-
-
-class _LookUp(Protocol):
-    async def __call__(
-        self, guild: discord.Guild, user: int, /, *, within: float = ...
-    ) -> discord.Member | None: ...
-
-
-def _within(members: MembersOf, deadline: Deadline) -> _LookUp:
-    """Looks members up as long as there is time."""
-
-    async def look_up(guild: discord.Guild, user: int, /, *, within: float = _KNOWN) -> discord.Member | None:
-        try:
-            async with asyncio.timeout(deadline.left):
-                return await members.member(guild, user, within=within)
-        except TimeoutError:
-            raise ChannelLost("there was no time left to look members up.") from None
-
-    return look_up
 
 
 def _names(member: Json) -> set[str]:
@@ -255,7 +252,7 @@ def _user_id(member: Json) -> int:
 
 
 def _moment(seconds: float | None) -> int:
-    """The id of a message of that moment; 0 for none."""
+    """Return the id of a message of that moment; 0 for none."""
     if seconds is None:
         return 0
     return min(max(1, int(seconds * 1_000 - discord.utils.DISCORD_EPOCH) << 22), _LAST_ID)
@@ -263,3 +260,141 @@ def _moment(seconds: float | None) -> int:
 
 def _id(written_id: str) -> int:
     return min(int(written_id[:_DIGITS]), _LAST_ID) if written_id.isdecimal() else 0
+
+
+@dataclass(slots=True)
+class _Candidate:
+    """A post that may be meant: how well it fits, and which of its messages do."""
+
+    thread: discord.Thread
+    worth: float = 0.0
+    hits: list[Match] = field(default_factory=list)
+
+
+async def _posts(
+    query: Query,
+    forums: Sequence[discord.ForumChannel],
+    view: Visibility,
+    search: MessageSearch,
+    *,
+    before: int,
+) -> tuple[list[Post], str]:
+    """Return the best posts of forums that may be read, and why not all were looked at.
+
+    Raises:
+        ChannelError: nothing could be looked at.
+    """
+    threads, whole = await _threads(forums, view)
+    terms = SearchTerms(query.words, before=before)
+    matches, partial = await search.messages(terms, forums, view, limit=_HITS)
+    found = await _found(query.words, threads, matches)
+    heard = [each for each in found if await view.may_quote(each.thread.owner_id)]  # whose title it is
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(candidate: _Candidate) -> Post:
+        async with at_once:
+            return await _post(candidate, query.words, view)
+
+    posts = await asyncio.gather(*map(read, heard[: query.limit]))
+    return list(posts), partial or ("" if whole else NOT_ALL)
+
+
+async def _threads(
+    forums: Sequence[discord.ForumChannel], view: Visibility
+) -> tuple[dict[int, discord.Thread], bool]:
+    """Return the open posts of forums and the newest archived ones; and whether all could be asked for."""
+    ids = {forum.id for forum in forums}
+    found = {thread.id: thread for thread in view.guild.threads if thread.parent_id in ids}
+    whole = len(forums) <= _FORUMS
+    for forum in forums[:_FORUMS]:
+        try:
+            archived = await view.requests.archived(forum.id)
+        except ChannelError as error:
+            whole &= isinstance(error, DiscordRefused)  # who would refuse it again
+            continue  # the open ones are there all the same
+        for raw in archived:
+            thread = thread_from(view.guild, raw)
+            if thread is not None and thread.parent_id == forum.id:
+                found.setdefault(thread.id, thread)
+    return {each.id: each for each in found.values() if await view.shows(each)}, whole
+
+
+async def _found(
+    words: str, threads: Mapping[int, discord.Thread], matches: Sequence[Match]
+) -> list[_Candidate]:
+    """Return the posts whose title or messages have to do with the words; of equals solved ones first."""
+    found: dict[int, _Candidate] = {}
+    every = sorted(threads.values(), key=lambda thread: -thread.id)
+    by_title = await best_first(words, [thread.name for thread in every], _TITLES)
+    for rank, number in enumerate(by_title):
+        candidate = found.setdefault(every[number].id, _Candidate(every[number]))
+        candidate.worth += 3.0 / (1 + 0.1 * rank)
+    for rank, match in enumerate(matches):
+        if isinstance(match.place, discord.Thread):
+            candidate = found.setdefault(match.place.id, _Candidate(match.place))
+            candidate.worth += 2.0 / (1 + 0.2 * rank) if len(candidate.hits) < 3 else 0.0
+            candidate.hits.append(match)
+    for candidate in found.values():
+        candidate.worth += 0.5 * is_solved(candidate.thread)
+    return sorted(found.values(), key=lambda each: (-each.worth, -each.thread.id))[:_TITLES]
+
+
+async def _post(candidate: _Candidate, words: str, view: Visibility) -> Post:
+    thread = candidate.thread
+    try:
+        read = await view.requests.message(thread.id, thread.id)
+        read += await view.requests.history(thread.id, limit=_ANSWERS, after=thread.id)
+    except ChannelError:
+        read = []  # the title and what was found are told all the same
+    messages: dict[int, Match] = {match.message.id: match for match in candidate.hits}
+    for hit in read:
+        match = await readable(hit, thread, view)
+        if match is not None:
+            messages.setdefault(match.message.id, match)
+    first = messages.pop(thread.id, None)
+    liked = {hit.id: _likes(hit) for hit in read}
+    fitting = {match.message.id for match in candidate.hits}
+
+    def worth(match: Match) -> float:
+        by_asker = first is not None and match.message.author.id == first.message.author.id
+        long = min(len(match.message.text), 400) / 400
+        return liked.get(match.message.id, 0.0) + 2.0 * (match.message.id in fitting) + long - 1.5 * by_asker
+
+    answers = sorted(messages.values(), key=lambda match: (-worth(match), match.message.id))[:_BEST]
+    return Post(
+        title=unpinging(thread.name),
+        place=_forum_of(thread),
+        at=discord.utils.snowflake_time(thread.id).timestamp(),
+        link=link_to(thread),
+        tags=tuple(unpinging(tag.name) for tag in thread.applied_tags),
+        solved=is_solved(thread),
+        closed=thread.locked,
+        answers=max(thread.message_count, sum(hit.id != thread.id for hit in read)),
+        first=written(first, clipped(first.message.text, _FIRST)) if first else None,
+        best=tuple(written(each, snippet(each.message.text, words)) for each in answers),
+    )
+
+
+def is_solved(thread: discord.Thread) -> bool:
+    """Return whether a tag of a post says that it is solved."""
+    names = [f"{tag.name} {tag.emoji or ''}".casefold() for tag in thread.applied_tags]
+    return any(
+        any(word in name for word in _SOLVED) and not any(name.startswith(word) for word in _UNSOLVED)
+        for name in names
+    )
+
+
+def _likes(hit: RawMessage) -> float:
+    """Tell how much people liked a message, by reactions; the marks of a good answer count most."""
+    found = hit.raw.get("reactions")
+    worth = 0.0
+    for each in found if isinstance(found, list) else ():
+        match each:
+            case {"emoji": {"name": name}, "count": int(count)}:
+                worth += min(count, 10) * (2.0 if name in _MARKS else 0.5)
+    return worth
+
+
+def _forum_of(thread: discord.Thread) -> str:
+    place: ChannelOrThread | None = thread.parent
+    return name_of(place) if place is not None else ""

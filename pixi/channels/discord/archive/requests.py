@@ -1,4 +1,4 @@
-"""The requests that read what was written before, and their answers as plain data."""
+"""Requests for what was written before, and their answers as plain data."""
 
 import asyncio
 import time
@@ -11,7 +11,8 @@ from typing import Any
 import discord
 from discord.http import HTTPClient, Route
 
-from pixi.channels.discord.refusals import UNKNOWN_MEMBER, UNKNOWN_USER, Refused, asked
+from pixi.channels.discord.permissions import MEMBER_SECONDS, Directory
+from pixi.channels.discord.requests import UNKNOWN_MEMBER, UNKNOWN_USER, DiscordRefused, send_request
 from pixi.core.errors import ChannelLost
 
 Json = dict[str, Any]
@@ -35,7 +36,7 @@ _NO_THREAD_MEMBER = (UNKNOWN_MEMBER, UNKNOWN_USER, 10_067)
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RawMessage:
     """A message as Discord writes it, and the thread that it stands in where Discord sent that along."""
 
     raw: Mapping[str, Any]
@@ -43,7 +44,7 @@ class Hit:
 
     @property
     def id(self) -> int:
-        """Of the message."""
+        """Return the id of the message."""
         return int(self.raw["id"])
 
     @property
@@ -53,7 +54,7 @@ class Hit:
 
     @property
     def text(self) -> str:
-        """What it is compared by: its words, and those of boxes and names of files."""
+        """Return what the message is compared by: its words, those of boxes, names of files."""
         embeds, files = _objects(self.raw.get("embeds")), _objects(self.raw.get("attachments"))
         parts = [self.raw.get("content")]
         parts += [each.get(key) for each in embeds for key in ("title", "description")]
@@ -61,7 +62,7 @@ class Hit:
         return "\n".join(str(part) for part in parts if part)[:_COMPARED]
 
 
-class Indexing(ChannelLost):
+class IndexNotReady(ChannelLost):
     """The server is still making its index; `seconds` later it may be asked again."""
 
     def __init__(self, seconds: float) -> None:
@@ -69,30 +70,34 @@ class Indexing(ChannelLost):
         self.seconds = seconds
 
 
-class Deadline:
-    """Until when requests are made, on the monotonic clock."""
+class HistoryRequests:
+    """Asks Discord within so many seconds. Raises `DiscordRefused`; `ChannelLost` where the time is over."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, http: HTTPClient, directory: Directory, seconds: float) -> None:
+        self._http = http
+        self._directory = directory
         self._until = time.monotonic() + seconds
+        self._channels: dict[int, Json | None] = {}
 
     @property
-    def left(self) -> float:
-        """Seconds; never below none."""
+    def seconds_left(self) -> float:
+        """Return the seconds until the time is over; never below 0."""
         return max(0.0, self._until - time.monotonic())
 
-
-class Requests:
-    """Makes them within a deadline. All raise `Refused`, and `ChannelLost` where the time is over."""
-
-    def __init__(self, http: HTTPClient, deadline: Deadline) -> None:
-        self._http = http
-        self.deadline = deadline
-        self._channels: dict[int, Json | None] = {}
+    async def member(
+        self, guild: discord.Guild, user: int, *, within: float = MEMBER_SECONDS
+    ) -> discord.Member | None:
+        """Return a member as they were at most so many seconds ago; None for whom is none."""
+        try:
+            async with asyncio.timeout(self.seconds_left):
+                return await self._directory.member(guild, user, within=within)
+        except TimeoutError:
+            raise ChannelLost("there was no time left to look members up.") from None
 
     async def search(
         self, guild: int, terms: Sequence[tuple[str, str]], offset: int
-    ) -> tuple[list[Hit], int]:
-        """A page of a guild's search, and how many messages were found in all.
+    ) -> tuple[list[RawMessage], int]:
+        """Return a page of a guild's search, and how many messages were found in all.
 
         Raises:
             Indexing: it is too early.
@@ -103,15 +108,17 @@ class Requests:
             lambda: self._http.request(route, params=query), "search", within=_FOR_SEARCH
         )
         if not isinstance(answer, dict):
-            raise Refused("Discord's answer to the search could not be read.")
+            raise DiscordRefused("Discord's answer to the search could not be read.")
         if answer.get("code") == _NO_INDEX:
             wait = answer.get("retry_after")
-            raise Indexing(max(_LEAST_WAIT, float(wait)) if isinstance(wait, int | float) else _LEAST_WAIT)
+            raise IndexNotReady(
+                max(_LEAST_WAIT, float(wait)) if isinstance(wait, int | float) else _LEAST_WAIT
+            )
         threads = {str(each.get("id")): each for each in _objects(answer.get("threads"))}
         groups = answer.get("messages")
         groups = groups if isinstance(groups, list) else []
         found = [message for group in groups for message in _objects(group)]
-        hits = [Hit(raw, threads.get(str(raw.get("channel_id")))) for raw in found if _is_message(raw)]
+        hits = [RawMessage(raw, threads.get(str(raw.get("channel_id")))) for raw in found if _is_message(raw)]
         total = answer.get("total_results")
         return hits, total if isinstance(total, int) else len(hits)
 
@@ -123,28 +130,28 @@ class Requests:
         before: int | None = None,
         after: int | None = None,
         around: int | None = None,
-    ) -> list[Hit]:
-        """Messages of a channel, newest first."""
+    ) -> list[RawMessage]:
+        """Return messages of a channel, newest first."""
         answer = await self._ask(
             lambda: self._http.logs_from(channel, limit, before=before, after=after, around=around), "history"
         )
         return _hits(answer, channel)
 
-    async def message(self, channel: int, message: int) -> list[Hit]:
-        """One message; none where it is gone."""
+    async def message(self, channel: int, message: int) -> list[RawMessage]:
+        """Return one message; none where it is gone."""
         try:
             answer = await self._ask(lambda: self._http.get_message(channel, message), "message")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status == 404:
                 return []
             raise
         return _hits([answer], channel)
 
-    async def pins(self, channel: int) -> list[Hit]:
+    async def pins(self, channel: int) -> list[RawMessage]:
         """The pinned messages of a channel, the last pinned first; older servers have another address."""
         try:
             answer = await self._ask(lambda: self._http.pins_from(channel, limit=_PINS), "pins")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status not in (404, 405) or error.code:
                 raise
             route = Route("GET", "/channels/{channel_id}/pins", channel_id=channel)
@@ -153,32 +160,32 @@ class Requests:
         return _hits([each.get("message") for each in _objects(items)], channel)
 
     async def archived(self, forum: int) -> list[Json]:
-        """The newest of the archived threads of a channel."""
+        """Return the newest of the archived threads of a channel."""
         answer = await self._ask(
             lambda: self._http.get_public_archived_threads(forum, limit=_THREADS), "threads"
         )
         return _objects(answer.get("threads")) if isinstance(answer, dict) else []
 
     async def channel(self, channel: int) -> Json | None:
-        """A channel or thread; None where there is none that the bot may know of."""
+        """Return a channel or thread; None where there is none that the bot may know of."""
         if channel not in self._channels:
             self._channels[channel] = None
-            with suppress(Refused):
+            with suppress(DiscordRefused):
                 answer: object = await self._ask(lambda: self._http.get_channel(channel), "channel")
                 self._channels[channel] = answer if isinstance(answer, dict) else None
         return self._channels[channel]
 
     async def named(self, guild: int, name: str) -> list[Json]:
-        """Members whose names begin so."""
+        """Return members whose names begin so."""
         route = Route("GET", "/guilds/{guild_id}/members/search", guild_id=guild)
         query = {"query": name, "limit": _MATCHES}
         return _objects(await self._ask(lambda: self._http.request(route, params=query), "members"))
 
     async def follows(self, thread: int, person: int) -> bool:
-        """Whether somebody was added to a thread."""
+        """Return whether somebody was added to a thread."""
         try:
             await self._ask(lambda: self._http.get_thread_member(thread, person), "thread's members")
-        except Refused as error:
+        except DiscordRefused as error:
             if error.status == 404 or error.code in _NO_THREAD_MEMBER:
                 return False
             raise
@@ -187,16 +194,16 @@ class Requests:
     async def _ask(
         self, request: Callable[[], Awaitable[Any]], what: str, *, within: float | None = None
     ) -> Any:
-        """The answer, however often it is asked for until then."""
-        seconds = self.deadline.left if within is None else min(self.deadline.left, within)
+        """Return the answer, however often it is asked for until then."""
+        seconds = self.seconds_left if within is None else min(self.seconds_left, within)
         try:
             async with asyncio.timeout(seconds):
-                return await asked(request, what, seconds=seconds, patience=_PATIENCE)
+                return await send_request(request, what, seconds=seconds, patience=_PATIENCE)
         except TimeoutError:
             raise ChannelLost(f"there was no time left for the {what}.") from None
 
 
-class Lately:
+class TimedCache:
     """What was found lately, for a short time, so that asking again costs nothing.
 
     Args:
@@ -210,7 +217,7 @@ class Lately:
         self._kept: OrderedDict[object, tuple[float, Any]] = OrderedDict()
 
     def get(self, key: object) -> Any:
-        """It; None where it is not kept any more."""
+        """Return what is kept; None where it is not any more."""
         until, value = self._kept.get(key, (0.0, None))
         return value if time.monotonic() < until else None
 
@@ -224,7 +231,7 @@ class Lately:
 
 
 def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread | None:
-    """A thread of the guild that Discord told of in an answer; None for whatever is none."""
+    """Return a thread of the guild that Discord told of in an answer; None for whatever is none."""
     data: Any = {"name": "", "owner_id": 0, "message_count": 0, "member_count": 0, **raw}
     try:
         if int(raw.get("guild_id") or guild.id) != guild.id or int(raw["type"]) not in _THREAD_TYPES:
@@ -234,9 +241,9 @@ def thread_from(guild: discord.Guild, raw: Mapping[str, Any]) -> discord.Thread 
         return None
 
 
-def _hits(found: object, channel: int) -> list[Hit]:
+def _hits(found: object, channel: int) -> list[RawMessage]:
     messages = ({**each, "channel_id": str(channel)} for each in _objects(found))
-    return [Hit(raw) for raw in messages if _is_message(raw)]
+    return [RawMessage(raw) for raw in messages if _is_message(raw)]
 
 
 def _is_message(raw: Mapping[str, Any]) -> bool:

@@ -1,25 +1,25 @@
-"""The slash commands: what there is, in which languages, and who is let in."""
+"""The slash commands: what there is, in which languages, who is let in, and how Discord is told of them."""
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import discord
 from discord import app_commands
 from discord.app_commands import AppCommandContext, AppInstallationType, locale_str
+from discord.http import Route
 
-from pixi.channels.discord.access import may_talk
-from pixi.channels.discord.asking import asker_of_interaction
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS
-from pixi.channels.discord.slash.about import About
-from pixi.channels.discord.slash.failing import Failing
-from pixi.channels.discord.slash.governing import HOW, NEEDS, Governing, Wardrobe
-from pixi.channels.discord.slash.invocation import Invocation
-from pixi.channels.discord.slash.own_data import OwnData
-from pixi.channels.discord.slash.recalling import Recalling
-from pixi.channels.discord.slash.registering import Registering
-from pixi.channels.discord.slash.words import Words
+from pixi.channels.discord.backend import BotBackend
+from pixi.channels.discord.permissions import requester_of
+from pixi.channels.discord.requests import FAULTS, UNREADABLE, DiscordRefused, send_request
+from pixi.channels.discord.rules import may_talk
+from pixi.channels.discord.slash.channel_commands import HOW, NEEDS, ChannelCommands, ShowAs
+from pixi.channels.discord.slash.invocation import CommandErrors, Invocation
+from pixi.channels.discord.slash.person_commands import OwnDataCommands, PersonCommands
+from pixi.channels.discord.slash.translations import Translations
+from pixi.channels.discord.slash.why import RecordCommands
+from pixi.core.errors import ChannelError
 
 _log = logging.getLogger("pixi.discord")
 
@@ -29,46 +29,50 @@ COMMANDS = (
 )
 """The commands, in the order in which people are told of them."""
 
-_FILE_LIMIT = 10 * 1024 * 1024  # what Discord takes of everybody
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 _FOR_ALL = frozenset(("forget me", "export me"))  # whoever they are, their words are their own
 
+_SECONDS = 60.0  # for telling Discord of all commands
+
+Json = Mapping[str, Any]
 _Command = app_commands.Command[Any, ..., None]
 _Callback = Callable[..., Coroutine[Any, Any, None]]
 _Suggest = Callable[[discord.Interaction, str], Coroutine[Any, Any, list[app_commands.Choice[str]]]]
+
+_PLAIN = ("name", "description", "type", "default_member_permissions", "required", "value")
+_PLAIN_WITHIN = ("options", "choices")
 
 
 def _nothing(_: str) -> None: ...
 
 
-class Slash:
+class SlashCommands:
     """The slash commands of a bot. To be made once, in the loop that the client lives in.
 
     Args:
         client: the bot.
-        house: what it talks for.
-        speakers: lets it show as a persona.
-        words: the languages it speaks; None: all there are.
-        forgotten: is told the id of a person whom the house forgot.
+        backend: what it talks for.
+        show_as: shows the bot as a persona.
+        translations: the languages it speaks; None: all there are.
+        on_forget: is told the id of a person who is forgotten.
     """
 
     def __init__(
         self,
         client: discord.Client,
-        house: House,
-        speakers: Wardrobe,
+        backend: BotBackend,
+        show_as: ShowAs,
         *,
-        words: Words | None = None,
-        forgotten: Callable[[str], None] = _nothing,
+        translations: Translations | None = None,
+        on_forget: Callable[[str], None] = _nothing,
     ) -> None:
         self._client = client
-        self._house = house
-        self._words = words or Words()
-        self._failing = Failing(house, self._words)
-        self._governing = Governing(house, self._words, speakers)
-        self._recalling = Recalling(house, self._words)
-        self._own_data = OwnData(house, self._words, self._failing, forgotten)
-        self._about = About(house, self._words, self._governing, COMMANDS)
+        self._backend = backend
+        self._translations = translations or Translations()
+        self._errors = CommandErrors(backend, self._translations)
+        self._governing = ChannelCommands(backend, self._translations, show_as)
+        self._recalling = RecordCommands(backend, self._translations)
+        self._own_data = OwnDataCommands(backend, self._translations, self._errors, on_forget)
+        self._about = PersonCommands(backend, self._translations, self._governing, COMMANDS)
         self._tree: _Tree | None = None
 
     def install(self) -> None:
@@ -77,12 +81,10 @@ class Slash:
             ("persona", "name"): self._governing.suggest_persona,
             ("model", "name"): self._governing.suggest_model,
         }
-        tree = self._tree = _Tree(self._client, self._house, self._words, self._failing, suggest)
+        tree = self._tree = _Tree(self._client, self._backend, self._translations, self._errors, suggest)
         for command in self._commands(suggest):
             tree.add_command(command)
         self._client.add_view(self._own_data.buttons("en-US"))  # of messages from before a restart
-        parsers = self._client._connection.parsers
-        parsers["INTERACTION_CREATE"] = _completed(parsers["INTERACTION_CREATE"])
 
     async def sync(self) -> None:
         """Register the commands, if the server knows others; take them away, if the rules say so.
@@ -91,8 +93,8 @@ class Slash:
         """
         if self._tree is None:
             return
-        await self._tree.set_translator(_Translator(self._words))
-        await Registering(self._tree).register(offered=self._house.rules.slash)
+        await self._tree.set_translator(_Translator(self._translations))
+        await CommandRegistration(self._tree).register(offered=self._backend.rules.slash)
 
     def _commands(
         self, suggest: "dict[tuple[str, str], _Suggest]"
@@ -124,7 +126,7 @@ class Slash:
         callback: _Callback,
         parent: app_commands.Group | None = None,
     ) -> _Command:
-        """A command whose texts are those of its key, and whose options are its callback's parameters."""
+        """Make a command of the texts of its key, and of the parameters of its callback."""
         command: _Command = app_commands.Command(
             name=self._text(f"commands.{key}.name"),
             description=self._text(f"commands.{key}.description"),
@@ -139,7 +141,7 @@ class Slash:
         return command
 
     def _group(self, key: str, me: _Callback) -> app_commands.Group:
-        """A command of one's own data: `/forget me`."""
+        """Return a command of one's own data: `/forget me`."""
         texts = f"commands.{key}"
         group = app_commands.Group(
             name=self._text(f"{texts}.name"), description=self._text(f"{texts}.description")
@@ -152,14 +154,14 @@ class Slash:
         return app_commands.Choice(name=text, value=value)
 
     def _text(self, key: str) -> locale_str:
-        return locale_str(self._words.english.texts[key], key=key)
+        return locale_str(self._translations.english.texts[key], key=key)
 
 
 class _Translator(app_commands.Translator):
     """Gives the translations of a text by its key; of texts without a key there are none."""
 
-    def __init__(self, words: Words) -> None:
-        self._words = words
+    def __init__(self, translations: Translations) -> None:
+        self._translations = translations
 
     async def translate(
         self,
@@ -167,8 +169,8 @@ class _Translator(app_commands.Translator):
         locale: discord.Locale,
         context: app_commands.TranslationContextTypes,
     ) -> str | None:
-        """The text in that language, if it is there."""
-        language = self._words.known(locale.value)
+        """Return the text in that language, if it is there."""
+        language = self._translations.known(locale.value)
         key = string.extras.get("key")
         return language.texts[key] if language is not None and key is not None else None
 
@@ -179,9 +181,9 @@ class _Tree(app_commands.CommandTree[discord.Client]):
     def __init__(
         self,
         client: discord.Client,
-        house: House,
-        words: Words,
-        failing: Failing,
+        backend: BotBackend,
+        translations: Translations,
+        errors: CommandErrors,
         suggest: dict[tuple[str, str], _Suggest],
     ) -> None:
         super().__init__(
@@ -189,20 +191,20 @@ class _Tree(app_commands.CommandTree[discord.Client]):
             allowed_contexts=AppCommandContext(guild=True, dm_channel=True, private_channel=False),
             allowed_installs=AppInstallationType(guild=True, user=False),
         )
-        self._house = house
-        self._words = words
-        self._failing = failing
+        self._backend = backend
+        self._translations = translations
+        self._errors = errors
         self._suggest = suggest
 
     async def interaction_check(self, interaction: discord.Interaction, /) -> bool:
-        """Whether a command is to be carried out. What somebody may mean who types is answered here."""
+        """Return whether a command is to be carried out. Suggestions while somebody types are made here."""
         try:
             refusal = self._refusal(interaction)
             if interaction.type is discord.InteractionType.autocomplete:
                 await self._answer_typing(interaction, refused=bool(refusal))
                 return False
             if refusal:
-                use = Invocation(interaction, self._house, self._words)
+                use = Invocation(interaction, self._backend, self._translations)
                 await use.answer(use.say(refusal))
         except FAULTS as error:
             _log.debug("a command of user %s could not be answered: %s", interaction.user.id, error)
@@ -213,23 +215,23 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         self, interaction: discord.Interaction, error: app_commands.AppCommandError, /
     ) -> None:
         """Tell what went wrong."""
-        await self._failing.tell(interaction, error)
+        await self._errors.tell(interaction, error)
 
     async def _call(self, interaction: discord.Interaction) -> None:
-        """discord.py's own door to all of it, which takes for granted that a server sends everything."""
+        """Take an interaction in place of discord.py, which takes for granted that all is sent."""
         try:
             await super()._call(interaction)
-        except _MALFORMED as error:
+        except UNREADABLE as error:
             _log.warning("a command could not be read: %s: %s", type(error).__name__, error)
 
     def _refusal(self, interaction: discord.Interaction) -> str:
-        """The key of what whoever must not use a command is told; empty: they may."""
-        if not self._house.rules.slash:
+        """Return the key of what is told to somebody who must not use a command; "": they may."""
+        if not self._backend.rules.slash:
             return "says.off"
         command = interaction.command
         if command is not None and command.qualified_name in _FOR_ALL:
             return ""
-        allowed = may_talk(self._house.rules, asker_of_interaction(interaction))
+        allowed = may_talk(self._backend.rules, requester_of(interaction))
         return "" if allowed else "says.refused"
 
     async def _answer_typing(self, interaction: discord.Interaction, *, refused: bool) -> None:
@@ -240,14 +242,129 @@ class _Tree(app_commands.CommandTree[discord.Client]):
         await interaction.response.autocomplete(choices)
 
 
-def _completed(parser: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Interactions as discord.py needs them: not every server sends all that Discord sends."""
+class CommandRegistration:
+    """Registers the commands of a tree, for all guilds and DMs."""
 
-    def parse(data: Any) -> None:
-        data.setdefault("attachment_size_limit", _FILE_LIMIT)
-        data.setdefault("version", 1)
-        if not data.get("channel") and data.get("channel_id"):
-            data["channel"] = {"id": data["channel_id"], **({} if data.get("guild_id") else {"type": 1})}
-        parser(data)
+    def __init__(self, tree: app_commands.CommandTree[discord.Client]) -> None:
+        self._tree = tree
 
-    return parse
+    async def register(self, *, offered: bool) -> None:
+        """Register them where the server knows others; where they are not offered, take them away.
+
+        Nothing is raised: what fails costs a line.
+        """
+        try:
+            await (self._offer() if offered else self._withdraw())
+        except ChannelError as error:
+            _log.warning("the slash commands could not be registered: %s", error)
+        except UNREADABLE as error:
+            _log.warning("the slash commands could not be registered: %r in Discord's answer", error)
+
+    async def _offer(self) -> None:
+        wanted = await self._payload()
+        try:
+            known = [_meaning(command) for command in await self._known()]
+        except (ChannelError, *UNREADABLE) as error:
+            _log.debug("which slash commands are registered could not be read: %s", error)
+            known = []
+        if _sorted(known) == _sorted([_meaning(command) for command in wanted]):
+            return
+        try:
+            await self._register(wanted)
+        except DiscordRefused as error:
+            if error.status != 400:
+                raise
+            _log.info("the slash commands are registered without translations and limits: %s", error)
+            await self._register([_plain(command) for command in wanted])
+        _log.info("%d commands were registered", len(wanted))
+
+    async def _register(self, commands: Sequence[Json]) -> None:
+        http, application = self._tree.client.http, self._application()
+        payload = [dict(command) for command in commands]
+        await send_request(
+            lambda: http.bulk_upsert_global_commands(application, payload=payload),
+            "commands",
+            seconds=_SECONDS,
+        )
+
+    async def _withdraw(self) -> None:
+        """Take away those that we registered; others that the application has stay."""
+        http, application = self._tree.client.http, self._application()
+        ours = {(command["type"], command["name"]) for command in await self._payload()}
+        for command in await self._known():
+            if (command.get("type", 1), command["name"]) in ours:
+                number = int(command["id"])
+                deletion = partial(http.delete_global_command, application, number)
+                await send_request(deletion, "commands", seconds=_SECONDS)
+
+    async def _payload(self) -> list[dict[str, Any]]:
+        translator = self._tree.translator
+        assert translator is not None  # it was installed with the commands
+        commands = self._tree.get_commands()
+        return [await command.get_translated_payload(self._tree, translator) for command in commands]
+
+    async def _known(self) -> Sequence[Json]:
+        """Ask what the server knows, with translations, which are left out unless asked for."""
+        route = Route("GET", "/applications/{application_id}/commands", application_id=self._application())
+        http = self._tree.client.http
+        known: Sequence[Json] = await send_request(
+            lambda: http.request(route, params={"with_localizations": "true"}), "commands", seconds=_SECONDS
+        )
+        return known
+
+    def _application(self) -> int:
+        client = self._tree.client
+        application = client.application_id or (client.user.id if client.user else None)
+        if application is None:
+            raise ChannelError("Discord did not tell the id of the application.")
+        return application
+
+
+def _meaning(command: Json) -> Json:
+    """Return what matters of a command, in one form for what we send and for what a server keeps."""
+    permissions = command.get("default_member_permissions")
+    return {
+        **_named(command),
+        "type": command.get("type", 1),
+        "permissions": None if permissions is None else int(permissions),
+        "contexts": sorted(command.get("contexts") or ()),
+        "installs": sorted(command.get("integration_types") or ()),
+        "nsfw": bool(command.get("nsfw")),
+        "options": [_option(option) for option in command.get("options") or ()],
+    }
+
+
+def _plain(thing: Json) -> dict[str, Any]:
+    """Return a command, option or choice with nothing but what every server takes."""
+    plain = {key: thing[key] for key in _PLAIN if thing.get(key) is not None and thing[key] != ""}
+    for key in _PLAIN_WITHIN:
+        if thing.get(key):
+            plain[key] = [_plain(each) for each in thing[key]]
+    return plain
+
+
+def _option(option: Json) -> Json:
+    return {
+        **_named(option),
+        "type": option["type"],
+        "required": bool(option.get("required")),
+        "autocomplete": bool(option.get("autocomplete")),
+        "range": [option.get(key) for key in ("min_value", "max_value", "min_length", "max_length")],
+        "choices": [{**_named(choice), "value": choice["value"]} for choice in option.get("choices") or ()],
+        "options": [_option(each) for each in option.get("options") or ()],
+    }
+
+
+def _named(thing: Json) -> Json:
+    """Name and description with their translations; those that are like the original count for nothing."""
+    told: dict[str, Any] = {}
+    for key in ("name", "description"):
+        original = thing.get(key) or ""
+        translations = thing.get(f"{key}_localizations") or {}
+        told[key] = original
+        told[f"{key}s"] = {locale: text for locale, text in translations.items() if text and text != original}
+    return told
+
+
+def _sorted(commands: Sequence[Json]) -> list[Json]:
+    return sorted(commands, key=lambda command: (command["type"], command["name"]))

@@ -1,38 +1,64 @@
-"""One use of a command: who, where, in which language; and how it is answered in time."""
+"""One use of a command: who, where, in which language; how it is answered in time, or fails."""
 
 import asyncio
 import io
 import logging
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import discord
+from discord import app_commands
 from discord.utils import MISSING
 
-from pixi.channels.discord.access import Asker, is_admin
-from pixi.channels.discord.address import Address
-from pixi.channels.discord.asking import asker_of_interaction, chosen_for
-from pixi.channels.discord.house import House
-from pixi.channels.discord.refusals import FAULTS
-from pixi.channels.discord.residents import residents
-from pixi.channels.discord.slash.inert import clipped, inert_line
-from pixi.channels.discord.slash.telling import Told
-from pixi.channels.discord.slash.words import Language, Words
-from pixi.channels.discord.speaking.splitting import LIMIT
-from pixi.channels.discord.speaking.standing import payer_in
-from pixi.core.errors import PixiError
+from pixi.channels.discord.backend import BotBackend, ConversationAddress, channel_personas
+from pixi.channels.discord.formatting import clipped, escape_line
+from pixi.channels.discord.outgoing.content import COLOR
+from pixi.channels.discord.outgoing.splitting import LIMIT
+from pixi.channels.discord.permissions import requester_of
+from pixi.channels.discord.places import config_ids, payer_in
+from pixi.channels.discord.requests import FAULTS, UNREADABLE
+from pixi.channels.discord.rules import Requester, is_admin
+from pixi.channels.discord.slash.translations import Language, Translations
+from pixi.core.errors import PixiError, StoreError
 from pixi.core.spending import Payer
-
-T = TypeVar("T")
-
-COLOR = 0xF2A65A
-NAME = 80
-"""How much is shown of a persona's or a model's name."""
 
 _log = logging.getLogger("pixi.discord")
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+T = TypeVar("T")
+
+NAME = 80
+"""How much is shown of a persona's or a model's name."""
+
+
 _PATIENCE = 1.0  # seconds before Discord, which waits for three, is asked to wait longer
+
+_UNKNOWN_INTERACTION = 10062  # it was not answered within three seconds
+_ANSWERED_ALREADY = 40060  # by another process with the same token
+_OUTDATED = (
+    app_commands.CommandNotFound,
+    app_commands.CommandSignatureMismatch,
+    app_commands.TransformerError,
+)
+_DETAIL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedField:
+    """A part with a heading. `inline`: it may stand beside others."""
+
+    name: str
+    value: str
+    inline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedContent:
+    """What an embed shows. All of it is Discord's Markdown; strangers' words in it are escaped."""
+
+    title: str
+    text: str = ""
+    fields: tuple[EmbedField, ...] = ()
 
 
 class Invocation:
@@ -40,20 +66,22 @@ class Invocation:
 
     Args:
         interaction: as Discord told of it.
-        house: what the bot talks for.
-        words: the languages it speaks.
+        backend: what the bot talks for.
+        translations: the languages it speaks.
     """
 
-    def __init__(self, interaction: discord.Interaction, house: House, words: Words) -> None:
+    def __init__(
+        self, interaction: discord.Interaction, backend: BotBackend, translations: Translations
+    ) -> None:
         self.interaction = interaction
-        self.house = house
-        self.language: Language = words.of(str(interaction.locale))
+        self.backend = backend
+        self.language: Language = translations.of(str(interaction.locale))
         self.say = self.language.say
 
     @property
-    def asker(self) -> Asker:
+    def requester(self) -> Requester:
         """Who used it."""
-        return asker_of_interaction(self.interaction)
+        return requester_of(self.interaction)
 
     @property
     def bot(self) -> int:
@@ -74,48 +102,50 @@ class Invocation:
 
     @property
     def where(self) -> tuple[int, ...]:
-        """Where people may have chosen what holds here: the channel, a thread's parent, the guild."""
+        """The ids for which people may have chosen what holds here."""
         channel = self.interaction.channel
         if channel is not None:
-            return chosen_for(channel)
+            return config_ids(channel)
         return tuple(each for each in (self.channel, self.interaction.guild_id) if each)
 
     @property
     def payer(self) -> Payer:
-        """Who asks, and where, as far as it is counted what they use."""
+        """Who pays for what is used, and where."""
         person, channel = str(self.interaction.user.id), self.interaction.channel
         return Payer(person) if channel is None else payer_in(channel, person)
 
     @property
-    def residents(self) -> tuple[str, ...]:
-        """Names, on the shelf, of those who live here."""
-        return residents(self.house, self.bot, self.where)
+    def channel_personas(self) -> tuple[str, ...]:
+        """The names of the personas of the channel."""
+        return channel_personas(self.backend, self.bot, self.where)
 
     @property
     def conversations(self) -> tuple[str, ...]:
-        """Addresses of their conversations here."""
-        return tuple(self.address(name) for name in self.residents)
+        """The addresses of their conversations here."""
+        return tuple(self.address(name) for name in self.channel_personas)
 
     @property
     def may_see_all(self) -> bool:
         """Whether they are one of the settings' admins, who govern the bot everywhere."""
-        return self.asker.user in self.house.rules.admins and is_admin(self.house.rules, self.asker)
+        return self.requester.user in self.backend.rules.admins and is_admin(
+            self.backend.rules, self.requester
+        )
 
     def address(self, persona: str = "") -> str:
-        """The address of a persona's conversation here; without a persona, of the channel."""
-        return str(Address(self.bot, self.channel, persona))
+        """Return the address of a persona's conversation here; without a persona, of the channel."""
+        return str(ConversationAddress(self.bot, self.channel, persona))
 
     def shown(self, name: str) -> str:
-        """A persona's name as people see it, for a text of ours."""
-        persona = self.house.personas.get(name)
-        return inert_line(persona.name if persona else name, NAME)
+        """Write a persona's name as people see it."""
+        persona = self.backend.personas.get(name)
+        return escape_line(persona.name if persona else name, NAME)
 
     def all_shown(self, names: Sequence[str]) -> str:
-        """Several names, in bold."""
+        """Write several names, in bold."""
         return ", ".join(f"**{self.shown(name)}**" for name in names)
 
     async def within(self, work: Awaitable[T]) -> T:
-        """What a work gives. Where it takes long, Discord is told that the answer comes later."""
+        """Wait for a work. Where it takes long, Discord is told that the answer comes later."""
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait([task], timeout=_PATIENCE)
@@ -133,7 +163,7 @@ class Invocation:
         self,
         text: str = "",
         *,
-        told: Told | None = None,
+        embed: EmbedContent | None = None,
         file: tuple[str, bytes] | None = None,
         view: discord.ui.View | None = None,
         public: bool = False,
@@ -146,7 +176,7 @@ class Invocation:
         interaction, nobody = self.interaction, discord.AllowedMentions.none()
         content = clipped(text, LIMIT) or None
         files = [discord.File(io.BytesIO(file[1]), file[0])] if file else []
-        embeds = [embed_of(told)] if told else []
+        embeds = [embed_of(embed)] if embed else []
         if interaction.response.type is discord.InteractionResponseType.deferred_channel_message:
             later = interaction.edit_original_response(
                 content=content, embeds=embeds, attachments=files, view=view, allowed_mentions=nobody
@@ -189,8 +219,8 @@ class Invocation:
             await _kept(interaction, now)
 
 
-def embed_of(told: Told) -> discord.Embed:
-    """It, as Discord shows it."""
+def embed_of(told: EmbedContent) -> discord.Embed:
+    """Make an embed as Discord shows it."""
     embed = discord.Embed(title=told.title, description=told.text or None, color=COLOR)
     for field in told.fields:
         embed.add_field(name=field.name, value=field.value, inline=field.inline)
@@ -201,14 +231,61 @@ async def _kept(interaction: discord.Interaction, responding: Awaitable[object])
     """Respond. A server that tells nothing of a response that it took has taken it all the same."""
     try:
         await responding
-    except _UNREADABLE:
+    except UNREADABLE:
         if not interaction.response.is_done():
             raise
 
 
 async def _taken(responding: Awaitable[object]) -> None:
-    """Respond later, likewise."""
+    """Respond later. A server that tells nothing of it has taken it all the same."""
     try:
         await responding
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         _log.debug("what Discord tells of an answer could not be read: %r", error)
+
+
+class CommandErrors:
+    """Tells people and the operator of what went wrong with a command; raises nothing itself."""
+
+    def __init__(self, backend: BotBackend, translations: Translations) -> None:
+        self._backend = backend
+        self._translations = translations
+
+    async def tell(self, interaction: discord.Interaction, error: Exception) -> None:
+        """Log an error, and tell whoever used the command. What it says is for admins alone."""
+        if isinstance(error, app_commands.CommandInvokeError):
+            error = error.original
+        if isinstance(error, discord.HTTPException) and error.code in (
+            _UNKNOWN_INTERACTION,
+            _ANSWERED_ALREADY,
+        ):
+            _log.debug("%s came to nothing: %s", _named(interaction), error)
+            return
+        text = self._logged(interaction, error)
+        try:
+            use = Invocation(interaction, self._backend, self._translations)
+            detail = f"\n{escape_line(str(error), _DETAIL)}" if isinstance(error, PixiError) else ""
+            await use.answer(use.say(text) + (detail if use.may_see_all else ""))
+        except FAULTS as late:
+            _log.debug("%s could not be answered: %s", _named(interaction), late)
+
+    def _logged(self, interaction: discord.Interaction, error: Exception) -> str:
+        """Log it; gives the key of what people are told."""
+        what = _named(interaction)
+        if isinstance(error, _OUTDATED):
+            _log.info("%s was used as it is not any more: %s", what, error)
+            return "says.outdated"
+        if isinstance(error, StoreError):
+            _log.error("%s: %s", what, error)
+            return "says.records"
+        if isinstance(error, (PixiError, *FAULTS)):
+            _log.warning("%s: %s", what, " ".join(str(error).split()) or type(error).__name__)
+        else:
+            _log.error("%s broke", what, exc_info=error)
+        return "says.broken"
+
+
+def _named(interaction: discord.Interaction) -> str:
+    command = interaction.command
+    name = command.qualified_name if command is not None else interaction.custom_id or "a command"
+    return f"{name} of user {interaction.user.id}"

@@ -1,0 +1,294 @@
+"""What becomes of a message: who may speak, whom it is for, and with what it is given to the engine."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pixi.channels.carried import Carried
+from pixi.channels.channel import Channel
+from pixi.channels.discord.backend import (
+    ALL_ADDRESSES,
+    BotBackend,
+    ConversationAddress,
+    channel_config,
+    channel_personas,
+    parse_address,
+)
+from pixi.channels.discord.incoming.addressing import AddressingFacts, ChannelPersona, who_is_meant
+from pixi.channels.discord.incoming.attachments import AttachmentReader
+from pixi.channels.discord.incoming.message import NO_WORDS, IncomingMessage, MessageReader, sent_at
+from pixi.channels.discord.incoming.recent import EarlierMessages, RecentMessage, RecentMessages, thread_title
+from pixi.channels.discord.outgoing.channel import DiscordChannels
+from pixi.channels.discord.places import ChannelInfo
+from pixi.channels.discord.rules import Requester, Rules, is_blocked, may_talk
+from pixi.core.errors import PixiError, StoreError
+from pixi.core.message import Author, Image, Message, Quoted
+
+_log = logging.getLogger("pixi.discord")
+
+_GIVEN = 4_000  # messages of which it is remembered whom they were given to
+_READING = 20.0  # seconds for all that one message carries
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Which personas were given a message, and the fingerprint of its words as they were then."""
+
+    personas: tuple[str, ...]
+    words: int
+
+
+class MessageHandler:
+    """Deals with messages; its caller sees to it that those of a channel come one at a time.
+
+    Args:
+        backend: where messages go.
+        channels: where personas answer.
+        recent: what was said lately.
+        reader: reads what was said before.
+        since: id below which messages were sent before this process began.
+    """
+
+    def __init__(
+        self,
+        backend: BotBackend,
+        channels: DiscordChannels,
+        recent: RecentMessages,
+        reader: MessageReader,
+        *,
+        since: int,
+    ) -> None:
+        self._backend = backend
+        self._channels = channels
+        self._recent = recent
+        self._bot = reader.bot.id
+        self._since = since
+        self._earlier = EarlierMessages(recent, reader, channels.directory, channels.persona_behind)
+        self._attachments = AttachmentReader()
+        self._given: OrderedDict[int, _Given] = OrderedDict()
+
+    async def handle(self, message: IncomingMessage) -> None:
+        """Give a message to the personas that it is for; remember it for the others.
+
+        Raises:
+            PixiError: it could not be given to one of them, and may be handled again.
+        """
+        if not message.is_written or not self._recent.is_new(message.id):
+            return
+        if message.ours:
+            self._recent.add(message.channel.id, RecentMessage.of(message))
+            return
+        try:
+            await self._handle_others(message, self._backend.rules)
+        except PixiError:
+            self._recent.unsee(message.id)
+            raise
+
+    async def edited(self, message: IncomingMessage) -> None:
+        """Pass on that a message was edited, or that Discord added a box to it.
+
+        Raises:
+            PixiError: that could not be recorded.
+        """
+        if message.ours:
+            return
+        given = self._given.get(message.id)
+        self._recent.edit(message.channel.id, message.id, message.described())
+        if given is not None:
+            personas = given.personas if given.words != hash(message.content) else ()
+        elif message.id < self._since and message.is_edited:
+            personas = self._personas(message.channel)  # the last process may have given it to them
+        else:
+            personas = ()
+        if given is not None and personas:
+            self._remember(message, personas)
+        text = (await self._whole(message, self._backend.rules))[0] if personas else ""
+        for persona in personas:
+            await self._backend.edit(self._address(message.channel, persona), str(message.id), text)
+
+    async def deleted(self, channel: ChannelInfo, message_id: int) -> None:
+        """Pass on that a message was deleted.
+
+        Raises:
+            PixiError: that could not be recorded.
+        """
+        self._recent.delete(channel.id, message_id)
+        given = self._given.pop(message_id, None)
+        personas = given.personas if given else ()
+        if given is None and message_id < self._since:
+            personas = self._personas(channel)
+        for persona in personas:
+            await self._backend.withdraw(self._address(channel, persona), str(message_id))
+
+    # Who may speak, and whom it is for.
+
+    async def _handle_others(self, message: IncomingMessage, rules: Rules) -> None:
+        channel = message.channel
+        speaker = self._channels.persona_behind(message)
+        if not speaker:
+            self._recent.somebody_spoke(channel.id, message.id)
+        who = await self._channels.directory.requester(message, rules)
+        if who is None or is_blocked(rules, who) or (who.is_bot and not speaker and not rules.bots):
+            return
+        self._recent.add(channel.id, RecentMessage.of(message, speaker))
+        if not who.is_bot:
+            self._recent.person_spoke(channel.id)
+        if not speaker and not may_talk(rules, who):
+            return
+        meant = await self._meant(message, who, speaker, rules)
+        if who.is_bot:
+            meant = tuple(each for each in meant if self._recent.take_bot_turn(channel.id, rules.bot_turns))
+        if meant:
+            await self._give(message, meant, rules)
+            self._remember(message, meant)
+
+    async def _meant(
+        self, message: IncomingMessage, who: Requester, speaker: str, rules: Rules
+    ) -> tuple[str, ...]:
+        names = self._personas(message.channel)
+        replies_to = await self._replied_persona(message, names)
+        answers_others = message.reply_to is not None and replies_to is None and not self._is_own(message)
+        facts = AddressingFacts(
+            text=message.content[: rules.text_characters],
+            direct=message.channel.guild is None,
+            mentions_bot=message.mentions_bot,
+            replies_to=replies_to,
+            to_others=answers_others or message.mentions_others,
+            by=speaker,
+        )
+        personas = [(name, self._backend.personas[name]) for name in names]
+        there = [ChannelPersona(name, (each.name, *each.summon)) for name, each in personas]
+        return tuple(who_is_meant(facts, there, home=self._is_home(message.channel, who, rules)))
+
+    async def _replied_persona(self, message: IncomingMessage, names: Sequence[str]) -> str | None:
+        """Return the persona whose message is replied to, as `AddressingFacts.replies_to` tells it."""
+        if message.reply_to is None:
+            return None
+        answered, above = self._recent.find(message.channel.id, message.reply_to), message.replied
+        if answered is None and above is not None:
+            answered = RecentMessage.of(above, self._channels.persona_behind(above))
+        if answered is None or not (answered.ours or answered.persona):
+            return None
+        if answered.persona or len(names) < 2:
+            return answered.persona
+        # Several speak as the bot itself: the record knows who.
+        turn = await self._backend.store.turn_behind(ALL_ADDRESSES, str(message.reply_to))
+        return parse_address(turn.conversation).persona if turn else ""
+
+    def _is_own(self, message: IncomingMessage) -> bool:
+        """Return whether its author answers a message of their own."""
+        answered = self._recent.find(message.channel.id, message.reply_to or 0) or message.replied
+        return answered is not None and answered.author.id == message.author.id
+
+    def _is_home(self, channel: ChannelInfo, who: Requester, rules: Rules) -> bool:
+        if any(each in rules.home_channels for each in who.channels):
+            return True
+        return channel_config(self._backend, self._bot, channel.config_ids).home
+
+    def _personas(self, channel: ChannelInfo) -> tuple[str, ...]:
+        names = channel_personas(self._backend, self._bot, channel.config_ids)
+        return tuple(name for name in names if name in self._backend.personas)
+
+    def _remember(self, message: IncomingMessage, personas: Sequence[str]) -> None:
+        self._given[message.id] = _Given(tuple(personas), hash(message.content))
+        self._given.move_to_end(message.id)
+        if len(self._given) > _GIVEN:
+            self._given.popitem(last=False)
+
+    # With what it is given.
+
+    async def _give(self, message: IncomingMessage, personas: Sequence[str], rules: Rules) -> None:
+        """Give a message to each of these personas, after what it has not been told of yet."""
+        await self._earlier.remember_past(message, rules)
+        text, images = await self._whole(message, rules)
+        # What it answers was shown with its pictures to somebody here, if it was given to them.
+        shows_answered = not images and message.reply_to not in self._given
+        speaker = self._channels.persona_behind(message)
+        for persona in personas:
+            quoted = await self._earlier.quoted(message, persona, rules)
+            shown: tuple[Image, ...] = ()
+            if shows_answered:
+                quoted, shown = await self._with_pictures(message, quoted, rules)
+            given = Message(
+                id=str(message.id),
+                conversation=self._address(message.channel, persona),
+                author=self._author(message.author, speaker),
+                text=text,
+                sent_at=sent_at(message.id),
+                reply_to=str(message.reply_to) if message.reply_to else None,
+                images=images or shown,
+                group=message.channel.guild is not None,
+                quoted=quoted,
+            )
+            channel = self._channels.channel(message.channel.target, persona)
+            try:
+                await self._tell_of_others(message, persona, quoted, channel)
+                await self._backend.receive(given, channel)
+            except StoreError:
+                channel.excuse()
+                raise
+            self._recent.tell(message.channel.id, persona, message.id)
+
+    async def _tell_of_others(
+        self, message: IncomingMessage, persona: str, quoted: Sequence[Quoted], channel: Channel
+    ) -> None:
+        """Tell what others said since the persona was last told, but for what it is quoted anyway."""
+        known = {each.id for each in quoted}
+        for other in self._recent.untold(message.channel.id, persona, message.id):
+            if other.text and str(other.id) not in known:
+                overheard = Message(
+                    id=str(other.id),
+                    conversation=self._address(message.channel, persona),
+                    author=self._author(other.author, other.persona),
+                    text=other.text,
+                    sent_at=sent_at(other.id),
+                    addressed=False,
+                    reply_to=str(other.reply_to) if other.reply_to else None,
+                    group=True,
+                )
+                await self._backend.receive(overheard, channel)
+
+    async def _whole(self, message: IncomingMessage, rules: Rules) -> tuple[str, tuple[Image, ...]]:
+        """Return the text of a message with what it carries, and its pictures where they can be seen."""
+        title = thread_title(message) if message.id == message.channel.id else ""
+        text = (
+            f"{title}\n{message.words(rules.text_characters)}"
+            if title
+            else message.words(rules.text_characters)
+        )
+        carried = await self._carried(message, rules)
+        return "\n".join(part for part in (text, carried.text) if part) or NO_WORDS, carried.images
+
+    async def _with_pictures(
+        self, message: IncomingMessage, quoted: tuple[Quoted, ...], rules: Rules
+    ) -> tuple[tuple[Quoted, ...], tuple[Image, ...]]:
+        """Read what the answered message carries too: people ask about others' pictures."""
+        above = message.replied
+        if above is None or not quoted or quoted[-1].id != str(above.id) or quoted[-1].author is None:
+            return quoted, ()
+        if not (above.attachments or above.forwarded):
+            return quoted, ()
+        carried = await self._carried(above, rules)
+        words = above.words(rules.text_characters)
+        told = "\n".join(part for part in (words, carried.text) if part)
+        return (*quoted[:-1], replace(quoted[-1], text=told)), carried.images
+
+    async def _carried(self, message: IncomingMessage, rules: Rules) -> Carried:
+        """Read what a message carries; where that takes too long, only name it: others wait meanwhile."""
+        sees = self._backend.sees(self._address(message.channel))
+        try:
+            async with asyncio.timeout(_READING):
+                return await self._attachments.read(message, rules, sees=sees)
+        except TimeoutError:
+            _log.warning("what message %s carries could not be read in time", message.id)
+            return Carried("\n".join(message.carried()))
+
+    def _author(self, author: Author, persona: str) -> Author:
+        """Return the author, by the persona's name where a persona speaks."""
+        there = self._backend.personas.get(persona) if persona else None
+        return author if there is None else Author(author.id, there.name, is_bot=True)
+
+    def _address(self, channel: ChannelInfo, persona: str = "") -> str:
+        return str(ConversationAddress(self._bot, channel.id, persona))
