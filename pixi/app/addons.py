@@ -16,7 +16,7 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 if TYPE_CHECKING:
-    from pixi.addons.loading import AddonContents
+    from pixi.addons.loading import AddonContents, Setup
     from pixi.engine.engine import Engine
     from pixi.store.sql import SqlStore
     from pixi.toolbox.addon import Brought
@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 
 def load_all(
     settings: Settings,
-    more: Sequence[Path],
+    more: "Sequence[Path | Setup]",
     commands: CommandRegistry,
     tools: Toolbox,
     report: Tell,
@@ -44,19 +44,20 @@ def load_all(
     from pixi.addons.loading import installed, load_addon, load_addons, named
 
     read = Reading(settings, tools)
-    asked = {path.resolve(): path for path in more}
+    asked = {each.resolve() if isinstance(each, Path) else each: each for each in more}
     others = (path for path in settings.addons if path.resolve() not in asked)
     sources = [*installed(), *map(named, others)]
     for problem in load_addons(sources, commands, tools, brought, read):
         report(problem)
     contents: list[AddonContents] = []
     faults: list[str] = []
-    for path in asked.values():
+    for each in asked.values():
+        source = named(each)
         try:
-            contents.append(load_addon(named(path), commands, tools, brought, read))
+            contents.append(load_addon(source, commands, tools, brought, read))
         except PixiError as error:
             mend = "" if str(error).endswith(".") else "; mend it, or start without it."
-            faults.append(f"addon {path}: {error}{mend}")
+            faults.append(f"addon {each if isinstance(each, Path) else source.name}: {error}{mend}")
     if faults:
         raise ConfigError(*faults)
     for remark in read.unread():

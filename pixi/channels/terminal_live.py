@@ -33,7 +33,7 @@ from pixi.channels.terminal_taking_back import Step, TakingBack
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
 from pixi.core.card import Card
-from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, LeaseHeld, StoreError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
 from pixi.core.events import (
     Failed,
     Opened,
@@ -49,7 +49,7 @@ from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
-from pixi.core.venue import Rights, Venue
+from pixi.core.venue import Rights
 from pixi.store.kept import TurnRecord
 
 HELP = """\
@@ -83,7 +83,7 @@ OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answeri
 more), what went wrong, and what is only worth a remark."""
 
 
-class LiveTerminal:
+class LiveTerminal(Channel):
     """A talk on a terminal. It is its own channel.
 
     Args:
@@ -94,6 +94,8 @@ class LiveTerminal:
         notes: whether notes are shown from the start.
         first_words: what the persona says by itself before a talk begins; "" for nothing.
     """
+
+    growing = True
 
     def __init__(
         self,
@@ -152,34 +154,9 @@ class LiveTerminal:
     # As a channel.
 
     @property
-    def growing(self) -> bool:
-        """Messages are shown while they are being written."""
-        return True
-
-    @property
-    def paced(self) -> bool:
-        """One sees the words come: they need no other pace."""
-        return False
-
-    @property
-    def acts_by_events(self) -> bool:
-        """What is written is written."""
-        return False
-
-    @property
-    def venue(self) -> Venue:
-        """Whoever sits here reads it, and nobody else."""
-        return Venue()
-
-    @property
     def abilities(self) -> Abilities:
         """Pictures are drawn, where the terminal has the colours."""
         return Abilities(draws=self._screen.colours)
-
-    @property
-    def archive(self) -> None:
-        """Nothing but the talk itself was written here."""
-        return None
 
     async def rights(self, person: str) -> Rights:
         """Whoever sits here governs the program."""
@@ -206,14 +183,6 @@ class LiveTerminal:
         """Show the picture in a frame, with its words; what moves in it stands still."""
         return await self.card(card_of(picture), nonce=nonce, answers=answers)
 
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Raises `ChannelError`: there are none."""
-        raise ChannelError("A terminal has no stickers.")
-
-    def parts(self, text: str) -> Sequence[str]:
-        """No message is too long."""
-        return (text,)
-
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
@@ -224,13 +193,6 @@ class LiveTerminal:
         """Show the reaction on the line of its message."""
         self._transcript.react(message_id, emoji)
         self._screen.changed()
-
-    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Raises `ChannelForgot`: what was shown by an earlier process cannot be looked at."""
-        raise ChannelForgot("what was shown earlier cannot be looked at.")
-
-    async def typing(self) -> None:
-        """Nothing to do: a message that opens is seen."""
 
     def show(self, event: TurnEvent) -> None:
         """Show what happened."""

@@ -1,9 +1,10 @@
 """`pixi-persona chat`: talk in the terminal, or with a program that writes lines and reads replies."""
 
 import argparse
+import gc
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,8 +90,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(config, overrides={**overrides, **chosen_model(settings, asks=live)})
     printer = Printer(settings)
 
-    def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
-        return open_engine(
+    @asynccontextmanager
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[Answering, None]":
+        async with open_engine(
             settings,
             persona,
             addons=[Path(file) for file in arguments.addon],
@@ -99,7 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
             progress=printer.redacted(progress),
             report=printer.redacted(report),
             remark=printer.redacted(remark),
-        )
+        ) as engine:
+            gc.freeze()  # what was built lives as long as the process: no garbage to be looked for
+            yield engine
 
     if live:
         model = printer.redact(_model(settings))
@@ -157,7 +161,7 @@ async def _lines(
                 sys.stderr,
                 as_json=arguments.json,
                 notes=arguments.notes,
-                deltas=arguments.json and arguments.deltas,
+                growing=arguments.json and arguments.deltas,
                 progress=progress,
             )
             async with opened(progress, complain, complain) as answering:

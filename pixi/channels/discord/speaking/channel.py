@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import discord
 
 from pixi.channels.archive import Archive
-from pixi.channels.channel import Question
+from pixi.channels.channel import Channel, Question
 from pixi.channels.discord.address import Address
 from pixi.channels.discord.refusals import Refused, asked, missing, where
 from pixi.channels.discord.speaking import rest
@@ -47,8 +47,8 @@ _REMEMBERED = 100  # ids of our own messages
 _EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
 
 
-class DiscordChannel:
-    """One persona in one channel, thread or DM: a `pixi.channels.channel.Channel`.
+class DiscordChannel(Channel):
+    """One persona in one channel, thread or DM.
 
     Made anew it is the same, but for the ids of what was posted last; so it is kept only while used.
     """
@@ -66,6 +66,8 @@ class DiscordChannel:
         "target",
     )
 
+    paced = True  # people expect somebody who types
+
     def __init__(self, shared: Shared, target: "MessageableChannel", persona: str) -> None:
         self.target = target
         self._shared = shared
@@ -76,21 +78,6 @@ class DiscordChannel:
         self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
         self._told = ""  # the last refusal, of which the log knows already
-
-    @property
-    def growing(self) -> bool:
-        """A message is posted when it is whole."""
-        return False
-
-    @property
-    def paced(self) -> bool:
-        """People expect somebody who types."""
-        return True
-
-    @property
-    def acts_by_events(self) -> bool:
-        """Messages are posted."""
-        return False
 
     @property
     def address(self) -> str:
