@@ -47,7 +47,7 @@ def _section(title: str, kind: type) -> str:
             _default(field),
             _sentence(told[field.name]),
         )
-        for field in dataclasses.fields(kind)
+        for field in _own_first(kind)
         if f"{title}.{field.name}" not in INNER
     ]
     purpose = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
@@ -55,6 +55,11 @@ def _section(title: str, kind: type) -> str:
     return (
         f"{head}\n\n{' '.join(purpose.split())}\n\n{table(('key', 'value', 'default', 'what it says'), rows)}"
     )
+
+
+def _own_first(kind: type) -> "list[dataclasses.Field[Any]]":
+    """Return the fields of a dataclass, those that it inherits last."""
+    return sorted(dataclasses.fields(kind), key=lambda field: field.name not in kind.__annotations__)
 
 
 def _default(field: "dataclasses.Field[Any]") -> str:

@@ -10,6 +10,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
 from pixi.core.spending import Allowance, Budgets
+from pixi.models.sampling import Sampling
 from pixi.settings.given import Given
 from pixi.settings.hidden import Discreet
 from pixi.settings.secret import Secret
@@ -25,7 +26,7 @@ DEFAULT_MODEL = "default"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelSettings(Discreet):
+class ModelSettings(Discreet, Sampling):
     """The model that writes: where it is, and how it is asked.
 
     Attributes:
