@@ -1,6 +1,8 @@
 """Loads the addons of a start, and sees whether personas name what those of its command line bring."""
 
+import asyncio
 import dataclasses
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pixi.addons.loading import AddonContents, Setup
     from pixi.engine.engine import Engine
     from pixi.store.sql import SqlStore
+    from pixi.store.store import Store
     from pixi.toolbox.addon import Brought
 
 Tell = Callable[[str], None]
@@ -95,6 +98,15 @@ async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> N
     await open_tables(store, brought, report)
     for name in await store.unreached_tables():
         report(f"The tables of the addon {name} are not looked into: name it in `addons` of pixi.toml first.")
+
+
+async def load_memory(store: "Store", engine: "Engine") -> None:
+    """Register the tools with which personas remember."""
+    # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
+    await asyncio.to_thread(importlib.import_module, "pixi.addons.memory")
+    from pixi.addons import memory
+
+    memory.setup_with(store)(engine.addon)
 
 
 class Reading:

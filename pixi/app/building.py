@@ -9,11 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, open_brought, tell_of_unnamed, with_addon
+from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
 from pixi.app.cast import find_persona
 from pixi.app.doors import modules_of, wants_native
 from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
+from pixi.app.talk_persona import TalkPersona
 from pixi.app.upkeep import upkeep
 from pixi.core.errors import ModelError
 from pixi.core.lines import Line
@@ -59,6 +60,7 @@ async def open_engine(
     report: Tell = _log.warning,
     remark: Tell = _log.info,
     watch: "Callable[[Model], Model] | None" = None,
+    follow_persona: bool = False,
 ) -> AsyncGenerator["Engine", None]:
     """Build an engine with its model, store, databases and addons; close all in reverse order at the end.
 
@@ -76,6 +78,7 @@ async def open_engine(
         report: told what a person should know, in one line: an addon that was left out. Else it is logged.
         remark: told what changes nothing for the talk, in one line: another model answers.
         watch: given the model, returns the one that writes in its place: it, with somebody looking on.
+        follow_persona: the file of the persona is read again when it changes; `remark` is told.
 
     Raises:
         ConfigError: the settings, the persona and the parts do not fit together, or one of `addons` fails.
@@ -109,23 +112,18 @@ async def open_engine(
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
         brought = Brought()
-        for contents in load_all(settings, addons, engine.commands, engine.tools, report, brought=brought):
-            persona = with_addon(contents, persona, engine, remark)
+        loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
-        engine.persona = persona
         stack.push_async_callback(library.close)
-        if persona.tools:
-            await _load_memory(store, engine)
-        await library.want(persona.databases)
-        if tools:
-            library.register(engine.addon)
-        else:
-            library.announce(engine.tools)
+        talker = TalkPersona(engine, store, library, loaded)
+        await talker.open(persona, remark)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings, tools=tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
+        if follow_persona:
+            await stack.enter_async_context(talker.following(settings, remark))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
@@ -193,7 +191,7 @@ async def open_household(
         brought = Brought()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
-        await _load_memory(store, engine)
+        await load_memory(store, engine)
         stack.push_async_callback(library.close)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
@@ -280,14 +278,6 @@ def _engine(
     engine.settings.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))
     return engine
-
-
-async def _load_memory(store: "Store", engine: "Engine") -> None:
-    # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
-    await asyncio.to_thread(importlib.import_module, "pixi.addons.memory")
-    from pixi.addons import memory
-
-    memory.setup_with(store)(engine.addon)
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:

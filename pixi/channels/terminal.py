@@ -21,7 +21,7 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights
 from pixi.models.model import Model
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
@@ -112,6 +112,10 @@ class Answering(Protocol):
 
     async def turns(self, conversation: str, limit: int) -> Sequence[TurnRecord]:
         """The last turns of a conversation, oldest first."""
+        ...
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
         ...
 
     async def forget(self, person: str) -> int:
