@@ -16,9 +16,9 @@ from PIL import Image as Pillow
 from pixi.channels.carried import Carried
 from pixi.channels.discord.hearing.attachments import AttachmentReader
 from pixi.channels.discord.rules import Rules
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import LoopbackDiscord, Upload
 
 
 @dataclass(slots=True)

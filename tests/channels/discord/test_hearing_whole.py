@@ -13,9 +13,9 @@ from pixi.channels.discord import client
 from pixi.channels.discord.bot import Bot, Shards
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
+from pixi.testing.discord import Channel, LoopbackDiscord, Permission
 from tests.channels.discord.ears import PERSONAS
 from tests.channels.discord.house import RecordingHouse
-from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 from tests.waiting import until
 
 FIRST_SECOND = 1_420_070_400

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, lean, payloads
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.faults import Form, Json, fault, snowflake
-from tests.servers.loopback_discord.intents import LIMITED_FLAGS, Intent
-from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.routing import (
+from pixi.testing.discord import bodies, lean, payloads
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.faults import Form, Json, fault, snowflake
+from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.routing import (
     Route,
     guild_of,
     need,
@@ -20,8 +20,8 @@ from tests.servers.loopback_discord.routing import (
 )
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.users import User
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.world import World
 
 
 def gateway(world: World, call: Call) -> object:

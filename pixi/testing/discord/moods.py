@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.gateway import INVALID_SESSION, RECONNECT, Connection, Gateway
-from tests.servers.loopback_discord.watching import Watching
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.gateway import INVALID_SESSION, RECONNECT, Connection, Gateway
+from pixi.testing.discord.watching import Watching
 
 
 class Moods(Watching):

@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import payloads
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, Command
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.messages import EPHEMERAL, Message
-from tests.servers.loopback_discord.permissions import Permission, in_channel
-from tests.servers.loopback_discord.users import Role, User
-from tests.waiting import LIMIT
+from pixi.testing.discord import payloads
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, Command
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.messages import EPHEMERAL, Message
+from pixi.testing.discord.permissions import Permission, in_channel
+from pixi.testing.discord.users import Role, User
+from pixi.testing.discord.world import LIMIT
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 COMMAND, COMPONENT, AUTOCOMPLETE, MODAL = 2, 3, 4, 5
 LOADING = 1 << 7

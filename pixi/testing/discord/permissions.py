@@ -7,9 +7,9 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.users import User
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.users import User
 
 
 class Permission(enum.IntFlag):

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from tests.servers.loopback_discord import bodies
-from tests.servers.loopback_discord.calls import Call, Hooks
-from tests.servers.loopback_discord.faults import (
+from pixi.testing.discord import bodies
+from pixi.testing.discord.calls import Call, Hooks
+from pixi.testing.discord.faults import (
     DropConnection,
     Fault,
     fault,
@@ -21,14 +21,14 @@ from tests.servers.loopback_discord.faults import (
     snowflake,
     unauthorized,
 )
-from tests.servers.loopback_discord.limits import Limits
-from tests.servers.loopback_discord.permissions import Permission, in_channel, in_guild
+from pixi.testing.discord.limits import Limits
+from pixi.testing.discord.permissions import Permission, in_channel, in_guild
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.messages import Message
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, lean, payloads, writing
-from tests.servers.loopback_discord.answer_routes import fill, follow_up, interaction_of
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.faults import Fault, Form, Json, fault, snowflake
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.interactions import LOADING, Interaction
-from tests.servers.loopback_discord.message_routes import change
-from tests.servers.loopback_discord.messages import EPHEMERAL, Message
-from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.routing import Route, guild_of, need, need_in_guild, visible
-from tests.servers.loopback_discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
+from pixi.testing.discord import bodies, lean, payloads, writing
+from pixi.testing.discord.answer_routes import fill, follow_up, interaction_of
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.faults import Fault, Form, Json, fault, snowflake
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.interactions import LOADING, Interaction
+from pixi.testing.discord.message_routes import change
+from pixi.testing.discord.messages import EPHEMERAL, Message
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.routing import Route, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 _TRUE = frozenset({"true", "True", "1"})
 

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord.permissions import Permission, in_channel
+from pixi.testing.discord.permissions import Permission, in_channel
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.messages import Message
-    from tests.servers.loopback_discord.users import User
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.world import World
 
 _USER = re.compile(r"<@!?(\d{1,20})>")
 _ROLE = re.compile(r"<@&(\d{1,20})>")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.ids import moment
-from tests.servers.loopback_discord.permissions import NONE, Permission
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import moment
+from pixi.testing.discord.permissions import NONE, Permission
 
 
 @dataclass(eq=False, slots=True)

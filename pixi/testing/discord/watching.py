@@ -9,14 +9,13 @@ import re
 from collections.abc import Callable
 from typing import TypeVar
 
-from tests.servers.loopback_discord import calls, limits, payloads
-from tests.servers.loopback_discord.calls import Call, Callback, Hook
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.limits import Limit
-from tests.servers.loopback_discord.messages import Message
-from tests.servers.loopback_discord.routing import Rest
-from tests.servers.loopback_discord.world import World
-from tests.waiting import LIMIT
+from pixi.testing.discord import calls, limits, payloads
+from pixi.testing.discord.calls import Call, Callback, Hook
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.limits import Limit
+from pixi.testing.discord.messages import Message
+from pixi.testing.discord.routing import Rest
+from pixi.testing.discord.world import LIMIT, World
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord.faults import Fault, Json
+from pixi.testing.discord.faults import Fault, Json
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.calls import Call
+    from pixi.testing.discord.calls import Call
 
 # What bots meet at Discord's usual limits: (method, route, requests, seconds).
 USUAL = (

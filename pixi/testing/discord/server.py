@@ -8,7 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
-from tests.servers.loopback_discord import (
+from pixi.testing.discord import (
     answer_routes,
     commands,
     message_routes,
@@ -17,19 +17,19 @@ from tests.servers.loopback_discord import (
     thread_routes,
     webhook_routes,
 )
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.commands import Commands
-from tests.servers.loopback_discord.gateway import Gateway
-from tests.servers.loopback_discord.guilds import Guild
-from tests.servers.loopback_discord.hub import Hub
-from tests.servers.loopback_discord.ids import Snowflakes
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.moods import Moods
-from tests.servers.loopback_discord.permissions import EVERYONE, NONE, Permission
-from tests.servers.loopback_discord.routing import Rest
-from tests.servers.loopback_discord.users import Member, User
-from tests.servers.loopback_discord.using import Using
-from tests.servers.loopback_discord.world import World
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.commands import Commands
+from pixi.testing.discord.gateway import Gateway
+from pixi.testing.discord.guilds import Guild
+from pixi.testing.discord.hub import Hub
+from pixi.testing.discord.ids import Snowflakes
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.moods import Moods
+from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
+from pixi.testing.discord.routing import Rest
+from pixi.testing.discord.users import Member, User
+from pixi.testing.discord.using import Using
+from pixi.testing.discord.world import World
 
 BOT_MAY = EVERYONE | Permission.MENTION_EVERYONE | Permission.MANAGE_WEBHOOKS
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.Gloopb.not-a-secret-only-a-loopback-server-takes-it"

@@ -6,17 +6,17 @@ import hashlib
 import time
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import lean
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.ids import moment, time_of
-from tests.servers.loopback_discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, Message
-from tests.servers.loopback_discord.permissions import in_channel, in_guild
+from pixi.testing.discord import lean
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import moment, time_of
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, Message
+from pixi.testing.discord.permissions import in_channel, in_guild
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.users import User
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.world import World
 
 ANSWERING = frozenset({REPLY, THREAD_STARTER, CONTEXT_MENU_REPLY})
 

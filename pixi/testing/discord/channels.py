@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import writing
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.mentioning import Allowed
-from tests.servers.loopback_discord.messages import FileGiven, Message, Reaction, uploads
-from tests.servers.loopback_discord.permissions import NONE, Permission
-from tests.servers.loopback_discord.users import Role, User
-from tests.servers.loopback_discord.webhooks import Webhook, new_webhook
-from tests.servers.loopback_discord.writing import Draft
+from pixi.testing.discord import writing
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.messages import FileGiven, Message, Reaction, uploads
+from pixi.testing.discord.permissions import NONE, Permission
+from pixi.testing.discord.users import Role, User
+from pixi.testing.discord.webhooks import Webhook, new_webhook
+from pixi.testing.discord.writing import Draft
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.world import World
 
 TEXT, DM, VOICE, CATEGORY, NEWS, FORUM = 0, 1, 2, 4, 5, 15
 NEWS_THREAD, PUBLIC_THREAD, PRIVATE_THREAD = 10, 11, 12

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from tests.servers.loopback_discord import payloads
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.intents import LIMITED_FLAGS, Intent
+from pixi.testing.discord import payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.world import World
 
 _encode = msgspec.json.Encoder().encode
 

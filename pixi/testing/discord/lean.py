@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from tests.servers.loopback_discord.faults import Fault, Form, Json
+from pixi.testing.discord.faults import Fault, Form, Json
 
 _TAKEN = frozenset({"name", "description", "type", "required", "choices", "value", "options"})
 """What an option of a slash command may hold there."""

@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import payloads
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.mentioning import Allowed, pinged
-from tests.servers.loopback_discord.messages import (
+from pixi.testing.discord import payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.mentioning import Allowed, pinged
+from pixi.testing.discord.messages import (
     EPHEMERAL,
     REPLY,
     Attachment,
@@ -22,10 +22,10 @@ from tests.servers.loopback_discord.messages import (
 )
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.users import User
-    from tests.servers.loopback_discord.webhooks import Webhook
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.webhooks import Webhook
+    from pixi.testing.discord.world import World
 
 
 @dataclass(slots=True)

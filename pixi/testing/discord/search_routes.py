@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import payloads
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.channels import WRITABLE, Channel
-from tests.servers.loopback_discord.faults import fault, invalid, snowflake
-from tests.servers.loopback_discord.ids import moment
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.permissions import in_channel
-from tests.servers.loopback_discord.routing import Answer, Route, guild_of, number, visible
+from pixi.testing.discord import payloads
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import WRITABLE, Channel
+from pixi.testing.discord.faults import fault, invalid, snowflake
+from pixi.testing.discord.ids import moment
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.permissions import in_channel
+from pixi.testing.discord.routing import Answer, Route, guild_of, number, visible
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.messages import Message
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.messages import Message
+    from pixi.testing.discord.world import World
 
 MOST_CHANNELS = 500
 LONGEST_CONTENT = 1024

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import lean, payloads
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.ids import Snowflakes
-from tests.servers.loopback_discord.intents import NO_INTENT, PRIVILEGED, Intent
-from tests.servers.loopback_discord.permissions import Permission, in_channel
+from pixi.testing.discord import lean, payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import Snowflakes
+from pixi.testing.discord.intents import NO_INTENT, PRIVILEGED, Intent
+from pixi.testing.discord.permissions import Permission, in_channel
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.commands import Commands
-    from tests.servers.loopback_discord.gateway import Gateway
-    from tests.servers.loopback_discord.guilds import Guild
-    from tests.servers.loopback_discord.hub import Hub
-    from tests.servers.loopback_discord.interactions import Interaction
-    from tests.servers.loopback_discord.messages import Attachment, Message
-    from tests.servers.loopback_discord.users import Emoji, User
-    from tests.servers.loopback_discord.webhooks import Webhook
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.commands import Commands
+    from pixi.testing.discord.gateway import Gateway
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.hub import Hub
+    from pixi.testing.discord.interactions import Interaction
+    from pixi.testing.discord.messages import Attachment, Message
+    from pixi.testing.discord.users import Emoji, User
+    from pixi.testing.discord.webhooks import Webhook
+
+LIMIT = 60.0
+"""Seconds that a wait takes at most: many times what anything takes on a slow, busy machine."""
 
 
 class World:

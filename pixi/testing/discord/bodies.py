@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import BodyPartReader, web
 
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
-from tests.servers.loopback_discord.mentioning import Allowed
-from tests.servers.loopback_discord.messages import Upload
-from tests.servers.loopback_discord.writing import Draft
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.messages import Upload
+from pixi.testing.discord.writing import Draft
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 LONGEST_CONTENT = 2000
 LONGEST_NONCE = 25

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import writing
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.messages import FileGiven, Message, uploads
-from tests.servers.loopback_discord.users import User
-from tests.servers.loopback_discord.writing import Draft
+from pixi.testing.discord import writing
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.messages import FileGiven, Message, uploads
+from pixi.testing.discord.users import User
+from pixi.testing.discord.writing import Draft
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.world import World
 
 MOST_PER_CHANNEL = 15
 

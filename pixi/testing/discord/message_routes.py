@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import emoji as emojis
 
-from tests.servers.loopback_discord import bodies, lean, payloads, writing
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.channels import WRITABLE, Channel, Typing
-from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
-from tests.servers.loopback_discord.mentioning import Allowed
-from tests.servers.loopback_discord.messages import EPHEMERAL, WRITTEN, Message, Reaction, attach
-from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.permissions import in_channel, may_send
-from tests.servers.loopback_discord.routing import Route, message_in, need, number, visible
-from tests.servers.loopback_discord.writing import Draft
+from pixi.testing.discord import bodies, lean, payloads, writing
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import WRITABLE, Channel, Typing
+from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.mentioning import Allowed
+from pixi.testing.discord.messages import EPHEMERAL, WRITTEN, Message, Reaction, attach
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.permissions import in_channel, may_send
+from pixi.testing.discord.routing import Route, message_in, need, number, visible
+from pixi.testing.discord.writing import Draft
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 MOST_REACTIONS = 20
 SUPPRESS_EMBEDS = 1 << 2

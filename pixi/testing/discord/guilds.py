@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import payloads
-from tests.servers.loopback_discord.channels import (
+from pixi.testing.discord import payloads
+from pixi.testing.discord.channels import (
     CATEGORY,
     FORUM,
     NEWS,
@@ -19,15 +19,15 @@ from tests.servers.loopback_discord.channels import (
     VOICE,
     Channel,
 )
-from tests.servers.loopback_discord.intents import Intent
-from tests.servers.loopback_discord.mentioning import SILENT
-from tests.servers.loopback_discord.messages import THREAD_CREATED, THREAD_STARTER, Message
-from tests.servers.loopback_discord.permissions import EVERYONE, NONE, Permission
-from tests.servers.loopback_discord.users import Emoji, Member, Role, Sticker, User
-from tests.servers.loopback_discord.writing import Draft, write
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.mentioning import SILENT
+from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, Message
+from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
+from pixi.testing.discord.users import Emoji, Member, Role, Sticker, User
+from pixi.testing.discord.writing import Draft, write
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 KINDS = {"text": TEXT, "voice": VOICE, "category": CATEGORY, "news": NEWS, "forum": FORUM}
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, interactions, payloads, writing
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.faults import Form, Json, fault, invalid
-from tests.servers.loopback_discord.interactions import Interaction
-from tests.servers.loopback_discord.message_routes import change
-from tests.servers.loopback_discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY
-from tests.servers.loopback_discord.routing import Route
-from tests.servers.loopback_discord.writing import Draft
+from pixi.testing.discord import bodies, interactions, payloads, writing
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.faults import Form, Json, fault, invalid
+from pixi.testing.discord.interactions import Interaction
+from pixi.testing.discord.message_routes import change
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, EPHEMERAL, REPLY, SLASH_REPLY
+from pixi.testing.discord.routing import Route
+from pixi.testing.discord.writing import Draft
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 TRUE = frozenset({"true", "True", "1"})
 MESSAGE, PROMISE, PROMISED_UPDATE, UPDATE, CHOICES, FORM = 4, 5, 6, 7, 8, 9

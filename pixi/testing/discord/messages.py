@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.ids import time_of
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import time_of
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.channels import Channel
-    from tests.servers.loopback_discord.users import User
-    from tests.servers.loopback_discord.webhooks import Webhook
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.webhooks import Webhook
 
 EPHEMERAL = 1 << 6
 REPLY = 19

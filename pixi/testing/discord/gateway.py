@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import WSMsgType, web
 
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.hub import Session
-from tests.servers.loopback_discord.intents import KNOWN, PRIVILEGED, Intent
-from tests.servers.loopback_discord.lean import OneByOne
-from tests.servers.loopback_discord.wire import Plain, Wire, wire
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.hub import Session
+from pixi.testing.discord.intents import KNOWN, PRIVILEGED, Intent
+from pixi.testing.discord.lean import OneByOne
+from pixi.testing.discord.wire import Plain, Wire, wire
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, VOICE, RESUME = 0, 1, 2, 3, 4, 6
 RECONNECT, REQUEST_MEMBERS, INVALID_SESSION, HELLO, ACK = 7, 8, 9, 10, 11

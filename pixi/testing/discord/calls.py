@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.servers.loopback_discord.faults import DropConnection, Fault, Json
+from pixi.testing.discord.faults import DropConnection, Fault, Json
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 
 @dataclass(eq=False)

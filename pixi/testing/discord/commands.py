@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, lean
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
-from tests.servers.loopback_discord.routing import Answer, Route, guild_of
+from pixi.testing.discord import bodies, lean
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.routing import Answer, Route, guild_of
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 CHAT, USER, MESSAGE = 1, 2, 3
 SUBCOMMAND, GROUP = 1, 2

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.servers.loopback_discord import bodies, payloads, writing
-from tests.servers.loopback_discord.calls import Call
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.faults import Form, Json, fault, invalid, snowflake
-from tests.servers.loopback_discord.messages import Message
-from tests.servers.loopback_discord.permissions import Permission as P
-from tests.servers.loopback_discord.routing import Answer, Route, guild_of, message_in, need, number, visible
+from pixi.testing.discord import bodies, payloads, writing
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.messages import Message
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.routing import Answer, Route, guild_of, message_in, need, number, visible
 
 if TYPE_CHECKING:
-    from tests.servers.loopback_discord.world import World
+    from pixi.testing.discord.world import World
 
 
 def thread_of_message(world: World, call: Call) -> object:

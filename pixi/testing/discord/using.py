@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tests.servers.loopback_discord import interactions
-from tests.servers.loopback_discord.channels import Channel
-from tests.servers.loopback_discord.commands import Command
-from tests.servers.loopback_discord.faults import Json
-from tests.servers.loopback_discord.interactions import Interaction, OptionValue
-from tests.servers.loopback_discord.messages import Message
-from tests.servers.loopback_discord.users import User
-from tests.servers.loopback_discord.world import World
-from tests.waiting import LIMIT
+from pixi.testing.discord import interactions
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.commands import Command
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.interactions import Interaction, OptionValue
+from pixi.testing.discord.messages import Message
+from pixi.testing.discord.users import User
+from pixi.testing.discord.world import LIMIT, World
 
 
 class Using:
