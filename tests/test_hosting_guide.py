@@ -41,6 +41,14 @@ def test_what_a_month_costs_is_calculated(tmp_path: Path) -> None:
     assert "30,000 × (600 × 0.25 + 2,400 × 0.025 + 80 × 2.00) / 1,000,000" in PAGE
 
 
+def test_all_is_every_part_and_the_page_names_them() -> None:
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    parts = set(everything.partition("[")[2].rstrip("]").split(","))
+    assert parts == EXTRAS - {"all", "discord", "anthropic", "gemini"}
+    (told,) = re.findall(r"^The parts one by one: (.*?)\. `discord`", PAGE, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", told)) == parts
+
+
 def test_the_dockerfile_takes_what_the_package_has() -> None:
     text = read("Dockerfile")
     named = [set(each.split(",")) for each in re.findall(r"EXTRAS=([\w,]+)", text + PAGE)]
