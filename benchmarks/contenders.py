@@ -13,19 +13,16 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from benchmarks.replies import STAMP_DIGITS
-from pixi.channels.channel import Question
-from pixi.core.card import Card
+from pixi.channels.channel import Channel
 from pixi.core.conversation import Bounds
 from pixi.core.deltas import Usage
-from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent, Verdict
+from pixi.core.events import Failed, Finish, TurnEnded, TurnEvent
 from pixi.core.language import Planned
 from pixi.core.limits import Limits
 from pixi.core.lines import Line
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Spent
-from pixi.core.venue import Rights, Venue
 from pixi.engine import Engine
 from pixi.models.server_model import ServerModel
 from pixi.store.framing import Framing
@@ -163,22 +160,13 @@ class OpenAISDK:
             await self._client.close()
 
 
-class Recording:
+class Recording(Channel):
     """A channel that keeps count of what was done in it, and of what went wrong."""
-
-    growing = False
-    paced = False
-    acts_by_events = False
-    venue = Venue()
-    archive = None
 
     def __init__(self, delays: list[int]) -> None:
         self._delays = delays
         self.performed = 0
         self.wrong: list[str] = []
-
-    def parts(self, text: str) -> Sequence[str]:
-        return (text,)
 
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
@@ -187,34 +175,6 @@ class Recording:
         if delay is not None:
             self._delays.append(delay)
         return None
-
-    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """It is enough that it was asked for."""
-
-    @property
-    def abilities(self) -> Abilities:
-        return Abilities()
-
-    async def rights(self, person: str) -> Rights:
-        return Rights()
-
-    async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        return "nobody"
-
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        return None
-
-    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
-        return None
-
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        return None
-
-    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        return None
-
-    async def typing(self) -> None:
-        """It is enough that it was asked for."""
 
     def show(self, event: TurnEvent) -> None:
         if isinstance(event, Failed):

@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import web
 
 from benchmarks.contenders import new_event_loop
-from tests.servers.loopback_discord import Channel, LoopbackDiscord, User
+from pixi.testing.discord import Channel, LoopbackDiscord, User
 
 _WORDS = ("well", "i", "was", "thinking", "about", "pancakes", "and", "then", "it", "got", "really", "foggy")
 _MESSAGES = 3

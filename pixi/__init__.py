@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pixi.app.building import open_engine
     from pixi.channels.channel import Channel
     from pixi.core.card import Card, Field
     from pixi.core.errors import ChannelError, ConfigError, ModelError, PixiError, StoreError, ToolError
@@ -64,10 +65,12 @@ __all__ = [
     "ToolError",
     "Toolbox",
     "TurnReport",
+    "open_engine",
 ]
 
 # Where each name lives. They are looked up when first used, so that `import pixi` costs next to nothing.
 _HOMES = {
+    "pixi.app.building": ("open_engine",),
     "pixi.channels.channel": ("Channel",),
     "pixi.core.card": ("Card", "Field"),
     "pixi.core.language": (

@@ -62,7 +62,7 @@ def floors() -> str:
     rooms = sorted(FLOORS.items(), key=lambda room: (-room[1], room[0]))
     files = ((floor, room, PACKAGE / room / "__init__.py") for room, floor in rooms)
     rows = [(str(floor), f"`{room}/`", _purpose(file)) for floor, room, file in files if file.exists()]
-    return _table(("floor", "folder", "what it is"), rows)
+    return table(("floor", "folder", "what it is"), rows)
 
 
 def engine() -> str:
@@ -82,7 +82,7 @@ def engine() -> str:
         (str(floor(name)), f"`{name.removeprefix('engine.')}.py`", _purpose(_path(name)))
         for name in sorted(files, key=lambda name: (-floor(name), name))
     ]
-    return _table(("floor", "file", "what it is"), rows)
+    return table(("floor", "file", "what it is"), rows)
 
 
 def _path(module: str) -> Path:
@@ -108,7 +108,7 @@ def way(ways: Mapping[str, hops.Way]) -> str:
     there, words, back = hops.hops(dict(ways))
     told = f"From Discord to the act: **{there} hops**, {words} of them from the model's words on. "
     told += f"From there until the turn is closed: **{back} hops**."
-    return f"{told}\n\n{_table(('station', 'hops', 'the way, from where it leaves the one before'), rows)}"
+    return f"{told}\n\n{table(('station', 'hops', 'the way, from where it leaves the one before'), rows)}"
 
 
 # How a reply is read.
@@ -125,7 +125,7 @@ def reader() -> str:
         )
         for state, follows in FOLLOWS.items()
     ]
-    states = _table(("state", "where it is", "what follows"), rows)
+    states = table(("state", "where it is", "what follows"), rows)
     return "\n\n".join([_theory("core.language.states"), _theory("core.language.argument"), states])
 
 
@@ -240,13 +240,13 @@ def tables() -> str:
     return "\n\n".join(
         [
             f"In any state of a turn that was begun: {always}. For the rest, while the reply is made:",
-            _table(("event", *(f"`{state.name}`" for state in live)), cells),
+            table(("event", *(f"`{state.name}`" for state in live)), cells),
             "An empty field cannot happen there; a dot is ignored on purpose. The states are:",
-            _table(("state", "what it is"), [(f"`{s.name}`", meanings["State"][s.name]) for s in live]),
+            table(("state", "what it is"), [(f"`{s.name}`", meanings["State"][s.name]) for s in live]),
             "A turn that ends before its time is in one of these until all is performed that still will be:",
-            _table(("state", "what it is", "goes over to", "ends as; its messages"), ending),
+            table(("state", "what it is", "goes over to", "ends as; its messages"), ending),
             "And these are the events:",
-            _table(("event", "what it is"), [(_word(e), meanings["Event"][e.name]) for e in Event]),
+            table(("event", "what it is"), [(_word(e), meanings["Event"][e.name]) for e in Event]),
         ]
     )
 
@@ -298,7 +298,7 @@ def _lower(sentence: str) -> str:
     return re.sub(r"^[A-Z](?=[a-z])", lambda match: match[0].lower(), sentence).rstrip(".")
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     titles = list(head)
     return "\n".join(f"| {' | '.join(row)} |" for row in (titles, ["---"] * len(titles), *rows))
 

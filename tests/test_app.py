@@ -16,6 +16,7 @@ from pixi.core.persona import Persona
 from pixi.settings import ModelSettings, Settings, load
 from pixi.testing import RecordingChannel
 from tests.servers.scripted_openai import ScriptedOpenAI, answer, finish, stream
+from tests.waiting import until
 
 HELLO = stream("[SEND: hi]", finish())
 
@@ -229,3 +230,27 @@ def test_what_nobody_will_use_is_not_imported(
     environ = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == told, done.stderr
+
+
+async def test_the_file_of_the_persona_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    (tmp_path / "personas").mkdir()
+    file, told = tmp_path / "personas" / "wren.md", list[str]()
+    file.write_text("---\nname: Wren\n---\nYou keep tea.\n")
+    (tmp_path / "kitchen.py").write_text(KITCHEN)
+    async with ScriptedOpenAI(HELLO, HELLO) as server:
+        settings = settings_in(tmp_path, server, persona__default="wren")
+        addons = [tmp_path / "kitchen.py"]
+        async with open_engine(settings, addons=addons, remark=told.append, follow_persona=True) as engine:
+            first = engine.persona
+            file.write_text("---\nname: Wren\ntools: [nonsuch]\n---\nYou keep coffee.\n")
+            await until(lambda: "no tool 'nonsuch'" in told[-1], "word of the mistake")
+            assert engine.persona == first
+            assert told[-1].endswith("Until then the persona stays as it was.")
+            file.write_text("---\nname: Wren\n---\nYou keep coffee.\n")
+            await until(lambda: "Wren's file changed" in told[-1], "word of the change")
+            place, channel = seat("Wren", "mo"), RecordingChannel()
+            await engine.receive(place.message("hello"), channel)
+            await engine.settled()
+        body = server.requests[0].json()
+    assert "You keep coffee." in str(body["messages"])
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["convert"]  # of the addon, as before

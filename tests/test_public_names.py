@@ -40,6 +40,7 @@ NAMES = [
     "ToolError",
     "Toolbox",
     "TurnReport",
+    "open_engine",
 ]
 
 

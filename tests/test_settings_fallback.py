@@ -206,7 +206,9 @@ def test_a_mistake_in_a_variable_is_told(tmp_path: Path, value: str) -> None:
 def test_the_page_about_it_says_what_is_taken(tmp_path: Path) -> None:
     page = read_page(ROOT / "docs" / "models.md")
     settings = [loaded(tmp_path, block.text, OPENAI_API_KEY="k").model for block in blocks(page, "toml")]
-    assert [each.name for each in settings[-1].fallback] == ["qwen3:8b", "local"]
+    (listed,) = [each for each in settings if each.fallback]
+    assert [each.name for each in listed.fallback] == ["qwen3:8b", "local"]
+    assert [each.seed for each in settings if each.seed] == [7]
     told = {name for row in re.findall(r"(?m)^\| (`\w.*?) \|", page) for name in re.findall(r"`(\w+)`", row)}
     assert told == set(known_keys()["model"])
 

@@ -56,8 +56,10 @@ SHIPPED = {"companion": Shipped("pixi.companion.addon", "pixi/companion/personas
 """The addons that come along, by the names that the settings have for them."""
 
 
-def named(path: Path) -> Source:
-    """The addon that an entry of the settings means: one that comes along, or a file."""
+def named(path: Path | Setup) -> Source:
+    """The addon that an entry of the settings means: one that comes along, or a file; or a program's own."""
+    if not isinstance(path, Path):
+        return Source(f"{path.__module__.rpartition('.')[2]}.py", lambda: path)
     if is_shipped(path):
         return Source(path.name, lambda: importlib.import_module(SHIPPED[path.name].module))
     return from_file(path)

@@ -1,6 +1,8 @@
 """Loads the addons of a start, and sees whether personas name what those of its command line bring."""
 
+import asyncio
 import dataclasses
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, redirect_stdout
@@ -16,9 +18,10 @@ from pixi.toolbox.commands import CommandRegistry
 from pixi.toolbox.tools import Toolbox
 
 if TYPE_CHECKING:
-    from pixi.addons.loading import AddonContents
+    from pixi.addons.loading import AddonContents, Setup
     from pixi.engine.engine import Engine
     from pixi.store.sql import SqlStore
+    from pixi.store.store import Store
     from pixi.toolbox.addon import Brought
 
 Tell = Callable[[str], None]
@@ -26,7 +29,7 @@ Tell = Callable[[str], None]
 
 def load_all(
     settings: Settings,
-    more: Sequence[Path],
+    more: "Sequence[Path | Setup]",
     commands: CommandRegistry,
     tools: Toolbox,
     report: Tell,
@@ -44,19 +47,20 @@ def load_all(
     from pixi.addons.loading import installed, load_addon, load_addons, named
 
     read = Reading(settings, tools)
-    asked = {path.resolve(): path for path in more}
+    asked = {each.resolve() if isinstance(each, Path) else each: each for each in more}
     others = (path for path in settings.addons if path.resolve() not in asked)
     sources = [*installed(), *map(named, others)]
     for problem in load_addons(sources, commands, tools, brought, read):
         report(problem)
     contents: list[AddonContents] = []
     faults: list[str] = []
-    for path in asked.values():
+    for each in asked.values():
+        source = named(each)
         try:
-            contents.append(load_addon(named(path), commands, tools, brought, read))
+            contents.append(load_addon(source, commands, tools, brought, read))
         except PixiError as error:
             mend = "" if str(error).endswith(".") else "; mend it, or start without it."
-            faults.append(f"addon {path}: {error}{mend}")
+            faults.append(f"addon {each if isinstance(each, Path) else source.name}: {error}{mend}")
     if faults:
         raise ConfigError(*faults)
     for remark in read.unread():
@@ -94,6 +98,15 @@ async def reach_tables(settings: Settings, store: "SqlStore", report: Tell) -> N
     await open_tables(store, brought, report)
     for name in await store.unreached_tables():
         report(f"The tables of the addon {name} are not looked into: name it in `addons` of pixi.toml first.")
+
+
+async def load_memory(store: "Store", engine: "Engine") -> None:
+    """Register the tools with which personas remember."""
+    # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
+    await asyncio.to_thread(importlib.import_module, "pixi.addons.memory")
+    from pixi.addons import memory
+
+    memory.setup_with(store)(engine.addon)
 
 
 class Reading:

@@ -3,15 +3,18 @@
 import asyncio
 import gc
 import importlib
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixi.app.addons import load_all, open_brought, tell_of_unnamed, with_addon
+from pixi.app.addons import load_all, load_memory, open_brought, tell_of_unnamed
+from pixi.app.cast import find_persona
 from pixi.app.doors import wants_native
 from pixi.app.kept_slot import kept_slot, local_model
 from pixi.app.models import open_model
+from pixi.app.talk_persona import TalkPersona
 from pixi.app.upkeep import upkeep
 from pixi.core.errors import ModelError
 from pixi.core.lines import Line
@@ -19,11 +22,12 @@ from pixi.core.message import Message
 from pixi.core.persona import Persona
 from pixi.core.report import TurnReport
 from pixi.models.breaker import Breakers
-from pixi.settings import ModelSettings, Settings
+from pixi.settings import ModelSettings, Settings, load
 from pixi.settings.hidden import secrets_in
 from pixi.settings.pricing import runs_here
 
 if TYPE_CHECKING:
+    from pixi.addons.loading import Setup
     from pixi.app.cast import Cast as Personas
     from pixi.app.household import Household
     from pixi.app.library import Library
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
+_log = logging.getLogger("pixi")
+
 _ALL_TALKS = "all"  # a bot's model has one slot: what is kept is the talk that it wrote in last
 
 
@@ -44,37 +50,45 @@ def _nothing(_: str) -> None: ...
 
 @asynccontextmanager
 async def open_engine(
-    settings: Settings,
-    persona: Persona,
+    settings: Settings | Mapping[str, object] | Path | str | None = None,
+    persona: Persona | None = None,
     *,
-    addons: Sequence[Path] = (),
+    addons: "Sequence[Path | Setup]" = (),
     warm_for: Message | None = None,
     warm_beside: bool = True,
     progress: Tell = _nothing,
-    report: Tell = _nothing,
-    remark: Tell = _nothing,
+    report: Tell = _log.warning,
+    remark: Tell = _log.info,
     watch: "Callable[[Model], Model] | None" = None,
+    follow_persona: bool = False,
 ) -> AsyncGenerator["Engine", None]:
-    """Build everything that answers, and close it again in reverse order, whatever happens.
+    """Build an engine with its model, store, databases and addons; close all in reverse order at the end.
 
     Args:
-        settings: what the operator wants.
-        persona: who answers.
-        addons: files of addons besides those of the settings. What they bring is offered in this talk, also
-            where the persona's file does not name it.
+        settings: the settings, the path of a settings file, or a dict with what would stand in one:
+            `{"model": {"name": "qwen3:8b", "base_url": "http://localhost:11434/v1"}}`. None: `pixi.toml` of
+            the working directory. The environment and `.env` count as they do for the program.
+        persona: who answers; None: the persona that the settings name.
+        addons: files of addons, or their `setup` functions, besides those of the settings. What they bring is
+            offered in this talk, also where the persona's file does not name it.
         warm_for: a message as it will be written first: a model that runs here reads beforehand all that
             stands before it.
         warm_beside: while the caller goes on already; False: first.
         progress: told what takes long, and "" when nothing does any more.
-        report: told what a person should know, in one line: an addon that was left out.
+        report: told what a person should know, in one line: an addon that was left out. Else it is logged.
         remark: told what changes nothing for the talk, in one line: another model answers.
         watch: given the model, returns the one that writes in its place: it, with somebody looking on.
+        follow_persona: the file of the persona is read again when it changes; `remark` is told.
 
     Raises:
         ConfigError: the settings, the persona and the parts do not fit together, or one of `addons` fails.
         PixiError: a part cannot be opened.
     """
     progress("starting")
+    if not isinstance(settings, Settings):
+        settings = load(Path(settings) if isinstance(settings, str) else settings)
+    if persona is None:
+        persona = await asyncio.to_thread(find_persona, settings)
     await import_parts(settings.model)
     from pixi.app.library import Library
     from pixi.app.reach import Reach
@@ -98,28 +112,22 @@ async def open_engine(
         engine = _engine(settings, Role(persona, watch(model) if watch else model), store, library)
         library.count = engine.count
         brought = Brought()
-        for contents in load_all(settings, addons, engine.commands, engine.tools, report, brought=brought):
-            persona = with_addon(contents, persona, engine, remark)
+        loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
-        engine.persona = persona
         stack.push_async_callback(library.close)
-        if persona.tools:
-            await _load_memory(store, engine)
-        await library.want(persona.databases)
-        if tools:
-            library.register(engine.addon)
-        else:
-            library.announce(engine.tools)
+        talker = TalkPersona(engine, store, library, loaded)
+        await talker.open(persona, remark)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
         await reach.go_by(settings, tools=tools)
         await stack.enter_async_context(engine)
         await stack.enter_async_context(upkeep(engine, store, lambda: settings.store.keep_days, kept.follow))
+        if follow_persona:
+            await stack.enter_async_context(talker.following(settings, remark))
         progress("")
         if warm_for:
             warming = _warm(model, await engine.prefix(warm_for), progress)
             await stack.enter_async_context(_beside(warming, first=not warm_beside))
-        gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         yield engine
 
 
@@ -183,7 +191,7 @@ async def open_household(
         brought = Brought()
         loaded = load_all(settings, addons, engine.commands, engine.tools, report, brought=brought)
         await open_brought(brought, store, stack, report)
-        await _load_memory(store, engine)
+        await load_memory(store, engine)
         stack.push_async_callback(library.close)
         reach = Reach(Grounds(engine.addon, engine.tools, engine.settings, library, report))
         stack.push_async_callback(reach.close)
@@ -201,7 +209,7 @@ async def open_household(
             upkeep(engine, store, lambda: house.settings.store.keep_days, kept.follow)
         )
         progress("")
-        gc.freeze()
+        gc.freeze()  # what was imported and built lives as long as the process: no garbage to be looked for
         house.pulse = stack.enter_context(telling_of_standstills())
         async with house.closing:
             yield house
@@ -270,14 +278,6 @@ def _engine(
     engine.settings.summary_tokens = settings.history.summary_tokens
     engine.tools.mask.learn(secrets_in(settings))
     return engine
-
-
-async def _load_memory(store: "Store", engine: "Engine") -> None:
-    # Imported where it is wanted: tools need pydantic, and a persona without tools starts sooner.
-    await asyncio.to_thread(importlib.import_module, "pixi.addons.memory")
-    from pixi.addons import memory
-
-    memory.setup_with(store)(engine.addon)
 
 
 async def _warm(model: "Model", lines: tuple[Line, ...], progress: Tell) -> None:

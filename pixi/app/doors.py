@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pixi.core.errors import ConfigError
 from pixi.models.model import Traits
+from pixi.models.sampling import TITLES, Sampler
 from pixi.settings import ModelSettings, Settings
 from pixi.settings.own_keys import is_openais, key_name
 from pixi.settings.pricing import runs_here
@@ -87,7 +88,7 @@ def door_to(
         traits=traits_of(chosen, native=native),
         temperature=chosen.temperature,
         max_tokens=chosen.max_tokens,
-        extra_body=chosen.extra_body,
+        extra_body=_body_fields(chosen, native=native),
         tools=chosen.tools,
         grammar=chosen.grammar if api == "chat" else "off",
         tiny_style={**SMALL_SAMPLING, "max_tokens": SMALL_MAX_TOKENS},
@@ -117,6 +118,22 @@ def _dialect(api: Api) -> "Dialect":
             from pixi.models.dialects.gemini import Gemini
 
             return Gemini()
+
+
+def _body_fields(chosen: ModelSettings, *, native: bool) -> dict[str, object]:
+    """The fields that are added to each request: how the model samples, and `extra_body`.
+
+    Raises:
+        ConfigError: it is to sample in a way that its server's API has no words for.
+    """
+    api = api_of(chosen, native=native)
+    sampler: Sampler = "openai" if api == "chat" and is_openais(chosen.base_url) else api
+    if unknown := chosen.not_known_to(sampler):
+        raise ConfigError(
+            f"The model {chosen.name!r} is asked by {TITLES[sampler]}, which knows no {', '.join(unknown)}: "
+            "remove that from the model's section."
+        )
+    return chosen.fields_for(sampler, chosen.extra_body)
 
 
 def traits_of(chosen: ModelSettings, *, native: bool) -> Traits:

@@ -103,6 +103,7 @@ class _Opening:
                 context_tokens=chosen.context_tokens,
                 temperature=chosen.temperature,
                 max_tokens=chosen.max_tokens,
+                sampling=chosen.fields_for("llama.cpp"),
                 parameters=chosen.parameters,
                 tools=chosen.tools,
                 grammar=chosen.grammar,

@@ -1,15 +1,19 @@
-"""The protocol of a place where a persona can act."""
+"""Channels: places where a persona can act."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pixi.channels.archive import Archive
 from pixi.core.card import Card
+from pixi.core.errors import ChannelError, ChannelForgot
 from pixi.core.events import TurnEvent, Verdict
 from pixi.core.message import Author, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.venue import Rights, Venue
+
+_BETWEEN_TWO = Venue()
+_WORDS_ALONE = Abilities()
 
 TAKEN_OVER = "This talk goes on in another window."
 """What a channel is shown as `Failed` where another process took its conversation over."""
@@ -52,88 +56,31 @@ class OpenQuestion:
     expires: float
 
 
-class Channel(Protocol):
-    """A place to act in: a terminal, a Discord channel, a web page.
+class Channel(ABC):
+    """A place to act in: a terminal, a Discord channel, a web page. One method is needed: `send`.
 
     Acts raise `ChannelError` where the place refuses for good. `nonce` (at most 25 characters) is the
     same when an act is tried again, so that a platform which knows nonces performs it once.
+
+    Attributes:
+        growing: `show` is given `Opened` and `Grew` too, i.e. messages while they are being written.
+        paced: messages come at the pace of somebody who types them, rather than at once.
+        acts_by_events: an act is its event and nothing else, which nobody sees before it is shown. Such acts
+            are not waited for: several are put on record together, with their outcome, and each event is
+            shown once all before it is on record.
     """
 
-    @property
-    def growing(self) -> bool:
-        """Whether `show` wants `Opened` and `Grew`, i.e. messages while they are being written."""
-        ...
+    __slots__ = ()
 
-    @property
-    def paced(self) -> bool:
-        """Whether messages come at the pace of somebody who types them, rather than at once."""
-        ...
+    growing: bool = False
+    paced: bool = False
+    acts_by_events: bool = False
 
-    @property
-    def acts_by_events(self) -> bool:
-        """Whether an act here is its event and nothing else, which nobody sees before it is shown.
-
-        Such acts are not waited for: several are put on record together, with their outcome, and each event
-        is shown once all before it is on record.
-        """
-        ...
-
-    @property
-    def venue(self) -> Venue:
-        """Where this is, and who reads it."""
-        ...
-
-    @property
-    def abilities(self) -> Abilities:
-        """What can be done here besides showing words, as it is now."""
-        ...
-
-    @property
-    def archive(self) -> Archive | None:
-        """What was written round here before, for tools that look it up; None: there is nothing of it."""
-        ...
-
-    async def rights(self, person: str) -> Rights:
-        """What a person may do here, by the id of the author, as it is now. None for whom nobody knows."""
-        ...
-
-    async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        """Ask a person whether a tool may do something, and wait that long for the answer.
-
-        Only that person's answer counts. What was asked does not stay answerable after the call returned.
-        """
-        ...
-
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        """Deliver a card; gives the platform's id of it, where there is one. As `send`, it pings nobody."""
-        ...
-
-    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
-        """Show a picture, moving if it can; gives the platform's id of it, where there is one. As `send`, it
-        pings nobody.
-
-        Of one with a link `sent_before` is asked with the link, of others with "".
-        """
-        ...
-
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Show one of the place's own stickers; gives the platform's id of it, where there is one.
-
-        Its name need not be spelt as it is. `sent_before` is asked with "".
-        """
-        ...
-
-    def parts(self, text: str) -> Sequence[str]:
-        """A message as it can be posted here: one part, or several where it is too long for one.
-
-        Each part is an act of its own, with a nonce of its own.
-        """
-        ...
-
+    @abstractmethod
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
-        """Deliver a message (one of `parts`); gives the platform's id of it, where there is one.
+        """Deliver a message (one of `parts`); return the platform's id of it, where there is one.
 
         Args:
             text: what is said.
@@ -142,32 +89,84 @@ class Channel(Protocol):
                 platform may point at it.
             reply_to: id of the message that this one must point at.
         """
-        ...
 
-    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """Put a reaction on a message. Doing it twice is the same as once."""
-        ...
+    def parts(self, text: str) -> Sequence[str]:
+        """Cut a message so that each part can be posted here. By default no message is too long.
+
+        Each part is an act of its own, with a nonce of its own.
+        """
+        return (text,)
+
+    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:  # noqa: B027 - a default
+        """Put a reaction on a message. Doing so twice is the same as once. By default `show` alone tells."""
+
+    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
+        """Deliver a card; return the platform's id of it, where there is one. Like `send`, ping nobody.
+
+        By default the card is sent as text, in one message.
+        """
+        return await self.send(card.plain, nonce=nonce, answers=answers)
+
+    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show a picture, moving if possible; return the platform's id of it, where there is one.
+
+        Like `send`, ping nobody. For a picture with a link `sent_before` is asked with the link, for others
+        with "". By default the words and the link are sent.
+        """
+        return await self.send(f"[picture: {picture.plain}]", nonce=nonce, answers=answers)
+
+    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
+        """Show one of the place's own stickers; return the platform's id of it, where there is one.
+
+        The name need not be spelt exactly. `sent_before` is asked with "". By default there are none.
+        """
+        raise ChannelError("There are no stickers here.")
+
+    async def typing(self) -> None:  # noqa: B027 - a default
+        """Show for some seconds that a message is being written. Asked again while it goes on."""
+
+    def show(self, event: TurnEvent) -> None:  # noqa: B027 - a default
+        """Be told what happens, in order. Must not block; most platforms ignore it."""
+
+    @property
+    def venue(self) -> Venue:
+        """Where this is, and who reads it. By default one person does."""
+        return _BETWEEN_TWO
+
+    @property
+    def abilities(self) -> Abilities:
+        """What can be done here besides showing words, as it is now."""
+        return _WORDS_ALONE
+
+    @property
+    def archive(self) -> Archive | None:
+        """What was written round here before, for tools that look it up. By default nothing can be."""
+        return None
+
+    async def rights(self, person: str) -> Rights:
+        """Return what a person, by the id of the author, may do here now. By default nobody governs here."""
+        return Rights()
+
+    async def approve(self, question: Question, *, seconds: float) -> Verdict:
+        """Ask a person whether a tool may do something, and wait that long for the answer.
+
+        Only that person's answer counts. What was asked does not stay answerable after the call returned.
+        By default nobody can be asked, so that the tool is not run.
+        """
+        return "nobody"
 
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """The id of a message that was posted as this part by an earlier process, if it was.
+        """Return the id of a message that an earlier process posted as this part; None where it did not.
 
         Asked after a crash, for an act of which only the intent is on record. `after` is the id of the last
         message known to come before it: one that the turn posted, or the one that it answers. None: it was
         not posted, or posting it again under its nonce does no harm.
 
         Raises:
-            ChannelForgot: that cannot be found out, now or later.
+            ChannelForgot: that cannot be found out, now or later. This is the default.
             ChannelLost: that cannot be found out now.
         """
-        ...
-
-    async def typing(self) -> None:
-        """Show for some seconds that a message is being written. Asked again while it goes on."""
-        ...
-
-    def show(self, event: TurnEvent) -> None:
-        """Be told what happens, in order. Must not block; most platforms ignore it."""
-        ...
+        raise ChannelForgot("what was said here earlier cannot be looked at.")
 
 
 Receive = Callable[[Message, Channel], Awaitable[None]]

@@ -1,19 +1,14 @@
 """A channel for a program that asks and waits: what a persona does is gathered, and handed over whole."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from pixi.channels.channel import Question
-from pixi.core.card import Card
-from pixi.core.errors import ChannelError, ChannelForgot
-from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent, Verdict
-from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
-
-_WORDS_ALONE = Abilities()
+from pixi.channels.channel import Channel
+from pixi.core.errors import ChannelForgot
+from pixi.core.events import Failed, Progressed, Reacted, Sourced, ToolCalled, TurnEnded, TurnEvent
 
 
-class GatheringChannel:
+class GatheringChannel(Channel):
     """Gathers what is said in answer to one message.
 
     Args:
@@ -36,48 +31,6 @@ class GatheringChannel:
         self.finish = "stop"
         self._nonce = ""
 
-    @property
-    def growing(self) -> bool:
-        """Only what is whole is of use."""
-        return False
-
-    @property
-    def paced(self) -> bool:
-        """A program does not want to wait."""
-        return False
-
-    @property
-    def acts_by_events(self) -> bool:
-        """What was delivered is gathered by the acts."""
-        return False
-
-    @property
-    def venue(self) -> Venue:
-        """Between two."""
-        return Venue()
-
-    @property
-    def abilities(self) -> Abilities:
-        """Nothing but words."""
-        return _WORDS_ALONE
-
-    @property
-    def archive(self) -> None:
-        """Nothing but the talk itself was written here."""
-        return None
-
-    async def rights(self, person: str) -> Rights:
-        """Nobody governs anything from here: whoever writes may be a model that was told to."""
-        return Rights()
-
-    async def approve(self, question: Question, *, seconds: float) -> Verdict:
-        """There is nobody to be asked."""
-        return "nobody"
-
-    def parts(self, text: str) -> Sequence[str]:
-        """No message is too long."""
-        return (text,)
-
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
@@ -85,31 +38,11 @@ class GatheringChannel:
         self._keep(text, nonce)
         return None
 
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
-        """Keep a card, as text."""
-        self._keep(card.plain, nonce)
-        return None
-
-    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
-        """Keep what is to be seen, and where."""
-        self._keep(f"[picture: {picture.plain}]", nonce)
-        return None
-
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Raises `ChannelError`: there are none."""
-        raise ChannelError("There are no stickers here.")
-
-    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """Nothing to do: the event tells of it."""
-
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """Only what was kept last is known. Raises `ChannelForgot` for what an earlier process said."""
         if nonce != self._nonce:
             raise ChannelForgot("what was said earlier cannot be looked at.")
         return nonce
-
-    async def typing(self) -> None:
-        """Nothing to do."""
 
     def show(self, event: TurnEvent) -> None:
         """Keep what is more than words, and tell of what takes time."""

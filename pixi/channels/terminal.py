@@ -18,13 +18,11 @@ from pixi.core.errors import ChannelError, ChannelForgot, LeaseHeld, StoreError
 from pixi.core.events import Failed, Noted, Numbering, Reacted, Sourced, TurnEnded, TurnEvent, Verdict
 from pixi.core.message import Author, Message
 from pixi.core.persona import Persona
-from pixi.core.picture import Abilities, Picture
 from pixi.core.spending import Bill
-from pixi.core.venue import Rights, Venue
+from pixi.core.venue import Rights
 from pixi.models.model import Model
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 
-_WORDS_ALONE = Abilities()
 _TAKEN = Failed(TAKEN_OVER)
 OWN_SECONDS = 30.0
 """How long lines wait for a reply to end that another window of the talk is writing."""
@@ -116,6 +114,10 @@ class Answering(Protocol):
         """The last turns of a conversation, oldest first."""
         ...
 
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn that is over, with what stands on record of how it was asked; None: there is none."""
+        ...
+
     async def forget(self, person: str) -> int:
         """Forget a person everywhere; gives how many conversations changed."""
         ...
@@ -159,12 +161,12 @@ def _plain(name: str) -> str:
 
 
 @dataclass(slots=True)
-class LinesChannel:
+class LinesChannel(Channel):
     """Writes what happens to `out`, flushed at once.
 
     As text: the delivered messages alone; with `notes`, the notes and reactions too, marked. What went
     wrong goes to `err`. As JSON: every event, with `t`, the seconds since the message was received; with
-    `deltas` messages as they grow, too.
+    `growing` messages as they grow, too.
 
     While a long prompt is read, `progress` is told so ("" when it is over).
 
@@ -177,7 +179,7 @@ class LinesChannel:
     err: TextIO
     as_json: bool = False
     notes: bool = False
-    deltas: bool = False
+    growing: bool = False
     progress: Callable[[str], None] = lambda _: None
     failed: bool = False
     broken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -187,36 +189,6 @@ class LinesChannel:
     _numbering: Numbering = field(default_factory=Numbering)
     _reading: ReadingSign = field(default_factory=ReadingSign)
     _told: asyncio.TimerHandle | None = None  # when it is told next how far the prompt is read
-
-    @property
-    def growing(self) -> bool:
-        """A line is printed when it is whole; with `deltas` its pieces are, too."""
-        return self.deltas
-
-    @property
-    def paced(self) -> bool:
-        """Who reads from a pipe does not want to wait."""
-        return False
-
-    @property
-    def acts_by_events(self) -> bool:
-        """What is written is written."""
-        return False
-
-    @property
-    def venue(self) -> Venue:
-        """Whoever started the program reads what it writes, and nobody else."""
-        return Venue()
-
-    @property
-    def abilities(self) -> Abilities:
-        """Nothing but lines."""
-        return _WORDS_ALONE
-
-    @property
-    def archive(self) -> None:
-        """Nothing but the talk itself was written here."""
-        return None
 
     async def rights(self, person: str) -> Rights:
         """Whoever started the program governs it."""
@@ -237,22 +209,6 @@ class LinesChannel:
             raise ChannelError("The output cannot be written any more.")
         return None
 
-    async def picture(self, picture: Picture, *, nonce: str, answers: str | None = None) -> str | None:
-        """Print what is to be seen, and where. Raises `ChannelError` when that is not possible any more."""
-        if not self.as_json:
-            self._write(f"[picture: {one_line(picture.plain)}]")
-        if self.fault:
-            raise ChannelError("The output cannot be written any more.")
-        return None
-
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Raises `ChannelError`: there are none."""
-        raise ChannelError("A terminal has no stickers.")
-
-    def parts(self, text: str) -> Sequence[str]:
-        """No message is too long."""
-        return (text,)
-
     def hear(self) -> None:
         """A message was received now: the events that follow are counted from here."""
         self._received = time.monotonic()
@@ -268,17 +224,11 @@ class LinesChannel:
         self._printed = nonce
         return None
 
-    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """Nothing to do: the event shows it."""
-
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """Only what was printed last is known. Raises `ChannelForgot` for what an earlier process printed."""
         if nonce != self._printed:
             raise ChannelForgot("what was printed earlier cannot be looked at.")
         return nonce
-
-    async def typing(self) -> None:
-        """Nothing to do."""
 
     def show(self, event: TurnEvent) -> None:
         """Print what is to be seen of an event."""

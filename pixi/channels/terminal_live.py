@@ -17,6 +17,7 @@ from pixi.channels.pictures import PictureError
 from pixi.channels.terminal import Answering, Seat
 from pixi.channels.terminal_asking import Asking
 from pixi.channels.terminal_card import card_of
+from pixi.channels.terminal_commands import HELP, Change, Choices, CommandCompleter
 from pixi.channels.terminal_own import (
     ASK_FORGET,
     LAST_TURNS,
@@ -24,6 +25,7 @@ from pixi.channels.terminal_own import (
     forgotten,
     last_said,
     told_model,
+    told_personas,
 )
 from pixi.channels.terminal_picture import drawn
 from pixi.channels.terminal_reading import ReadingSign
@@ -32,8 +34,10 @@ from pixi.channels.terminal_screen import Screen
 from pixi.channels.terminal_taking_back import Step, TakingBack
 from pixi.channels.terminal_text import one_line
 from pixi.channels.terminal_transcript import Transcript
+from pixi.channels.terminal_why import told_why
+from pixi.channels.tool_words import call_in_words
 from pixi.core.card import Card
-from pixi.core.errors import ChannelElsewhere, ChannelError, ChannelForgot, LeaseHeld, StoreError
+from pixi.core.errors import ChannelElsewhere, LeaseHeld, StoreError
 from pixi.core.events import (
     Failed,
     Opened,
@@ -49,23 +53,8 @@ from pixi.core.figures import of_searches, of_the_month, summed_up
 from pixi.core.message import Image, Message
 from pixi.core.picture import Abilities, Picture
 from pixi.core.shortcomings import shortcomings
-from pixi.core.venue import Rights, Venue
+from pixi.core.venue import Rights
 from pixi.store.kept import TurnRecord
-
-HELP = """\
-Enter sends, Alt-Enter breaks the line, the arrow keys bring back what you wrote.
-Ctrl-C stops the reply that is being written; Ctrl-D leaves.
-/notes   show or hide the private notes
-/retry   have your last message answered once more
-/edit    change your last message, and have it answered anew
-/undo    take your last message out of the talk, with its answer
-/branches   what was taken out or answered anew, and how to go back to it
-/reset   forget this conversation
-/usage   what was used today and this month
-/model   which model answers, what it does without, and how to choose another
-/forget me, /export me   forget all that was ever kept of you, or get it as a file
-/quit    leave
-//text   send a message that begins with a slash"""
 
 UNPRICED = "? stands for what no price is known of: tell the model's under [prices] in pixi.toml."
 
@@ -83,7 +72,7 @@ OpenAnswering = Callable[[Tell, Tell, Tell], AbstractAsyncContextManager[Answeri
 more), what went wrong, and what is only worth a remark."""
 
 
-class LiveTerminal:
+class LiveTerminal(Channel):
     """A talk on a terminal. It is its own channel.
 
     Args:
@@ -93,7 +82,13 @@ class LiveTerminal:
         history: what the arrow keys bring back.
         notes: whether notes are shown from the start.
         first_words: what the persona says by itself before a talk begins; "" for nothing.
+        choices: who and what else could answer.
+
+    Attributes:
+        wants: what the person left for: somebody or something else to talk to; None: they just left.
     """
+
+    growing = True
 
     def __init__(
         self,
@@ -104,13 +99,17 @@ class LiveTerminal:
         *,
         notes: bool,
         first_words: str = "",
+        choices: Choices | None = None,
     ) -> None:
+        self.wants: Change | None = None
+        self._choices = choices or Choices()
         self._seat = seat
         self._history = history
         self._greeting = one_line(greeting)
         self._first_words = one_line(first_words)
         self._transcript = Transcript(persona, notes=notes)
-        self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self)
+        completer = CommandCompleter(self._choices)
+        self._screen = Screen(self._transcript, f"{seat.author.name} ›", history, self, completer)
         self._asking = Asking(self._transcript, self._screen, persona)
         self._taking_back = TakingBack(seat, self._transcript, self._screen)
         self._inbox: deque[Message | Step] = deque()  # what was entered and not handed on
@@ -152,34 +151,9 @@ class LiveTerminal:
     # As a channel.
 
     @property
-    def growing(self) -> bool:
-        """Messages are shown while they are being written."""
-        return True
-
-    @property
-    def paced(self) -> bool:
-        """One sees the words come: they need no other pace."""
-        return False
-
-    @property
-    def acts_by_events(self) -> bool:
-        """What is written is written."""
-        return False
-
-    @property
-    def venue(self) -> Venue:
-        """Whoever sits here reads it, and nobody else."""
-        return Venue()
-
-    @property
     def abilities(self) -> Abilities:
         """Pictures are drawn, where the terminal has the colours."""
         return Abilities(draws=self._screen.colours)
-
-    @property
-    def archive(self) -> None:
-        """Nothing but the talk itself was written here."""
-        return None
 
     async def rights(self, person: str) -> Rights:
         """Whoever sits here governs the program."""
@@ -206,14 +180,6 @@ class LiveTerminal:
         """Show the picture in a frame, with its words; what moves in it stands still."""
         return await self.card(card_of(picture), nonce=nonce, answers=answers)
 
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Raises `ChannelError`: there are none."""
-        raise ChannelError("A terminal has no stickers.")
-
-    def parts(self, text: str) -> Sequence[str]:
-        """No message is too long."""
-        return (text,)
-
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
@@ -224,13 +190,6 @@ class LiveTerminal:
         """Show the reaction on the line of its message."""
         self._transcript.react(message_id, emoji)
         self._screen.changed()
-
-    async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
-        """Raises `ChannelForgot`: what was shown by an earlier process cannot be looked at."""
-        raise ChannelForgot("what was shown earlier cannot be looked at.")
-
-    async def typing(self) -> None:
-        """Nothing to do: a message that opens is seen."""
 
     def show(self, event: TurnEvent) -> None:
         """Show what happened."""
@@ -244,8 +203,8 @@ class LiveTerminal:
         match event:
             case Failed(text) if text == TAKEN_OVER:  # who has the talk now is asked with the next look
                 return
-            case ToolCalled(_, name, _):
-                self._doing = f"{self._transcript.persona} uses {one_line(name)}"
+            case ToolCalled(_, name, arguments):
+                self._doing = f"{self._transcript.persona} {call_in_words(name, arguments)}"
             case Progressed(text):
                 self._doing = one_line(text)
             case TurnEnded():
@@ -508,8 +467,22 @@ class LiveTerminal:
                 self._spawn(self._told(self._reset))
             case "usage":
                 self._spawn(self._told(self._bill))
+            case "why":
+                self._spawn(self._told(self._why))
+            case "persona" if not words:
+                self._transcript.tell(told_personas(self._choices, self._transcript.persona))
+            case "persona" if not self._choices.persona(" ".join(words)):
+                self._transcript.tell(
+                    f"There is no persona {one_line(' '.join(words))}; /persona lists them.", "error"
+                )
+            case "persona":
+                self._change(Change("persona", self._choices.persona(" ".join(words))))
+            case "model" if words:
+                self._change(Change("model", words[0]))
             case "model":
                 self._spawn(self._told(self._told_model))
+            case "brain":
+                self._change(Change("brain"))
             case "forget" if words == ("me", "yes"):
                 self._spawn(self._told(lambda it: forgotten(it, self._seat.author.id, self._history)))
             case "forget":
@@ -520,6 +493,11 @@ class LiveTerminal:
                 self._screen.leave()
             case _:
                 self._transcript.tell(f"There is no /{one_line(name)}; /help shows what there is.", "error")
+
+    def _change(self, wants: Change) -> None:
+        """Leave for somebody or something else to talk to."""
+        self.wants = wants
+        self._screen.leave()
 
     async def _step(self, answering: Answering, step: Step) -> None:
         try:
@@ -535,7 +513,15 @@ class LiveTerminal:
         return "The conversation is forgotten."
 
     async def _told_model(self, answering: Answering) -> str:
-        return told_model(answering.model, answering.persona)
+        return told_model(answering.model, answering.persona, self._choices.models)
+
+    async def _why(self, answering: Answering) -> str:
+        turns = await answering.turns(self._seat.conversation, 2)  # the last may be under way
+        over = [turn.id for turn in turns if turn.finish is not None]
+        looked_back = await answering.look_back(over[-1]) if over else None
+        if looked_back is None:
+            return "Nothing was answered here yet."
+        return told_why(looked_back, datetime.now().astimezone())
 
     async def _bill(self, answering: Answering) -> str:
         bill = await answering.bill()

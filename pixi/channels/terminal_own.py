@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from pixi.channels.shortening import shortened
+from pixi.channels.terminal_commands import Choices
 from pixi.channels.terminal_text import one_line
 from pixi.core.language import SEND
 from pixi.core.lines import UserLine
@@ -125,18 +126,27 @@ def told_time(then: datetime, now: datetime) -> str:
     return f"{day}, {then:%H:%M}"
 
 
-def told_model(model: Model, persona: Persona) -> str:
-    """Tell which model answers, what it does without, and how to choose another."""
+def told_personas(choices: Choices, present: str) -> str:
+    """Tell who answers, and who else could."""
+    personas = choices.personas()
+    wide = max(map(len, personas), default=0)
+    rows = [f"{name:<{wide}}  {one_line(about)}".rstrip() for name, about in personas.items()]
+    return "\n".join((f"You talk to {one_line(present)}. /persona NAME talks to another:", *rows))
+
+
+def told_model(model: Model, persona: Persona, others: Sequence[str] = ()) -> str:
+    """Tell which model answers, what it does without, and how to choose another, such as one of `others`."""
     traits = model.traits
     without = shortcomings(persona, small=traits.small)
     if not without and not traits.tools:
         quotes = f"; it is shown what {', '.join(persona.databases)} say" if persona.databases else ""
         without = f"it is offered no tools{quotes}"
+    named = f": {', '.join(map(one_line, others))}" if others else ""
     kind = without or "a model that is offered tools and told the whole persona"
     return (
         f"{one_line(model.name)}: {one_line(kind)}. It holds {traits.context_tokens:,} tokens.\n"
-        "`pixi-persona models` lists what else there is and fetches more; take one with\n"
-        "`pixi-persona chat --model NAME`, or for good with `name` in the section [model] of pixi.toml."
+        f"/brain shows what else there is; /model NAME takes one by its name{named}. For good it is `name`\n"
+        "in the section [model] of pixi.toml. `pixi-persona models` fetches more."
     )
 
 

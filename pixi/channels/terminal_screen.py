@@ -6,6 +6,7 @@ from typing import Protocol
 
 from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import FormattedText
@@ -43,6 +44,9 @@ STYLE = Style.from_dict(
         "question": "ansiyellow",
         "frame": "ansibrightblack",
         "title": "bold",
+        "bold": "bold",
+        "italic": "italic",
+        "code": "ansicyan",
         "name": "ansicyan",
         "link": "ansiblue underline",
     }
@@ -130,13 +134,18 @@ class Screen:
         prompt: what stands before the line.
         history: what the arrow keys bring back.
         sitter: who is asked for the status, and told of lines and keys.
+        completer: what Tab makes of the line.
     """
 
-    def __init__(self, transcript: Transcript, prompt: str, history: History, sitter: Sitter) -> None:
+    def __init__(
+        self, transcript: Transcript, prompt: str, history: History, sitter: Sitter, completer: Completer
+    ) -> None:
         self._transcript = transcript
         self._prompt = FormattedText([("class:you", one_line(prompt) + " ")])
         self._sitter = sitter
-        self._buffer = Buffer(history=history, multiline=True, accept_handler=self._accept)
+        self._buffer = Buffer(
+            history=history, multiline=True, accept_handler=self._accept, completer=completer
+        )
         self._buffer.on_text_changed += lambda _: sitter.typed()
         self._answer = Buffer(multiline=False, accept_handler=self._accept_answer)
         self._asking = ""
@@ -230,6 +239,10 @@ class Screen:
                     Window(self._answer_control, wrap_lines=True, dont_extend_height=True), asking
                 ),
                 ConditionalContainer(
+                    Window(FormattedTextControl(self._completions), wrap_lines=True, dont_extend_height=True),
+                    Condition(lambda: self._buffer.complete_state is not None),
+                ),
+                ConditionalContainer(
                     Window(status, wrap_lines=True, dont_extend_height=True),
                     Condition(lambda: bool(self._sitter.status())),
                 ),
@@ -260,6 +273,17 @@ class Screen:
         def break_line(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        @keys.add("tab")
+        @keys.add("s-tab")
+        def complete(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.complete_state is None:
+                buffer.start_completion(insert_common_part=True)
+            elif event.key_sequence[0].key == Keys.BackTab:
+                buffer.complete_previous()
+            else:
+                buffer.complete_next()
+
         @keys.add("c-c")
         @keys.add(Keys.SIGINT)
         def interrupt(event: KeyPressEvent) -> None:
@@ -284,6 +308,15 @@ class Screen:
     def _accept_answer(self, buffer: Buffer) -> bool:
         self._sitter.answered(buffer.text)
         return False
+
+    def _completions(self) -> FormattedText:
+        """What Tab offers, the one that stands in the line marked."""
+        state = self._buffer.complete_state
+        offered = FormattedText()
+        for number, each in enumerate(state.completions if state else ()):
+            chosen = state is not None and number == state.complete_index
+            offered += [("class:aside", "  "), ("class:name" if chosen else "class:aside", each.text)]
+        return offered
 
     def _live(self) -> FormattedText:
         return _joined(tail(self._transcript.lines(self.columns), self.columns, self._room))

@@ -1,6 +1,5 @@
 """What a talk looks like on a terminal: events in, styled lines out; no terminal needed."""
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -8,8 +7,10 @@ from typing import assert_never
 from prompt_toolkit.utils import get_cwidth
 
 from pixi.channels.terminal_frame import framed
-from pixi.channels.terminal_rows import Fragment, Line, height, wrapped
+from pixi.channels.terminal_markdown import markdown_rows
+from pixi.channels.terminal_rows import Fragment, Line, height
 from pixi.channels.terminal_text import one_line, printable
+from pixi.channels.tool_words import call_in_words
 from pixi.core.card import Card
 from pixi.core.deltas import PromptProgress
 from pixi.core.events import (
@@ -167,7 +168,7 @@ class Transcript:
                 shown = f"· {one_line(name)}" + (f": {one_line(argument)}" if argument else "")
                 self._perform(id, Aside(shown))
             case ToolCalled(_, name, arguments):
-                self.tell(f"· {one_line(name)} {one_line(json.dumps(arguments, ensure_ascii=False))}")
+                self.tell(f"· {call_in_words(name, arguments)}")
             case ToolAnswered(_, name, ok, result):
                 if not ok:
                     self.tell(f"· {one_line(name)} failed: {one_line(str(result))}")
@@ -259,15 +260,8 @@ class Transcript:
             case _:
                 assert_never(entry)
         margin = " " * min(get_cwidth(head[1]), columns // 3)
-        rows = [
-            row for line in text.strip("\n").split("\n") for row in _indented(line, columns - len(margin))
-        ]
-        for number, row in enumerate(rows):
-            line = [("", margin) if number else head, (style, row)]
+        plain = not isinstance(entry, Delivered | Draft)
+        rows = list(markdown_rows(text.strip("\n"), style, columns - len(margin), plain=plain))
+        for number, row in enumerate(rows or [[(style, "")]]):
+            line = [("", margin) if number else head, *row]
             yield [*line, end] if end and number == len(rows) - 1 else line
-
-
-def _indented(line: str, columns: int) -> list[str]:
-    """A line in rows that begin below one another, as far in as the first."""
-    indent = min(len(line) - len(line.lstrip(" ")), columns // 3)
-    return [" " * indent + row for row in wrapped(line[indent:], columns - indent)]

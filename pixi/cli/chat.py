@@ -1,9 +1,12 @@
 """`pixi-persona chat`: talk in the terminal, or with a program that writes lines and reads replies."""
 
 import argparse
+import gc
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Callable
-from contextlib import AbstractAsyncContextManager, aclosing
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +14,8 @@ from pixi.cli.exits import FAILED, FINE
 
 if TYPE_CHECKING:
     from pixi.channels.terminal import Answering, Seat
+    from pixi.channels.terminal_commands import Change
+    from pixi.channels.terminal_live import LiveTerminal
     from pixi.core.persona import Persona
     from pixi.settings import Settings
 
@@ -69,28 +74,140 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends or the person leaves."""
-    from pixi.app import find_persona, open_engine
-    from pixi.channels.terminal import seat
-    from pixi.cli.choosing_model import at_terminal, chosen_model
+    from pixi.cli.choosing_model import at_terminal
+
+    chosen = Chosen(
+        {
+            "model.name": arguments.model,
+            "model.base_url": arguments.base_url,
+            "persona.default": arguments.persona,
+        }
+    )
+    if at_terminal() and not arguments.json:
+        return _live(arguments, chosen)
+    return _piped(arguments, chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Who answers, on what: settings above all others, and the name of a further model; "": `[model]`."""
+
+    overrides: Mapping[str, str | None]
+    further: str = ""
+
+    def settings(self, arguments: argparse.Namespace, *, asks: bool) -> "Settings":
+        """Read the settings. `asks`: where they name no model, a person is asked.
+
+        Raises:
+            ConfigError: they cannot hold, or there is no such model.
+            KeyboardInterrupt: the person leaves.
+        """
+        from pixi.cli.choosing_model import chosen_model
+        from pixi.settings import load
+
+        config = Path(arguments.config) if arguments.config else None
+        settings = load(config, overrides=self.overrides)
+        if self.further:
+            return replace(settings, model=settings.models[self.further])
+        return load(config, overrides={**self.overrides, **chosen_model(settings, asks=asks)})
+
+    def changed(self, wants: "Change", settings: "Settings") -> "Chosen":
+        """Return what a person chose instead, while they talked by these settings.
+
+        Raises:
+            ConfigError: there is no model to be chosen.
+            KeyboardInterrupt: they choose none.
+        """
+        from pixi.cli.choosing_model import asked_for_model
+
+        if wants.of == "persona":
+            return replace(self, overrides={**self.overrides, "persona.default": wants.name})
+        if wants.of == "model" and wants.name in settings.models:
+            return replace(self, further=wants.name)
+        values = {"model.name": wants.name} if wants.of == "model" else asked_for_model(settings)
+        others = {key: value for key, value in self.overrides.items() if not key.startswith("model.")}
+        return Chosen({**others, **values})
+
+
+def _live(arguments: argparse.Namespace, chosen: Chosen) -> int:
+    """Talk at the terminal, until the person leaves for good. What cannot be opened is not gone to."""
     from pixi.cli.printer import Printer
     from pixi.cli.running import run_async
-    from pixi.settings import load
+    from pixi.core.errors import PixiError
 
-    config = Path(arguments.config) if arguments.config else None
-    overrides = {
-        "model.name": arguments.model,
-        "model.base_url": arguments.base_url,
-        "persona.default": arguments.persona,
-    }
-    settings = load(config, overrides=overrides)
-    persona = find_persona(settings)
+    before: Chosen | None = None
+    while True:
+        try:
+            settings = chosen.settings(arguments, asks=True)
+            terminal, talk = _at_terminal(arguments, settings)
+            code = run_async(talk)
+            if terminal.wants is None:
+                return code
+            before = chosen
+            with suppress(KeyboardInterrupt):
+                chosen = chosen.changed(terminal.wants, settings)
+        except PixiError as error:
+            if before is None:
+                raise
+            Printer().complain(str(error))
+            chosen, before = before, None
+
+
+def _at_terminal(
+    arguments: argparse.Namespace, settings: "Settings"
+) -> "tuple[LiveTerminal, Coroutine[None, None, int]]":
+    """Return a terminal, and the talk there.
+
+    Raises:
+        ConfigError: there is no such persona.
+    """
+    from pixi.app import find_persona
+    from pixi.app.state import state_folder
+    from pixi.channels.terminal import seat
+    from pixi.channels.terminal_commands import Choices
+    from pixi.channels.terminal_live import LiveTerminal
+    from pixi.channels.terminal_own import history_in
+    from pixi.cli.printer import Printer
+
+    persona, printer = find_persona(settings), Printer(settings)
     place = seat(persona.name, arguments.user or login())
-    live = at_terminal() and not arguments.json
-    settings = load(config, overrides={**overrides, **chosen_model(settings, asks=live)})
+    about = f" · {persona.about}" if persona.about else ""
+    terminal = LiveTerminal(
+        place,
+        persona.name,
+        f"{persona.name}{about} · on {printer.redact(_model(settings))} · /help",
+        history_in(state_folder()),
+        notes=arguments.notes,
+        first_words=_first_words(settings, persona),
+        choices=Choices(cache(lambda: _personas(settings)), (*settings.models,)),
+    )
+
+    async def talk() -> int:
+        await terminal.run(_opening(arguments, settings, persona, place, live=True))
+        return FINE
+
+    return terminal, talk()
+
+
+def _personas(settings: "Settings") -> dict[str, str]:
+    """Return one line about each persona, by the names of their files."""
+    from pixi.app.cast import read_cast
+
+    return {name: persona.about for name, persona in sorted(read_cast(settings).personas.items())}
+
+
+def _opening(
+    arguments: argparse.Namespace, settings: "Settings", persona: "Persona", place: "Seat", *, live: bool
+) -> Opened:
+    """Return what opens the engine, once it is known whom to tell how it goes."""
+    from pixi.app import open_engine
+    from pixi.cli.printer import Printer
+
     printer = Printer(settings)
 
-    def opened(progress: Tell, report: Tell, remark: Tell) -> "AbstractAsyncContextManager[Answering]":
-        return open_engine(
+    @asynccontextmanager
+    async def opened(progress: Tell, report: Tell, remark: Tell) -> "AsyncGenerator[Answering, None]":
+        async with open_engine(
             settings,
             persona,
             addons=[Path(file) for file in arguments.addon],
@@ -99,38 +216,27 @@ def run(arguments: argparse.Namespace) -> int:
             progress=printer.redacted(progress),
             report=printer.redacted(report),
             remark=printer.redacted(remark),
-        )
+            follow_persona=live,
+        ) as engine:
+            gc.freeze()  # what was built lives as long as the process: no garbage to be looked for
+            yield engine
 
-    if live:
-        model = printer.redact(_model(settings))
-        return run_async(
-            _live(arguments, model, persona, place, opened, first_words=_first_words(settings, persona))
-        )
+    return opened
+
+
+def _piped(arguments: argparse.Namespace, chosen: Chosen) -> int:
+    """Answer each line of standard input."""
+    from pixi.app import find_persona
+    from pixi.channels.terminal import seat
+    from pixi.cli.printer import Printer
+    from pixi.cli.running import run_async
+
+    settings = chosen.settings(arguments, asks=False)
+    persona = find_persona(settings)
+    place = seat(persona.name, arguments.user or login())
+    opened = _opening(arguments, settings, persona, place, live=False)
     unset = "" if settings.model_is_set else _NO_MODEL
-    return run_async(_lines(arguments, place, opened, printer.complain, unset))
-
-
-async def _live(
-    arguments: argparse.Namespace,
-    model: str,
-    persona: "Persona",
-    place: "Seat",
-    opened: Opened,
-    *,
-    first_words: str,
-) -> int:
-    from pixi.app.state import state_folder
-    from pixi.channels.terminal_live import LiveTerminal
-    from pixi.channels.terminal_own import history_in
-
-    about = f" · {persona.about}" if persona.about else ""
-    greeting = f"{persona.name}{about} · on {model} · /help"
-    history = history_in(state_folder())
-    terminal = LiveTerminal(
-        place, persona.name, greeting, history, notes=arguments.notes, first_words=first_words
-    )
-    await terminal.run(opened)
-    return FINE
+    return run_async(_lines(arguments, place, opened, Printer(settings).complain, unset))
 
 
 async def _lines(
@@ -157,7 +263,7 @@ async def _lines(
                 sys.stderr,
                 as_json=arguments.json,
                 notes=arguments.notes,
-                deltas=arguments.json and arguments.deltas,
+                growing=arguments.json and arguments.deltas,
                 progress=progress,
             )
             async with opened(progress, complain, complain) as answering:

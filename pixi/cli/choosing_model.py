@@ -81,7 +81,7 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
     from pixi.models.discovery import find_servers
 
     if not settings.model_is_set:
-        return _asked(settings, folder) if asks else {}
+        return asked_for_model(settings, folder) if asks else {}
     if _is_name_alone(settings):
         name = settings.model.name
         model = find_in_catalogue(name)
@@ -92,12 +92,19 @@ def chosen_model(settings: "Settings", *, asks: bool, folder: Path = Path()) -> 
     return {}
 
 
-def _asked(settings: "Settings", folder: Path) -> Mapping[str, str]:
+def asked_for_model(settings: "Settings", folder: Path = Path()) -> Mapping[str, str]:
+    """Ask a person which model is to answer; see `chosen_model` for the rest.
+
+    Raises:
+        ConfigError: there is none to be chosen.
+        KeyboardInterrupt: the person leaves.
+    """
     from pixi.models.discovery import find_servers
     from pixi.models.providers import providers_with_key
     from pixi.settings.given import variables_in
 
     printer = Printer(settings)
+    present = settings.model.name if settings.model_is_set else ""
     found = asyncio.run(find_servers())
     variables = variables_in(folder)
     options = [*options_of(found, providers_with_key(variables), variables.get("OPENAI_BASE_URL", ""))]
@@ -107,7 +114,7 @@ def _asked(settings: "Settings", folder: Path) -> Mapping[str, str]:
             "Run: pip install 'pixi-persona[local]', or start a model server such as Ollama."
         )
     while True:
-        option = _choose(said_of(found), options)
+        option = _choose(said_of(found, present), options)
         try:
             values = option.values if option.download is None else _downloaded(option.download, printer)
         except PixiError as error:
@@ -201,14 +208,14 @@ def _here() -> Iterator[Option]:
         yield replace(download, note=f"{size}; {trouble}")
 
 
-def said_of(found: "Sequence[FoundServer]") -> list[str]:
-    """Return what a person should know of the servers: paragraphs."""
+def said_of(found: "Sequence[FoundServer]", present: str = "") -> list[str]:
+    """Return what a person should know of the servers: paragraphs. `present`: the model that answers now."""
     from pixi.models.discovery import trouble_of
 
     names = ", ".join(server.kind for server in found if server.models)
     there = f" Found on this machine: {names}." if names else ""
     there = there if found else " No model server runs on this machine."
-    said = [f"No model is set yet.{there}"]
+    said = [f"{f'{present} answers now.' if present else 'No model is set yet.'}{there}"]
     troubles = [(server, trouble) for server in found if (trouble := trouble_of(server))]
     said += [f"{server.kind} at {urlsplit(server.base_url).netloc} {trouble}" for server, trouble in troubles]
     return said

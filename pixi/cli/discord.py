@@ -24,6 +24,7 @@ examples:
   pixi-persona discord
   pixi-persona discord --persona edda --model qwen3 --base-url http://localhost:11434/v1
   pixi-persona discord --shards 0-3/8
+  pixi-persona discord --rehearse             (no token, no Discord: try it first)
 """
 
 _NO_TOKEN = """\
@@ -57,6 +58,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--shards", metavar="FIRST-LAST/ALL", help="run these shards only, e.g. 0-3/8 (default: all)"
     )
     parser.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="without a token: on a Discord in this program, among people who write what you type",
+    )
+    parser.add_argument(
         "--json-logs", action="store_true", help="log JSON on a terminal too; elsewhere it is JSON anyway"
     )
 
@@ -87,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     mask = None
     settings = load(config, overrides=overrides)
     token, asks = settings.discord.token, at_terminal()
-    if token is None:
+    if token is None and not arguments.rehearse:
         raise ConfigError(_NO_TOKEN, *([] if asks or settings.model_is_set else [NO_MODEL]))
     overrides |= chosen_model(settings, asks=asks)
     settings = read()
@@ -95,6 +101,14 @@ def run(arguments: argparse.Namespace) -> int:
     mask = set_up(sys.stderr, as_json=as_json, debug=arguments.debug)
     mask.learn(secrets_in(settings))
     addons = [Path(file) for file in arguments.addon]
+    if arguments.rehearse:
+        from pixi.cli.chat import login
+        from pixi.cli.rehearsing import rehearse
+
+        for name in ("", "pixi"):
+            logging.getLogger(name).setLevel(logging.WARNING)  # what happens is seen in the chat
+        return run_async(rehearse(settings, addons, login()))
+    assert token is not None
     try:
         return run_async(_stay(settings, read, token.reveal(), addons, arguments.shards), serves=True)
     except PixiError as error:

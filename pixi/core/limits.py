@@ -13,19 +13,18 @@ class Limits:
     """Limits of one turn. Over one of them the stream is closed; what was performed stands.
 
     Attributes:
-        commands: commands performed, of any kind.
-        messages: messages sent.
-        reactions: reactions put.
-        argument_characters: length of one argument.
-        reply_characters: length of one raw reply of the model.
-        tools: how many the model is offered; where a persona has more, those that the talk is about.
-        tool_steps: rounds in which tools may be called; after them comes one round without tools.
-        tool_calls: calls carried out in one such round, side by side; the others are answered with an error.
-        tool_seconds: how long one tool or command may take; None: `TOOL_SECONDS`, and a tool without a limit
-            of its own, e.g. one that has a model read documents, has what the turn has left but for a
-            reserve to answer in.
-        tool_result_bytes: length of one tool's result as text, in UTF-8; the rest is cut, and said so.
-        seconds: length of the whole turn.
+        commands: how many commands one reply may perform.
+        messages: how many messages one reply may send.
+        reactions: how many reactions one reply may put.
+        argument_characters: how long the argument of a command may be.
+        reply_characters: how long a reply may be, as the model writes it.
+        tools: how many tools the model is offered; where a persona has more, those that the talk is about.
+        tool_steps: in how many rounds tools may be called; then one round follows without tools.
+        tool_calls: how many calls are made in one such round; the others are answered with an error.
+        tool_seconds: how long a tool or a command may take; without it 20 seconds, and a tool that has
+            documents read may take what the turn has left, but for a reserve to answer in.
+        tool_result_bytes: how many bytes of a tool's result the model is told; the rest is cut.
+        seconds: how long a turn may take.
         restarts: how often a reply is begun again because another message came before anything was said.
     """
 

@@ -37,7 +37,7 @@ from pixi.engine.conversation import Conversations
 from pixi.engine.turn_actions import PaceSetting
 from pixi.engine.usage import UsageLedger
 from pixi.models.model import Model
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 from pixi.store.store import Store
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.commands import CommandRegistry
@@ -143,7 +143,7 @@ class Engine:
 
     @persona.setter
     def persona(self, persona: Persona) -> None:
-        """Have it answer; to be set before the engine is opened."""
+        """Have another answer, in turns that begin from now on."""
         self._role = Role(persona, self._role.model)
 
     @property
@@ -197,6 +197,15 @@ class Engine:
         """
         await self._ready()
         return await self._opened_store.turns(conversation, limit)
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        """A turn that is over, with what stands on record of how it was asked; None: there is none.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        await self._ready()
+        return await self._opened_store.look_back(turn)
 
     async def session(self, conversation: str, abilities: Abilities = NO_ABILITIES) -> PersonaSession:
         """Who speaks in a conversation now, ready to answer, in a place of such abilities.

@@ -111,6 +111,7 @@ class LocalModel(PushedModel):
         threads: int | None = None,
         temperature: float | None = None,
         max_tokens: int | None = None,
+        sampling: Mapping[str, object] | None = None,
         parameters: float | None = None,
         tools: ToolMode = "auto",
         grammar: GrammarField | Literal["auto"] = "auto",
@@ -123,6 +124,7 @@ class LocalModel(PushedModel):
             context_tokens: prompt and reply together; never more than the model was trained for.
             threads: None: all processors but one.
             temperature, max_tokens: None: what suits the model's size.
+            sampling: fields for llama.cpp's sampler, before what suits the model's size.
             parameters: how many it has, in billions; None: as many as its file tells, or its name.
             tools: `auto`: in the text form, to a model that is large enough.
             grammar: `auto`: for a tiny model alone.
@@ -138,6 +140,7 @@ class LocalModel(PushedModel):
         tools = _tool_form(parameters, tools)
         traits = sized(Traits(context, prices=FREE, reads_long=True, runs_here=True), parameters, tools)
         style: dict[str, object] = dict(SMALL_SAMPLING) if traits.small else {}
+        style.update(sampling or {})
         style["max_tokens"] = max_tokens or (SMALL_MAX_TOKENS if traits.small else _LARGE_MAX_TOKENS)
         if temperature is not None:
             style["temperature"] = temperature

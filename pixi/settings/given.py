@@ -159,9 +159,19 @@ def from_file(path: Path) -> Iterator[Given]:
         }
         return Given(key, value, source=str(path), place=places.get(key, str(path)), inner=inner)
 
+    for key, value in _keys_of(tables):
+        yield given(key, value)
+
+
+def from_tables(tables: Mapping[str, object]) -> Iterator[Given]:
+    """The keys of settings that a program gives in the form of a settings file."""
+    for key, value in _keys_of(tables):
+        yield Given(key, value, source="the program", place="the given settings")
+
+
+def _keys_of(tables: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for name, table in tables.items():
-        for key, value in _opened(name, table, depth=2 if name in NAMED else 1):
-            yield given(key, value)
+        yield from _opened(name, table, depth=2 if name in NAMED else 1)
 
 
 def _opened(key: str, value: object, depth: int) -> Iterator[tuple[str, object]]:

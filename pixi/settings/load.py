@@ -38,7 +38,7 @@ from pixi.settings.values import value_of
 
 
 def load(
-    config: Path | None = None,
+    config: Path | Mapping[str, object] | None = None,
     *,
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
@@ -60,7 +60,8 @@ def load(
     their own, `ANTHROPIC_API_KEY` and `GEMINI_API_KEY`.
 
     Args:
-        config: the settings file; None: `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
+        config: the settings file, or what would stand in it: `{"model": {"name": "gpt-5-mini"}}`; None:
+            `PIXI_CONFIG`, or `pixi.toml` in the folder if it is there.
         environ: the environment; None: the process's.
         folder: where `pixi.toml`, `.env` and relative paths are looked up; None: the working directory.
         overrides: values by key, e.g. `{"model.name": "gpt-5-mini"}`; None as a value: not given.
@@ -72,11 +73,12 @@ def load(
     folder = Path() if folder is None else folder
     faults = Faults()
     variables = sources.variables_of(os.environ if environ is None else environ, folder, faults)
-    path = sources.settings_file(config, variables, folder)
+    given_tables = config if isinstance(config, Mapping) else None
+    path = None if isinstance(config, Mapping) else sources.settings_file(config, variables, folder)
     ambient = {given.key: given for given in sources.from_well_known(variables)}
     layers: list[Given] = []
     with faults.noted():
-        layers.extend(() if path is None else sources.from_file(path))
+        layers.extend(sources.from_tables(given_tables or {}) if path is None else sources.from_file(path))
     layers.extend(sources.from_variables(variables.values(), known_keys(), faults))
     layers.extend(sources.from_overrides(overrides or {}))
     winners = ambient | {given.key: given for given in layers}

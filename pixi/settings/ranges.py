@@ -7,6 +7,13 @@ Bounds = tuple[float, float]
 _MODEL: Mapping[str, Bounds] = {
     "temperature": (0, 5),
     "max_tokens": (1, 1_000_000),
+    "top_p": (0, 1),
+    "top_k": (0, 1_000_000),
+    "min_p": (0, 1),
+    "repeat_penalty": (0.1, 10),
+    "frequency_penalty": (-2, 2),
+    "presence_penalty": (-2, 2),
+    "seed": (0, 2**31 - 1),  # the largest that Gemini takes
     "context_tokens": (512, 100_000_000),
     "parameters": (0.001, 100_000),
     "first_seconds": (0.01, 3_600),

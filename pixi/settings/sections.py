@@ -10,6 +10,7 @@ from pixi.channels.http.rules import HttpRules
 from pixi.core.deltas import Prices
 from pixi.core.limits import Limits
 from pixi.core.spending import Allowance, Budgets
+from pixi.models.sampling import Sampling
 from pixi.settings.given import Given
 from pixi.settings.hidden import Discreet
 from pixi.settings.secret import Secret
@@ -25,31 +26,33 @@ DEFAULT_MODEL = "default"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelSettings(Discreet):
-    """`[model]`, `[helper_model]`, each `[models.NAME]` and `[[….fallback]]` of these: a model that writes.
+class ModelSettings(Discreet, Sampling):
+    """The model that writes: where it is, and how it is asked.
 
     Attributes:
-        name: `local` (the bundled model), a path to a .gguf file, or a model's id at `base_url`. Empty
-            where a `base_url` was set without a name: then the one model which that server lists is meant.
-        base_url: of the server.
-        api: what its server speaks: OpenAI's chat completions, OpenAI's Responses, Anthropic's Messages or
-            Gemini; `auto`: chat completions, unless the native web search is wanted and the server has it
-            elsewhere.
-        api_key: None: a server of one's own, to which any key may be sent.
-        temperature, max_tokens: None: the model's own.
-        context_tokens: prompt and reply together; None: what the model's door knows, or a safe guess.
-        parameters: how many it has, in billions: which prompt it is given, and whether tools, goes by that;
-            None: what its file, its server or its name tells.
-        extra_body: fields added to the body of each request, as they are.
-        tools: how tools are offered: natively, in the text form, not at all, or what suits its size and turns
-            out to work.
-        grammar: the dialect in which the server takes a grammar of the command language.
-        vision: the model may be shown pictures.
-        first_seconds: how long to wait for the first piece of a reply, or for a sign that the prompt is
-            read on; None: what suits the server.
-        gap_seconds: how long to wait between two pieces of it.
-        prices: what it costs; None: not known.
-        fallback: the models that are asked in its place, in turn, while it cannot answer.
+        name: `local` (the bundled model), the path of a .gguf file, or the id of a model at `base_url`; left
+            out beside a `base_url`, the one model which that server lists.
+        base_url: the address of the server.
+        api: what the server speaks; `auto` is `chat` (OpenAI's chat completions), unless the native web
+            search needs another.
+        api_key: the key of the server; without one, any key is sent, as servers of your own take it.
+        temperature: how freely the model chooses its words; without it, the server decides.
+        max_tokens: how many tokens a reply may have; without it, the server decides.
+        context_tokens: how many tokens the model can hold, prompt and reply together; without it, what the
+            server tells, or a safe guess.
+        parameters: how many parameters the model has, in billions: below 0.7 its prompt is short, and below 3
+            it gets no tools; without it, its file, its server or its name tells.
+        extra_body: fields that are added to the body of each request, as they are.
+        tools: how tools are offered: by the server's API, as text in the prompt, not at all, or what suits
+            the model's size and turns out to work.
+        grammar: whose form of a grammar the server takes, which keeps a small model to the command language;
+            `auto` is for a tiny model on llama.cpp alone.
+        vision: whether the model is shown pictures.
+        first_seconds: how long to wait for the first piece of a reply; without it 30, and 300 for a server in
+            your own network, or more where it has a long prompt to read.
+        gap_seconds: how long to wait between two pieces of a reply.
+        prices: what the model costs; without it, the cost of a reply is not known.
+        fallback: models that are asked in turn while this one cannot answer, with the same keys.
     """
 
     name: str = "local"
@@ -72,7 +75,15 @@ class ModelSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EmbeddingSettings(Discreet):
-    """`[embedding_model]`: a model that turns text into vectors. `prices`: what it costs; None: not known."""
+    """A model that turns text into vectors, by which documents are found by their meaning.
+
+    Attributes:
+        name: the id of the model at `base_url`.
+        base_url: the address of the server; without it, that of `[model]`.
+        api_key: the key of the server; without it, that of `[model]` where the address is the same.
+        extra_body: fields that are added to the body of each request, as they are.
+        prices: what the model costs.
+    """
 
     name: str
     base_url: str = "https://api.openai.com/v1"
@@ -83,7 +94,13 @@ class EmbeddingSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class PersonaSettings:
-    """`[persona]`: who answers unless somebody else is named, and the folder whose personas come first."""
+    """Who answers.
+
+    Attributes:
+        default: the persona that answers unless another is named: a name from `pixi-persona personas`, or a
+            file.
+        folder: the folder whose personas come before the shipped ones.
+    """
 
     default: str = "pixi"
     folder: Path = Path("personas")
@@ -91,17 +108,15 @@ class PersonaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplySettings:
-    """`[reply]`: what becomes of a reply.
+    """How a reply is written and answered.
 
     Attributes:
-        prose: text outside every command is sent (`send`), dropped (`drop`), or sent only where the reply
-            held no command at all (`auto`).
-        pace: how fast messages follow each other in a chat with people: as each persona says, or one pace
-            for all.
-        gather_seconds: how long to wait for more messages before answering the first.
-        gather_messages: how many messages to the persona one reply answers at most; the others wait for the
-            next.
-        waiting_messages: how many of them may wait in one channel; further ones are only overheard.
+        prose: whether text outside every command is sent, dropped, or sent only where the reply held no
+            command.
+        pace: how fast messages follow each other in a chat with people; `persona` is as each persona says.
+        gather_seconds: how long to wait for more messages before the first is answered.
+        gather_messages: how many messages one reply answers; the others wait for the next.
+        waiting_messages: how many messages may wait in one channel; further ones are only overheard.
     """
 
     prose: ProsePolicy = "auto"
@@ -113,11 +128,11 @@ class ReplySettings:
 
 @dataclass(frozen=True, slots=True)
 class HistorySettings:
-    """`[history]`: what becomes of a talk that is too long for the model.
+    """What happens when a talk is too long for the model.
 
     Attributes:
-        summarize: what falls out is written down by the helper model, unless that is the bundled one.
-        summary_tokens: how long that may be.
+        summarize: whether the helper model writes down what falls out of the talk; the bundled model cannot.
+        summary_tokens: how many tokens that summary may have.
     """
 
     summarize: bool = True
@@ -126,7 +141,12 @@ class HistorySettings:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSettings:
-    """`[databases]`: the folder whose folders are databases; `names`: only these, None: all."""
+    """Folders of documents that personas can search.
+
+    Attributes:
+        folder: the folder in which each folder is a database.
+        names: the databases that are used; without it, all of them.
+    """
 
     folder: Path = Path("databases")
     names: tuple[str, ...] | None = None
@@ -134,10 +154,11 @@ class DatabaseSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StoreSettings(Discreet):
-    """`[store]`: where everything is kept that must outlive the process.
+    """Where talks are kept.
 
     Attributes:
-        keep_days: what was said longer ago is forgotten; None: nothing is.
+        url: a file, or a PostgreSQL server as `postgresql://user:password@host:5432/database`.
+        keep_days: after how many days what was said is forgotten; without it, never.
     """
 
     url: str = "sqlite:///pixi.db"
@@ -146,13 +167,20 @@ class StoreSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings(Limits):
-    """`[limits]`: how much one turn may do, and how much may be used in a day and a month.
+    """How much one turn may do, and how much may be used in a day and a month.
 
     Attributes:
-        person_messages, person_tokens, person_writes: for each person, in a day; None: any number.
-        channel_messages, channel_tokens, channel_writes: for each channel.
-        guild_messages, guild_tokens, guild_writes: for each guild.
-        month_dollars: for everybody together, in a month; None: whatever it costs.
+        person_messages: how many messages of one person are answered in a day; without it, any number.
+        person_tokens: how many tokens one person may use in a day.
+        person_writes: how many changes tools may make for one person in a day.
+        channel_messages: how many messages of one channel are answered in a day.
+        channel_tokens: how many tokens one channel may use in a day.
+        channel_writes: how many changes tools may make in one channel in a day.
+        guild_messages: how many messages of one server are answered in a day.
+        guild_tokens: how many tokens one server may use in a day.
+        guild_writes: how many changes tools may make in one server in a day.
+        month_dollars: how many dollars all models may cost in a month, after which nobody is answered; each
+            model needs a price then.
     """
 
     person_messages: int | None = None
@@ -179,10 +207,11 @@ class LimitSettings(Limits):
 
 @dataclass(frozen=True, slots=True)
 class DiscordSettings(Rules):
-    """`[discord]`: the bot's token, where it goes, and the rules that it keeps.
+    """The Discord bot: its token, where it goes, and the rules that it keeps.
 
     Attributes:
-        api_url: a self-hosted server that speaks Discord's protocol; empty: Discord.
+        token: the token of the bot; it belongs in `.env` as `DISCORD_TOKEN`.
+        api_url: the address of another server that speaks Discord's protocol; empty: Discord.
     """
 
     token: Secret | None = None
@@ -191,21 +220,21 @@ class DiscordSettings(Rules):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class McpSettings(Discreet):
-    """Each `[mcp.NAME]`: an MCP server whose tools personas may use. It has a `command` or a `url`.
+    """An MCP server whose tools personas may use; it has a `command` or a `url`.
 
     Attributes:
-        command: the program of a server that runs here and is spoken to over its standard input and output.
-        args: its arguments.
-        env: what its environment has besides the little that every program needs.
-        folder: where it runs; None: where Pixi does.
-        url: of a server on the network.
-        type: how that is spoken to: streamable HTTP, or the older SSE.
-        headers: sent along with each request.
-        tools: those of its tools that may be used, by its own names; None: all.
-        reads: those that change nothing; None: those of which the server says so. `*` stands for all.
-        approval: which of them the person who asks must say yes to, each time.
+        command: the program of a server that runs on this machine.
+        args: the arguments of the program.
+        env: what the environment of the program has besides the little that every program needs.
+        folder: where the program runs; without it, where Pixi does.
+        url: the address of a server on the network.
+        type: how that server is spoken to: by streamable HTTP, or by the older SSE.
+        headers: headers that are sent with each request.
+        tools: the tools that may be used, by their own names; without it, all.
+        reads: the tools that change nothing, where `*` is all; without it, those of which the server says so.
+        approval: which tools the person who asks must say yes to, each time.
         seconds: how long one call may take.
-        personas: who may use it; None: everybody.
+        personas: the personas that may use the server; without it, all.
     """
 
     command: str = ""
@@ -224,16 +253,16 @@ class McpSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WebSearchSettings(Discreet):
-    """`[web_search]`: how a persona searches the web.
+    """How a persona searches the web.
 
     Attributes:
-        engine: the model's provider searches by itself within its reply (`native`), a tool of an MCP server
-            does, or Pixi does at DuckDuckGo or a SearXNG server.
-        url: of the SearXNG server.
+        engine: who searches: the model's provider (`native`), a tool of an MCP server, DuckDuckGo, a SearXNG
+            server, or nobody.
+        url: the address of the SearXNG server.
         tool: the tool of an MCP server, as `SERVER.TOOL`.
-        results: how many a search gives.
-        price: dollars for one search; None: not known.
-        personas: who may search; None: everybody.
+        results: how many results a search gives.
+        price: what one search costs, in dollars; without it, that is not known.
+        personas: the personas that may search; without it, all.
     """
 
     engine: Literal["off", "native", "mcp", "duckduckgo", "searxng"] = "off"
@@ -246,17 +275,17 @@ class WebSearchSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class WebPagesSettings:
-    """`[web_pages]`: whether a persona may read pages of the web, by their addresses.
+    """Whether a persona reads pages of the web, by their addresses.
 
     Attributes:
-        read: it may.
-        robots: what a site's robots.txt forbids is not read.
-        megabytes: how large a page may be, as it comes and unpacked.
-        characters: how much of its text is given at once.
-        seconds: how long it may take.
-        personas: who may; None: everybody.
-        contact: a mail address or a web page of the operator, told to every server that is asked for a page,
-            a wiki or a picture; empty: none.
+        read: whether a persona may read pages.
+        robots: whether pages are left alone that the robots.txt of their site forbids.
+        megabytes: how large a page may be.
+        characters: how much of a page's text is given at once.
+        seconds: how long a page may take to come.
+        personas: the personas that may read pages; without it, all.
+        contact: your mail address, or that of a page about your bot, which every server is told that a page,
+            a wiki or a picture is fetched from.
     """
 
     read: bool = False
@@ -270,12 +299,12 @@ class WebPagesSettings:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WikiSettings(Discreet):
-    """Each `[wiki.NAME]`: a wiki that runs MediaWiki.
+    """A wiki that runs MediaWiki, which personas may search and read.
 
     Attributes:
-        url: of any of its pages; empty: Wikipedia, in the persona's language.
-        about: what there is to be found, for the model.
-        personas: who may read it; None: everybody.
+        url: the address of any page of the wiki; empty: Wikipedia, in the persona's language.
+        about: what is found there, in a line for the model.
+        personas: the personas that may read the wiki; without it, all.
     """
 
     url: str = ""
@@ -285,13 +314,13 @@ class WikiSettings(Discreet):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GifSettings(Discreet):
-    """`[gifs]`: where the moving pictures of `[GIF: …]` come from.
+    """Where the moving pictures of `[GIF: …]` come from.
 
     Attributes:
-        engine: a service, by its key, or a folder of pictures.
-        api_key: of the service.
-        folder: its pictures are described by their names: `excited cat.gif`.
-        rating: the strongest that a service may give.
+        engine: a service, a folder of pictures, or nothing.
+        api_key: the key of the service.
+        folder: the folder whose pictures are named by what they show, such as `excited cat.gif`.
+        rating: the strongest pictures that a service may give.
     """
 
     engine: Literal["off", "klipy", "giphy", "folder"] = "off"
@@ -302,12 +331,12 @@ class GifSettings(Discreet):
 
 @dataclass(frozen=True, slots=True)
 class JwtSettings:
-    """`[http.jwt]`: tokens of the application whose page people talk from.
+    """Tokens (JWT) of the application whose page people talk from.
 
     Attributes:
-        issuer: who must have made a token (`iss`); empty: no token is taken.
-        audience: for whom it must be made (`aud`).
-        keys: the public keys of the issuer, as JWKS: an address, or the path of a file.
+        issuer: who must have made a token (`iss`); without it, no token is taken.
+        audience: whom a token must be made for (`aud`).
+        keys: the public keys of the issuer (JWKS), as an address or a file.
         user: the claim that names the person.
     """
 
@@ -319,12 +348,13 @@ class JwtSettings:
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings(HttpRules):
-    """`[http]`: the server for programs and web pages, and the rules that it keeps.
+    """The server for programs and web pages, and the rules that it keeps.
 
     Attributes:
-        host, port: where it listens; port 0: any that is free.
-        open_webui_secret: with which Open WebUI signs whom it speaks for; None: it does not.
-        jwt: tokens of the host application.
+        host: the address at which the server listens; on any but this machine's, callers need a key.
+        port: the port at which it listens; 0 is any that is free.
+        open_webui_secret: the secret with which Open WebUI signs whom it speaks for.
+        jwt: the section `[http.jwt]`.
     """
 
     host: str = "127.0.0.1"
@@ -335,10 +365,10 @@ class HttpSettings(HttpRules):
 
 @dataclass(frozen=True, slots=True)
 class StudioSettings:
-    """`[studio]`: the pages for operators.
+    """The pages for operators.
 
     Attributes:
-        private: they show talks in private too; each opening of one is put on record.
+        private: whether they show talks in private too; each opening of one is put on record.
     """
 
     private: bool = False

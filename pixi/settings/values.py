@@ -15,6 +15,7 @@ from pixi.settings.check import SECTIONS, nearest, usual_key
 from pixi.settings.given import ADDON, PRICES, Given, section_and_key
 from pixi.settings.ranges import DOLLARS, RANGES, SNOWFLAKES
 from pixi.settings.secret import Secret
+from pixi.settings.sections import ModelSettings
 
 _URLS = {
     "model.base_url": "https://api.openai.com/v1",
@@ -201,6 +202,12 @@ def _shown(given: Given, kind: Any) -> str:
     return f" is {text if len(text) <= 60 else text[:57] + '…'}"
 
 
+def words_for_key(key: str) -> str:
+    """Describe the values that a setting takes, in the operator's words."""
+    usual = usual_key(key)
+    return "an address" if usual in _URLS else _words_for(usual, _kind_of(key))
+
+
 def _words_for(key: str, kind: Any) -> str:
     """A type in the operator's words."""
     kind = _without_none(kind)
@@ -218,6 +225,7 @@ def _words_for(key: str, kind: Any) -> str:
         tuple[int, ...]: "a list of ids such as [123456789012345678]",
         tuple[str, ...]: "a list of texts",
         tuple[Path, ...]: "a list of paths",
+        tuple[ModelSettings, ...]: "a list of tables",
         Prices: "dollars for a million tokens, such as {{ prompt = 1.25, completion = 10, cached = 0.125 }}, "
         "each from {:,} to {:,}".format(*DOLLARS),
     }.get(kind, "a table")

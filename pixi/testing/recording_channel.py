@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from pixi.channels.archive import Archive
-from pixi.channels.channel import Question
+from pixi.channels.channel import Channel, Question
 from pixi.core.card import Card
 from pixi.core.errors import ChannelError
-from pixi.core.events import Noted, TurnEnded, TurnEvent, TurnStarted, Verdict
+from pixi.core.events import Noted, ToolAnswered, TurnEnded, TurnEvent, TurnStarted, Verdict
 from pixi.core.language import REACT, SEND
 from pixi.core.message import Author, Image, Message
 from pixi.core.picture import Abilities, Picture
@@ -32,7 +32,7 @@ class Post:
     reply_to: str | None
 
 
-class RecordingChannel:
+class RecordingChannel(Channel):
     """Remembers; and, if told to, refuses or hesitates as a platform does.
 
     Args:
@@ -61,6 +61,11 @@ class RecordingChannel:
         hold: where set to an event, acts wait for it.
     """
 
+    # Properties of a channel that a test may set.
+    venue: Venue = _ANYWHERE
+    abilities: Abilities = _WORDS_ALONE
+    archive: Archive | None = None
+
     def __init__(
         self,
         conversation: str = "test:channel",
@@ -88,30 +93,15 @@ class RecordingChannel:
         self.typed = 0
         self.refuse: set[str] = set()
         self.hold: asyncio.Event | None = None
-        self._growing = growing
-        self._paced = paced
-        self._acts_by_events = acts_by_events
+        self.growing = growing
+        self.paced = paced
+        self.acts_by_events = acts_by_events
         self._part_length = part_length
         self.venue = venue
         self.abilities = abilities
         self.archive = archive
         self._shown: dict[str, str] = {}  # ids of what was shown, by the nonces
         self._numbers = count(1)
-
-    @property
-    def growing(self) -> bool:
-        """Whether it shows messages while they are written."""
-        return self._growing
-
-    @property
-    def paced(self) -> bool:
-        """Whether messages come at the pace of somebody who types them."""
-        return self._paced
-
-    @property
-    def acts_by_events(self) -> bool:
-        """Whether an act is its event and nothing else."""
-        return self._acts_by_events
 
     @property
     def sent(self) -> list[str]:
@@ -122,6 +112,11 @@ class RecordingChannel:
     def notes(self) -> list[str]:
         """The private thoughts, in order."""
         return [event.text for event in self.events if isinstance(event, Noted)]
+
+    @property
+    def tool_answers(self) -> list[ToolAnswered]:
+        """What tools answered, in order."""
+        return [event for event in self.events if isinstance(event, ToolAnswered)]
 
     @property
     def ended(self) -> list[TurnEnded]:

@@ -28,7 +28,7 @@ from pixi.core.persona import Persona
 from pixi.core.spending import Bill
 from pixi.core.venue import Rights, Venue
 from pixi.models.model import Model
-from pixi.store.kept import TurnRecord
+from pixi.store.kept import LookedBack, TurnRecord
 from pixi.testing import ScriptedModel
 from tests.waiting import until, within
 
@@ -60,6 +60,9 @@ class Silent:
 
     async def waiting(self, conversation: str) -> tuple[Message, ...]:
         return ()
+
+    async def look_back(self, turn: int) -> LookedBack | None:
+        return None
 
     async def receive(self, message: Message, channel: Channel) -> None:
         self.heard.append(message.text)

@@ -133,7 +133,7 @@ def test_tools_other_commands_and_errors_each_have_a_line() -> None:
         Sourced((Cited("https://syrup.example/", "All of it"), Cited("https://x.example/"))),
         Failed("The model does not answer."),
     ) == [
-        '  · search {"query": "syrup"}',
+        "  · uses search: query syrup",
         "  · dice failed: no such die",
         "  · wave: wildly",
         "  · All of it https://syrup.example/",

@@ -1,5 +1,6 @@
 """`chat`: what its flags and its surroundings make of it."""
 
+import argparse
 import io
 import sys
 from pathlib import Path
@@ -7,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from pixi.app.state import state_folder
-from pixi.cli import chat
+from pixi.channels.terminal_commands import Change
+from pixi.cli import chat, choosing_model
 from pixi.cli.spinner import spinner
-from pixi.settings import load
+from pixi.core.errors import ConfigError
+from pixi.settings import Settings, load
 
 
 class Screen(io.StringIO):
@@ -53,6 +56,58 @@ def test_a_nameless_account_is_a_friend(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr("getpass.getuser", nobody)
     assert chat.login() == "friend"
+
+
+def test_what_is_chosen_in_a_talk_goes_before_what_was_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    at = "http://127.0.0.1:9/v1"
+    (tmp_path / "pixi.toml").write_text(
+        f'[model]\nname = "m"\nbase_url = "{at}"\n[models.fast]\nname = "quick"\n'
+    )
+    parser = argparse.ArgumentParser()
+    chat.configure(parser)
+    parser.add_argument("--config")
+    arguments = parser.parse_args(["--persona", "edda"])
+    first = chat.Chosen({"model.base_url": f"{at}/x", "persona.default": "edda"})
+    settings = first.settings(arguments, asks=False)
+    fast = first.changed(Change("model", "fast"), settings)
+    assert fast.settings(arguments, asks=False).model.name == "quick"
+    pixi = fast.changed(Change("persona", "pixi"), settings).settings(arguments, asks=False)
+    assert (pixi.persona.default, pixi.model.name, pixi.model.base_url) == ("pixi", "quick", f"{at}/x")
+    other = fast.changed(Change("model", "other"), settings).settings(arguments, asks=False)
+    assert (other.persona.default, other.model.name, other.model.base_url) == ("edda", "other", at)
+    monkeypatch.setattr(choosing_model, "asked_for_model", lambda _: {"model.name": "local"})
+    assert fast.changed(Change("brain"), settings).settings(arguments, asks=False).model.name == "local"
+
+
+def test_who_cannot_be_talked_to_is_told_and_the_talk_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[str] = []
+    leaves = [Change("model", "nonsuch.gguf"), None]
+
+    class Terminal:
+        wants: Change | None = None
+
+    def at_terminal(_: object, settings: Settings) -> tuple[Terminal, object]:
+        seen.append(settings.model.name)
+        terminal = Terminal()
+
+        async def talk() -> int:
+            if settings.model.name == "nonsuch.gguf":
+                raise ConfigError("there is no such file")
+            terminal.wants = leaves.pop(0)
+            return 0
+
+        return terminal, talk()
+
+    monkeypatch.setattr(chat, "_at_terminal", at_terminal)
+    arguments = argparse.Namespace(config=None)
+    assert chat._live(arguments, chat.Chosen({"model.name": "local"})) == 0
+    assert seen == ["local", "nonsuch.gguf", "local"]
+    assert capsys.readouterr().err == "pixi-persona: there is no such file\n"
 
 
 def test_the_spinner_shows_what_takes_long_and_goes_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,6 +153,7 @@ def test_what_is_wrong_with_a_server_is_said_with_its_mend() -> None:
     dead = FoundServer("Ollama", "http://127.0.0.1:11434/v1", state="silent")
     locked = FoundServer("Jan", "http://127.0.0.1:1337/v1", state="locked")
     empty = FoundServer("vLLM", "http://127.0.0.1:8000/v1")
+    assert said_of([], "m")[0] == "m answers now. No model server runs on this machine."
     said = said_of([dead, locked, empty])
     assert [line.partition(" at ")[0] for line in said[1:]] == ["Ollama", "Jan", "vLLM"]
     assert "does not answer" in said[1]
@@ -322,7 +323,7 @@ def test_init_asks_too_and_writes_into_its_settings(
         pipe.send_text("2")
         assert frame.run(["init", "mine"]) == 0
     text = (home / "mine" / "pixi.toml").read_text()
-    assert '\n[model]\nname = "local"\n# "local" is' in text
+    assert '\n[model]\nname = "local"\n# name = ' in text
     assert load(folder=home / "mine").model_is_set
     assert "Talk to the example persona" not in capsys.readouterr().err
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):

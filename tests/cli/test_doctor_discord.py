@@ -14,7 +14,7 @@ from pixi.app.doctor import checks as doctor
 from pixi.channels.discord.gateway import preflight
 from pixi.channels.discord.rules import Faces, Rules
 from pixi.settings import Settings, load
-from tests.servers.loopback_discord import Fault, Guild, Intent, LoopbackDiscord, Permission
+from pixi.testing.discord import Fault, Guild, Intent, LoopbackDiscord, Permission
 
 P = Permission
 ENOUGH = (

@@ -15,9 +15,9 @@ from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.gateway import client, patches
 from pixi.channels.discord.gateway.client import Shards
 from pixi.settings import Settings, load
+from pixi.testing.discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
+from pixi.testing.discord import Channel as Room
 from tests.faults.ground import Ground
-from tests.servers.loopback_discord import BOT_MAY, Guild, LoopbackDiscord, Message, Permission, User
-from tests.servers.loopback_discord import Channel as Room
 from tests.servers.scripted_openai import Json, Reply, ScriptedOpenAI, Seen, Step, finish, stream, usage
 from tests.waiting import until, within
 

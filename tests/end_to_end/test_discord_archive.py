@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from pixi.testing.discord import Permission
 from tests.end_to_end.bot import Scene, scene
 from tests.end_to_end.test_discord_tools import answer_of_tool, calls
-from tests.servers.loopback_discord import Permission
 from tests.servers.scripted_openai import Reply, Seen, finish, stream, usage
 
 TOOLS = {"search_messages", "search_forum", "read_pins", "read_messages"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pixi.core.errors import ConfigError
+from pixi.testing.discord import Call, Permission, Upload
 from tests.end_to_end.bot import Scene, Script, leaves, scene
-from tests.servers.loopback_discord import Call, Permission, Upload
 from tests.servers.scripted_openai import Hang, Until
 from tests.waiting import until
 

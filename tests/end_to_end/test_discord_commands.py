@@ -4,8 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
+from pixi.testing.discord import Interaction, Permission
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, scene
-from tests.servers.loopback_discord import Interaction, Permission
 from tests.servers.scripted_openai import Hang, Until
 
 BOTH = {"pixi": PERSONA, "edda": EDDA}

@@ -10,8 +10,8 @@ from PIL import Image as Pillow
 
 from pixi.app.household import Household
 from pixi.store.kept import Place
+from pixi.testing.discord import BOT_MAY, Permission
 from tests.end_to_end.bot import EDDA, PERSONA, Scene, Script, scene
-from tests.servers.loopback_discord import BOT_MAY, Permission
 from tests.servers.scripted_openai import Seen, Until
 from tests.waiting import until
 

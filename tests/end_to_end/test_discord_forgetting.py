@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pixi.app.household import Household
+from pixi.testing.discord import Channel, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, scene
 from tests.end_to_end.program import piped
-from tests.servers.loopback_discord import Channel, Permission, User
 from tests.servers.scripted_openai import Hang, Reply, Seen, Tell, call, content, finish, stream, usage
 from tests.waiting import until, within
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image as Pillow
 
+from pixi.testing.discord import Message, Upload
 from tests.end_to_end.bot import Scene, leaves, scene
-from tests.servers.loopback_discord import Message, Upload
 from tests.servers.scripted_openai import Hang, Seen, Until
 from tests.waiting import until
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord import requests
+from pixi.testing.discord import Call, DropConnection
 from tests.end_to_end.bot import Scene, scene
-from tests.servers.loopback_discord import Call, DropConnection
 
 
 @pytest.fixture(autouse=True)

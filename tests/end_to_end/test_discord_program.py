@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from pixi.testing.discord import Channel, LoopbackDiscord, User
 from tests.end_to_end.program import SECONDS, Piped, on_terminal, piped
-from tests.servers.loopback_discord import Channel, LoopbackDiscord, User
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen, finish, stream, usage
 from tests.waiting import within
 

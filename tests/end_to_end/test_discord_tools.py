@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pixi.app.household import Household
+from pixi.testing.discord import Message, Permission, User
 from tests.end_to_end.bot import PERSONA, Scene, Script, scene
-from tests.servers.loopback_discord import Message, Permission, User
 from tests.servers.scripted_openai import Reply, call, finish, stream, usage
 
 TOOLS = '''

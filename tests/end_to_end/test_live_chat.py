@@ -54,12 +54,15 @@ async def test_a_talk_and_the_commands_of_the_terminal(tmp_path: Path) -> None:
         terminal.type("/nonsense" + ENTER)
         await terminal.shows("There is no /nonsense; /help shows what there is.")
         terminal.type("/help" + ENTER)
-        await terminal.shows("/reset   forget this conversation")
+        await terminal.shows("/reset      forget this conversation")
         terminal.type("/reset" + ENTER)
         await terminal.shows("The conversation is forgotten.")
         terminal.type("who am i?" + ENTER)
         await terminal.shows("gamma")
         assert [b"xylophones" in request.body for request in server.requests] == [True, True, False]
+        terminal.type("/persona edda" + ENTER)
+        await terminal.shows("Edda · a lighthouse keeper")
+        await terminal.shows("mo ›")
         terminal.type("/quit" + ENTER)
         assert await terminal.ended() == 0
 

@@ -10,13 +10,13 @@ import pytest
 
 from pixi.core.spending import Payer
 from pixi.testing import RecordingChannel
+from pixi.testing.discord import ids
 from pixi.toolbox.addon import Addon
 from pixi.toolbox.context import Context
 from pixi.toolbox.rates import Rate
 from tests.end_to_end.bot import scene as on_discord
 from tests.faults.promise import in_turn, trouble
 from tests.faults.test_store import PATIENT
-from tests.servers.loopback_discord import ids
 from tests.servers.scripted_openai import Until, call, finish, stream
 from tests.waiting import until
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pixi.testing.discord import Call, DropConnection
 from tests.end_to_end.bot import scene
-from tests.servers.loopback_discord import Call, DropConnection
 from tests.servers.scripted_openai import Reply, Reset, error
 
 pytestmark = pytest.mark.nightly

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pixi.core.written import read_again
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import LoopbackDiscord
 from tests.kill.life import Life, Nursery, Records, open_records
 from tests.kill.questions import SORRY, Report, reply_to, wanted
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import LoopbackDiscord
 from tests.servers.scripted_openai import Reply, ScriptedOpenAI, Seen
 from tests.waiting import LIMIT
 

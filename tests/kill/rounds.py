@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from pixi.testing.discord import Call
 from tests.kill.ground import ROOMS, Ground
 from tests.kill.life import Life
 from tests.kill.questions import PARTS, tells_of_a_tool
-from tests.servers.loopback_discord import Call
 from tests.servers.scripted_openai import Seen
 from tests.waiting import LIMIT, within
 

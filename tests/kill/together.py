@@ -2,10 +2,10 @@
 
 import asyncio
 
+from pixi.testing.discord import Channel as Room
 from tests.kill.ground import PEOPLE, Ground
 from tests.kill.life import Life
 from tests.kill.questions import PARTS
-from tests.servers.loopback_discord import Channel as Room
 
 _LONGEST = 0.4  # seconds between two questions, and until a process is ended
 

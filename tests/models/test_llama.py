@@ -30,6 +30,7 @@ from pixi.knowledge.retrieval import RetrievalAgent
 from pixi.models import llama_process
 from pixi.models.llama import LocalModel
 from pixi.models.llama_process import LlamaProcess, ServerSettings
+from pixi.models.sampling import Sampling
 from pixi.models.size import describe
 from pixi.models.weights import cached, installed
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, TEA_ENTRY
@@ -227,6 +228,19 @@ async def test_a_proxy_of_the_environment_is_not_in_its_way(monkeypatch: pytest.
         await model.warm(PREFIX[:1])
     finally:
         await model.close()
+
+
+@pytest.mark.nightly
+async def test_how_it_samples_may_be_set() -> None:
+    stops = Sampling(stop=(" ",), seed=7).fields_for("llama.cpp")
+    model = await LocalModel.open(context_tokens=512, max_tokens=20, sampling=stops)
+    try:
+        replies = [(await whole(model, Request((*PREFIX, UserLine("Hi!")))))[0] for _ in range(3)]
+    finally:
+        await model.close()
+    assert replies[1]
+    assert replies[1] == replies[2]  # the first read the prompt in other pieces, which rounds otherwise
+    assert " " not in "".join(replies)
 
 
 @pytest.mark.nightly

@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pixi.personas.shelf import shipped_folder
+from pixi.testing.discord import Message, User
 from tests.end_to_end.bot import Scene, scene
 from tests.page.browsing import browsing
-from tests.servers.loopback_discord import Message, User
 
 _PIXI = shipped_folder() / "pixi.md"
 _REPLIES = (

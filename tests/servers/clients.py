@@ -11,7 +11,7 @@ import aiohttp
 import discord
 import yarl
 
-from tests.servers.loopback_discord import LoopbackDiscord
+from pixi.testing.discord import LoopbackDiscord
 from tests.waiting import LIMIT, within
 
 Json = dict[str, Any]

@@ -3,8 +3,8 @@
 import discord
 import pytest
 
+from pixi.testing.discord import Intent, LoopbackDiscord, Permission
 from tests.servers.clients import Bot, connected, heard, pointed_at, socket
-from tests.servers.loopback_discord import Intent, LoopbackDiscord, Permission
 
 
 async def test_a_wrong_token_is_refused_by_rest_and_gateway() -> None:

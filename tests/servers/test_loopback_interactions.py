@@ -6,8 +6,8 @@ import discord
 import pytest
 from discord import app_commands
 
+from pixi.testing.discord import LoopbackDiscord, Permission
 from tests.servers.clients import Bot, connected, rest
-from tests.servers.loopback_discord import LoopbackDiscord, Permission
 
 Json = dict[str, Any]
 

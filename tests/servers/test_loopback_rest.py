@@ -12,8 +12,8 @@ import aiohttp
 import discord
 import pytest
 
+from pixi.testing.discord import Channel, LoopbackDiscord, Permission
 from tests.servers.clients import connected, rest
-from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 
 Json = dict[str, Any]
 

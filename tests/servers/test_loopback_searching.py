@@ -4,8 +4,8 @@ from typing import Any
 
 import discord
 
+from pixi.testing.discord import Intent, LoopbackDiscord, Permission
 from tests.servers.clients import connected
-from tests.servers.loopback_discord import Intent, LoopbackDiscord, Permission
 from tests.servers.test_loopback_rest import asked, code_of
 
 SILENT = Permission.READ_MESSAGE_HISTORY

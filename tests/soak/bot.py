@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pixi.testing.discord import LoopbackDiscord
 from tests.end_to_end.program import environment
-from tests.servers.loopback_discord import LoopbackDiscord
 from tests.servers.scripted_openai import ScriptedOpenAI
 from tests.soak.ledger import SORRY
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from tests.servers.loopback_discord import Interaction, LoopbackDiscord, Message, Upload, User
+from pixi.testing.discord import Interaction, LoopbackDiscord, Message, Upload, User
 from tests.soak.ledger import Ledger, Question
 from tests.soak.town import Place, Town
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from pixi.channels.discord.backend import parse_address
 from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.channels.discord.outgoing.delivery import POINTER
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import Message, User
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import Message, User
 from tests.soak.ledger import SORRY, Given, Ledger, Question
 
 _SHOWN = 60

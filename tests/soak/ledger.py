@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pixi.channels.discord.outgoing.channel import NOTICE
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import Message
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import Message
 
 SORRY = "oops, my head"
 """What Pixi says when its model fails. Edda has no words for it: then the bot gives a notice."""

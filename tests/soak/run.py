@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from pixi.testing.discord import LoopbackDiscord
 from tests.kill.life import Records, ask_file
-from tests.servers.loopback_discord import LoopbackDiscord
 from tests.servers.scripted_openai import ScriptedOpenAI
 from tests.soak.bot import LOG, bot_in, prepare
 from tests.soak.folk import Folk

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from pixi.channels.discord.outgoing.channel import NOTICE
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import LoopbackDiscord, Message, User
 from tests.pages import ROOT
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import LoopbackDiscord, Message, User
 from tests.soak.judge import Judge, Turns, Verdict
 from tests.soak.ledger import SORRY, Ledger, Question
 from tests.soak.trend import slope, trend

@@ -3,8 +3,8 @@
 import random
 from dataclasses import dataclass
 
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import Guild, LoopbackDiscord, Permission, User
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import Guild, LoopbackDiscord, Permission, User
 
 _PEOPLE = 120
 _DMS = 40

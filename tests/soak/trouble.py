@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from tests.servers.loopback_discord import Call, DropConnection, Fault, LoopbackDiscord
+from pixi.testing.discord import Call, DropConnection, Fault, LoopbackDiscord
 from tests.soak.ledger import Ledger
 
 _POSTS = r"/messages$|/reactions/|/webhooks/"

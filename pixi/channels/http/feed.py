@@ -15,13 +15,11 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
-from pixi.channels.channel import Question
+from pixi.channels.channel import Channel, Question
 from pixi.channels.http.access import is_of_visitor
-from pixi.core.card import Card
 from pixi.core.errors import ChannelError, PixiError
 from pixi.core.events import Grew, Noted, Numbering, Performed, Sent, TurnEvent, Verdict
 from pixi.core.picture import Abilities, Picture
-from pixi.core.venue import Rights, Venue
 
 RING = 2_000
 """Events of one talk that are kept. A reply of 500 words has some 700."""
@@ -250,7 +248,7 @@ class Feed:
                 more.set_result(came)
 
 
-class HttpChannel:
+class HttpChannel(Channel):
     """A talk over HTTP, as a persona acts in it. What is shown becomes an event of its feed, and that is all.
 
     Nothing can be refused and nothing be lost on the way: what was delivered stands on record, and a client
@@ -266,6 +264,9 @@ class HttpChannel:
         saying: held by whoever says something, until it is on record.
     """
 
+    growing = True
+    acts_by_events = True
+
     def __init__(self, *, visitors: bool = False) -> None:
         self.feed = Feed()
         self.answers = True
@@ -275,26 +276,6 @@ class HttpChannel:
         self._asked: dict[str, tuple[str, asyncio.Future[Verdict]]] = {}  # by the nonce: whom, and the answer
 
     @property
-    def growing(self) -> bool:
-        """Messages are shown while they are written."""
-        return True
-
-    @property
-    def paced(self) -> bool:
-        """A program does not want to wait."""
-        return False
-
-    @property
-    def acts_by_events(self) -> bool:
-        """What is shown is all that happens."""
-        return True
-
-    @property
-    def venue(self) -> Venue:
-        """Between two."""
-        return Venue()
-
-    @property
     def abilities(self) -> Abilities:
         """Words, cards, and pictures by their links."""
         return Abilities(changes=not self._visitors, asks=self._can_answer)
@@ -302,15 +283,6 @@ class HttpChannel:
     @property
     def _can_answer(self) -> bool:
         return self.answers and not self._visitors
-
-    @property
-    def archive(self) -> None:
-        """Nothing but the talk itself was written here."""
-        return None
-
-    async def rights(self, person: str) -> Rights:
-        """Nobody governs anything from here: a key that may operate is for the operator's own requests."""
-        return Rights()
 
     async def approve(self, question: Question, *, seconds: float) -> Verdict:
         """Wait until the person answers over HTTP."""
@@ -354,17 +326,9 @@ class HttpChannel:
                 if end:
                     return
 
-    def parts(self, text: str) -> Sequence[str]:
-        """No message is too long."""
-        return (text,)
-
     async def send(
         self, text: str, *, nonce: str, answers: str | None = None, reply_to: str | None = None
     ) -> str | None:
-        """Do nothing: the event shows it."""
-        return None
-
-    async def card(self, card: Card, *, nonce: str, answers: str | None = None) -> str | None:
         """Do nothing: the event shows it."""
         return None
 
@@ -378,19 +342,9 @@ class HttpChannel:
             raise ChannelError("A picture without a link cannot be shown here.")
         return None
 
-    async def sticker(self, name: str, *, nonce: str, answers: str | None = None) -> str | None:
-        """Raises `ChannelError`: there are none."""
-        raise ChannelError("There are no stickers here.")
-
-    async def react(self, message_id: str, emoji: str, *, nonce: str) -> None:
-        """Do nothing: the event shows it."""
-
     async def sent_before(self, text: str, *, nonce: str, after: str) -> str | None:
         """Return None: what was delivered is what stands on record, so that it may be delivered again."""
         return None
-
-    async def typing(self) -> None:
-        """Do nothing: a message that opens is seen."""
 
     def show(self, event: TurnEvent) -> None:
         """Put an event into the feed."""

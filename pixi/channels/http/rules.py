@@ -10,34 +10,31 @@ class HttpRules:
     """How requests are taken, and how a persona is shown.
 
     Attributes:
-        local: programs on this machine may talk without a key. To be false behind a proxy that does not say
+        local: whether programs on this machine may talk without a key; false behind a proxy that does not say
             whose requests it passes on.
-        allowed_hosts: names under which it may be asked, besides `host` and this machine's.
-        allowed_origins: web pages that may ask it, e.g. `https://example.org`. Those of publishable keys may
-            for visitors.
-        address_header: where a proxy tells whose requests it passes on, e.g. `X-Forwarded-For`; "": requests
-            come from where the connection comes from. Visitors are limited by it.
-        requests_per_minute: of one principal.
-        key_requests_per_minute: of all together who come by one key.
-        visitor_requests_per_minute: of one visitor.
-        visitor_messages_per_day: of one visitor.
-        visitors_per_address: that may begin there in an hour. All who come from there may together do so many
-            times what one may.
-        turns_per_person: that may be under way at once, each in a talk of its own.
-        max_body_bytes: how long the body of a request may be.
-        files: the folder in which files lie that people send; each store has one of its own in it.
-        max_file_bytes: how large one of them may be.
-        file_bytes_per_person: how large all of one person's may be together.
-        file_characters: how much of the text of one the persona is told.
-        attachment_hosts: from which a file may be fetched that a message names by its address, e.g. the media
-            server of an app; (): from nowhere.
-        show_tools: clients are told which tools were called, and what came of it.
-        silence: what a client gets that must get a text, where the persona said nothing.
-        reactions: what becomes of them where there is text alone: nothing, or a line of their own.
-        conversation_headers: of the OpenAI-compatible endpoint, those that name the talk.
-        system: what becomes of a system prompt that an OpenAI client sends: the persona gets it as a note of
-            the application, or not at all.
-        notes: what becomes of them there: nothing, or they go out as reasoning.
+        allowed_hosts: further names under which the server may be asked.
+        allowed_origins: web pages that may ask the server, such as `https://example.org`.
+        address_header: the header in which a proxy tells whose requests it passes on, such as
+            `X-Forwarded-For`.
+        requests_per_minute: how many requests one caller may make in a minute.
+        key_requests_per_minute: how many requests all may make in a minute who come by one key.
+        visitor_requests_per_minute: how many requests one visitor of a page may make in a minute.
+        visitor_messages_per_day: how many messages one visitor may write in a day.
+        visitors_per_address: how many visitors may begin from one address in an hour; all of them together
+            may do so many times what one may.
+        turns_per_person: how many replies to one person may be under way at once.
+        max_body_bytes: how many bytes the body of a request may have.
+        files: the folder for files that people send.
+        max_file_bytes: how many bytes one such file may have.
+        file_bytes_per_person: how many bytes all files of one person may have together.
+        file_characters: how much of a file's text the persona is told.
+        attachment_hosts: the hosts from which a file may be fetched that a message names by its address.
+        show_tools: whether clients are told which tools were called, and what came of it.
+        silence: what a chat program gets that needs a text, where the persona said nothing.
+        reactions: whether chat programs are shown reactions as a line, or not at all.
+        conversation_headers: the headers in which a chat program names the talk.
+        system: whether the system prompt of a chat program is a note to the persona, or ignored.
+        notes: whether chat programs are shown the private notes, as reasoning.
     """
 
     local: bool = True

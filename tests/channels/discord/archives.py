@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pixi.channels.archive import Archive, Asking, Found, Query
+from pixi.testing.discord import Channel, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers.loopback_discord import Channel, User
 
 SEARCH = r"/messages/search$"
 

@@ -12,10 +12,10 @@ from pixi.channels.discord.backend import ConversationAddress
 from pixi.channels.discord.gateway.client import Client
 from pixi.channels.discord.slash.commands import SlashCommands
 from pixi.core.persona import Persona
+from pixi.testing.discord import Channel, Guild, Interaction, LoopbackDiscord, Permission, User
+from pixi.testing.discord import interactions as used
 from tests.channels.discord.backend import RecordingBackend
 from tests.servers.clients import pointed_at
-from tests.servers.loopback_discord import Channel, Guild, Interaction, LoopbackDiscord, Permission, User
-from tests.servers.loopback_discord import interactions as used
 from tests.waiting import until
 
 PERSONAS = {

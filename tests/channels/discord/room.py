@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from pixi.channels.discord.bot import Bot
 from pixi.channels.discord.outgoing.channel import DiscordChannel
+from pixi.testing import discord as loopback
+from pixi.testing.discord import LoopbackDiscord
 from tests.channels.discord.backend import RecordingBackend
-from tests.servers import loopback_discord as loopback
-from tests.servers.loopback_discord import LoopbackDiscord
 from tests.waiting import until
 
 

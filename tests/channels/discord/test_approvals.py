@@ -14,9 +14,9 @@ from pixi.channels.discord.outgoing.channel import DiscordChannel
 from pixi.channels.discord.slash.translations import Translations
 from pixi.core.events import Verdict
 from pixi.core.persona import Persona
+from pixi.testing.discord import Channel, Interaction, Message, Permission, User, payloads
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers.loopback_discord import Channel, Interaction, Message, Permission, User, payloads
 from tests.waiting import until
 
 WORDS = Translations()

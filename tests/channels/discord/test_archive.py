@@ -12,10 +12,10 @@ from pixi.channels.archive import Asking, Query
 from pixi.channels.discord.archive import archive, requests, search
 from pixi.channels.discord.rules import Rules
 from pixi.core.errors import ChannelError
+from pixi.testing.discord import Intent, Permission
+from pixi.testing.discord.calls import Call
 from tests.channels.discord.archives import SEARCH, desk, reading_room
 from tests.channels.discord.room import Room
-from tests.servers.loopback_discord import Intent, Permission
-from tests.servers.loopback_discord.calls import Call
 
 DAY = 86_400.0
 

@@ -11,10 +11,10 @@ import pytest
 from pixi.channels.archive import Archive, Asking, Query
 from pixi.channels.discord.archive.visibility import NOT_HERE
 from pixi.core.errors import ChannelError
+from pixi.testing.discord import Channel, Permission, Role, User
+from pixi.testing.discord.permissions import in_channel
 from tests.channels.discord.archives import SEARCH, reading_room
 from tests.channels.discord.room import Room
-from tests.servers.loopback_discord import Channel, Permission, Role, User
-from tests.servers.loopback_discord.permissions import in_channel
 from tests.waiting import until
 
 P = Permission

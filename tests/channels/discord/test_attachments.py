@@ -17,9 +17,9 @@ from pixi.channels.carried import Carried
 from pixi.channels.discord.incoming.attachments import AttachmentReader
 from pixi.channels.discord.incoming.message import IncomingMessage, MessageReader
 from pixi.channels.discord.rules import Rules
+from pixi.testing.discord import Channel as Room
+from pixi.testing.discord import LoopbackDiscord, Upload
 from tests.servers.clients import Bot, connected, heard
-from tests.servers.loopback_discord import Channel as Room
-from tests.servers.loopback_discord import LoopbackDiscord, Upload
 
 
 @dataclass(slots=True)

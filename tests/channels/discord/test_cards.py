@@ -17,9 +17,9 @@ from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.message import Image
 from pixi.core.persona import Persona
+from pixi.testing.discord import Message, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers.loopback_discord import Message, Permission
 
 LINK = "https://example.org/lemon"
 PANCAKES = Card(

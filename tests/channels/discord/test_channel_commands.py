@@ -5,10 +5,10 @@ import pytest
 
 from pixi.core.persona import Persona
 from pixi.store.kept import Place
+from pixi.testing.discord import Fault
+from pixi.testing.discord.calls import Call
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import Stage, stage
-from tests.servers.loopback_discord import Fault
-from tests.servers.loopback_discord.calls import Call
 from tests.waiting import until
 
 

@@ -14,9 +14,9 @@ from pixi.channels.discord.gateway import client
 from pixi.channels.discord.gateway.client import Shards
 from pixi.core.message import Author, Message
 from pixi.store.kept import Place as Chosen
+from pixi.testing.discord import Channel, LoopbackDiscord, Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.incoming import PERSONAS
-from tests.servers.loopback_discord import Channel, LoopbackDiscord, Permission
 from tests.waiting import until
 
 FIRST_SECOND = 1_420_070_400

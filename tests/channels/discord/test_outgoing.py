@@ -10,9 +10,9 @@ from pixi.channels.discord.outgoing.channel import NOTICE
 from pixi.core.errors import ChannelError
 from pixi.core.events import Failed, TurnEnded
 from pixi.core.persona import Persona
+from pixi.testing import discord as loopback
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers import loopback_discord as loopback
 from tests.waiting import until
 
 PERSONAS = Path(__file__).parents[3] / "personas"

@@ -10,9 +10,9 @@ import pytest
 
 from pixi.channels.discord import permissions
 from pixi.core.venue import Rights, Venue
+from pixi.testing.discord import Channel, Permission, User
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers.loopback_discord import Channel, Permission, User
 from tests.waiting import until, within
 
 VIEW = Permission.VIEW_CHANNEL

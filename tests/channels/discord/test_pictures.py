@@ -9,9 +9,9 @@ from pixi.core.errors import ChannelError, ChannelLost
 from pixi.core.message import Image
 from pixi.core.persona import Persona
 from pixi.core.picture import Abilities, Picture
+from pixi.testing.discord import Permission
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.room import Room, room_of
-from tests.servers.loopback_discord import Permission
 from tests.servers.scripted_gifs import frames, moving
 from tests.waiting import until
 

@@ -16,10 +16,10 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import ChannelError, StoreError
 from pixi.core.spending import Payer, Share, Spent
 from pixi.store.kept import Place
+from pixi.testing.discord import Permission
+from pixi.testing.discord import interactions as used
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import JSON, PERSONAS, Stage, embed, fields, shown, stage
-from tests.servers.loopback_discord import Permission
-from tests.servers.loopback_discord import interactions as used
 from tests.waiting import until
 
 WORDS = Translations()

@@ -13,9 +13,9 @@ from pixi.core.deltas import Usage
 from pixi.core.errors import StoreError
 from pixi.core.lines import AssistantLine, ToolCall, ToolLine, UserLine
 from pixi.store.kept import Effect, Place, TurnRecord
+from pixi.testing.discord import Channel, Interaction, Message
 from tests.channels.discord.backend import RecordingBackend
 from tests.channels.discord.commands import PERSONAS, Stage, embed, fields, shown, stage
-from tests.servers.loopback_discord import Channel, Interaction, Message
 from tests.waiting import until
 
 

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import discord
 
 from pixi.channels.archive import Archive
-from pixi.channels.channel import Question
+from pixi.channels.channel import Channel, Question
 from pixi.channels.discord.backend import BotBackend, ConversationAddress, parse_address
 from pixi.channels.discord.formatting import one_line, without_misleading_markup
 from pixi.channels.discord.incoming.message import IncomingMessage
@@ -56,8 +56,8 @@ _REMEMBERED = 100  # ids of our own messages
 _EXCUSE_SECONDS = 10.0  # for an excuse, which is of no use later
 
 
-class DiscordChannel:
-    """One persona in one channel, thread or DM: a `pixi.channels.channel.Channel`.
+class DiscordChannel(Channel):
+    """One persona in one channel, thread or DM.
 
     Made anew it is the same, but for the ids of what was posted last; so it is kept only while used.
     """
@@ -75,6 +75,8 @@ class DiscordChannel:
         "target",
     )
 
+    paced = True  # people expect somebody who types
+
     def __init__(self, context: PostingContext, target: "MessageableChannel", persona: str) -> None:
         self.target = target
         self._context = context
@@ -85,21 +87,6 @@ class DiscordChannel:
         self._seen = False  # people saw something of this turn, whatever became of the turn itself
         self._failed = False
         self._told = ""  # the last refusal, of which the log knows already
-
-    @property
-    def growing(self) -> bool:
-        """A message is posted when it is whole."""
-        return False
-
-    @property
-    def paced(self) -> bool:
-        """People expect somebody who types."""
-        return True
-
-    @property
-    def acts_by_events(self) -> bool:
-        """Messages are posted."""
-        return False
 
     @property
     def address(self) -> str:

@@ -1,0 +1,307 @@
+"""`discord --rehearse`: the bot on a Discord in this process, among people who write what you type."""
+
+import asyncio
+import re
+import shlex
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixi.channels.terminal_text import one_line, printable
+from pixi.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from pixi.settings import Settings
+    from pixi.testing.discord import Channel, Interaction, LoopbackDiscord, Message, User
+
+Tell = Callable[[str], None]
+
+HELP = """\
+This is a rehearsal: a Discord within this program. Nothing leaves it but what the model is asked.
+hello            write in the channel, as whoever wrote last
+Ann: hello       write as Ann; whoever you name is there
+@name hello      mention somebody; the bot is @{bot}
+#kitchen         go to that channel, or make it; /dm goes to a direct message with the bot
+/reply hello     reply to what the bot said last
+/react 🥞        react to it; /press LABEL presses a button of it
+/persona name=…  use any slash command of the bot, with options as NAME=VALUE
+/help, /quit     show this; leave"""
+
+_AS_SOMEBODY = re.compile(r"(\w[\w .'-]{0,31}):\s+(\S.*)", re.DOTALL)
+_MENTION = re.compile(r"@(\w[\w.'-]*)")
+_MENTIONED = re.compile(r"<@!?(\d+)>")
+_QUIET_SECONDS = 0.3  # after which a reply that was posted by somebody else than the engine has come
+
+
+class Rehearsal:
+    """What is typed becomes what people do; what the bot does is told.
+
+    Args:
+        discord: where it takes place.
+        me: the name of who writes first.
+        tell: told each thing that happens, as a line or several.
+    """
+
+    def __init__(self, discord: "LoopbackDiscord", me: str, tell: Tell) -> None:
+        self._discord = discord
+        self._tell = tell
+        self._people: dict[str, User] = {}
+        self._speaker = self._person(me)
+        self._guild = discord.guild("Rehearsal", owner=self._speaker)
+        self._room: Channel = self._guild.channel("general")
+        self._known: dict[int, str] = {}  # messages that were told, as they stood
+        self._reacted: set[tuple[int, str]] = set()
+        self._last: Message | None = None  # of the bot
+        self._begun: list[Interaction] = []  # commands and buttons that were used
+
+    @property
+    def prompt(self) -> str:
+        """What stands before the line."""
+        return f"{self._speaker.name} in {_place(self._room)} › "
+
+    async def enter(self, line: str) -> bool:
+        """Do what was typed; False: the person leaves.
+
+        Raises:
+            LookupError, PermissionError: Discord's client would not let them.
+        """
+        line = line.strip()
+        word, _, rest = line.partition(" ")
+        match word:
+            case "":
+                pass
+            case "/quit" | "/exit":
+                return False
+            case "/help":
+                self._tell(HELP.format(bot=self._discord.bot.name))
+            case "/dm":
+                self._room = self._discord.dm(self._speaker)
+            case "/reply" | "/react" | "/press" if self._last is None:
+                raise LookupError("The bot has said nothing yet.")
+            case "/reply" if self._last is not None:
+                self._keep(
+                    await self._last.channel.say(self._speaker, self._meant(rest), reply_to=self._last)
+                )
+            case "/react" if self._last is not None:
+                await self._last.react(self._speaker, rest.strip())
+                self._reacted |= {(self._last.id, each) for each in self._last.reactions}
+            case "/press" if self._last is not None:
+                await self._press(self._last, rest.strip())
+            case _ if word.startswith("#") and not rest:
+                self._room = self._channel(word[1:])
+            case _ if word.startswith("/"):
+                await self._slash(line[1:])
+            case _:
+                if found := _AS_SOMEBODY.fullmatch(line):
+                    self._speaker, line = self._person(found[1]), found[2]
+                    if self._room.guild is None:
+                        self._room = self._discord.dm(self._speaker)
+                self._keep(await self._room.say(self._speaker, self._meant(line)))
+        return True
+
+    async def watch(self) -> None:
+        """Tell what the bot does, until cancelled."""
+        while True:
+            self.look()
+            await self._discord.world.next_change()
+
+    def look(self) -> None:
+        """Tell what the bot did since the last look."""
+        for room in [*self._discord.world.channels.values()]:
+            for message in room.messages:
+                self._look_at(room, message)
+        for begun in self._begun:
+            if begun.original is not None and not begun.deferred:
+                for message in (begun.original, *begun.followups):
+                    self._look_at(begun.channel, message)
+
+    def _look_at(self, room: "Channel", message: "Message") -> None:
+        for emoji, people in message.reactions.items():
+            if self._discord.bot in people and (message.id, emoji) not in self._reacted:
+                self._reacted.add((message.id, emoji))
+                self._tell(
+                    f"{_place(room)} · {self._discord.bot.name} reacts {emoji} to “{self._plain(message)}”"
+                )
+        if message.author in self._people.values():
+            return
+        now = "\n".join(self._shown(message))
+        before = self._known.get(message.id)
+        if now and before != now:
+            self._known[message.id] = now
+            self._last = message
+            secret = " (only they see this)" if message.ephemeral else ""
+            edited = " (edited)" if before else ""
+            self._tell(f"{_place(room)} · {message.shown} › {now}{edited}{secret}")
+
+    def _shown(self, message: "Message") -> Iterator[str]:
+        """What there is to be read of a message: words, boxes, files, buttons."""
+        if message.answered is not None:
+            yield f"(to “{self._plain(message.answered)}”)"
+        if message.content:
+            yield printable(self._named(message.content))
+        for box in message.embeds:
+            parts = [box.get("title"), box.get("description")]
+            parts += [f"{each['name']}: {each['value']}" for each in box.get("fields", ())]
+            yield "\n".join(
+                f"│ {line}" for part in parts if part for line in printable(str(part)).split("\n")
+            )
+        yield from (f"[file: {one_line(file.name)}]" for file in message.attachments)
+        yield from (f"[sticker: {one_line(str(each['name']))}]" for each in message.stickers)
+        if message.buttons:
+            yield " ".join(f"[{one_line(label)}]" for label in message.buttons)
+
+    def _keep(self, message: "Message") -> None:
+        self._known[message.id] = message.content
+
+    def _person(self, name: str) -> "User":
+        key = name.casefold()
+        if key not in self._people:
+            self._people[key] = self._discord.person(name)
+        return self._people[key]
+
+    def _channel(self, name: str) -> "Channel":
+        rooms = (room for room in self._discord.world.channels.values() if room.guild is self._guild)
+        return next((room for room in rooms if room.name == name), None) or self._guild.channel(name)
+
+    def _meant(self, text: str) -> str:
+        """The text with names after an @ as mentions."""
+
+        def mention(found: re.Match[str]) -> str:
+            name = found[1].casefold()
+            if name == self._discord.bot.name.casefold():
+                return self._discord.bot.mention
+            return self._people[name].mention if name in self._people else found[0]
+
+        return _MENTION.sub(mention, text)
+
+    def _named(self, text: str) -> str:
+        """The text with names in place of mentions."""
+        users = self._discord.world.users
+        return _MENTIONED.sub(
+            lambda found: f"@{users[int(found[1])].name}" if int(found[1]) in users else found[0], text
+        )
+
+    def _plain(self, message: "Message") -> str:
+        return one_line(self._named(message.content))[:60]
+
+    async def _slash(self, line: str) -> None:
+        """Use one of the bot's commands: its name and those of subcommands, then options as `name=value`."""
+        words = shlex.split(line)
+        named = [word for word in words if "=" not in word]
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        self._answered(await self._discord.slash(self._speaker, self._room, " ".join(named), options))
+
+    async def _press(self, message: "Message", label: str) -> None:
+        known = {each.casefold(): name for each, name in message.buttons.items()}
+        if label.casefold() not in known:
+            raise LookupError(
+                f"There is no button {label!r}; there are {', '.join(message.buttons) or 'none'}."
+            )
+        self._answered(await self._discord.press(self._speaker, message, known[label.casefold()]))
+
+    def _answered(self, begun: "Interaction") -> None:
+        """Watch for what a command or a button is answered: some of it nobody else sees."""
+        self._begun.append(begun)
+
+
+def _place(room: "Channel") -> str:
+    return f"#{room.name}" if room.guild is not None else "direct message"
+
+
+async def rehearse(settings: "Settings", addons: Sequence[Path], me: str) -> int:
+    """Run the bot on a Discord in this process, until the person leaves or the input ends.
+
+    What is said is kept in memory alone. Lists of whom the bot may talk to, and where, do not hold: the
+    people and channels that they name are Discord's.
+    """
+    from pixi.app import find_persona, open_household
+    from pixi.channels.discord.bot import Bot
+    from pixi.testing.discord import LoopbackDiscord
+
+    async with AsyncExitStack() as stack:
+        discord = await stack.enter_async_context(LoopbackDiscord(find_persona(settings).name))
+        lines, tell, by_turns = await stack.enter_async_context(_terminal())
+        rehearsal = Rehearsal(discord, me, tell)
+        settings = replace(
+            settings,
+            store=replace(settings.store, url=":memory:"),
+            discord=replace(
+                settings.discord,
+                api_url=discord.api_url,
+                allowed_users=(),
+                allowed_roles=(),
+                allowed_channels=(),
+                allowed_guilds=(),
+            ),
+        )
+        house = await stack.enter_async_context(open_household(settings, addons=addons, report=tell))
+        here = asyncio.Event()
+        bot = Bot(house, token=discord.token, api_url=discord.api_url, tell=lambda _: here.set())
+        running = asyncio.create_task(bot.run())
+        stack.push_async_callback(_ended, running)
+        await _first(running, here.wait())
+        await discord.idle(_QUIET_SECONDS)  # it registers its commands
+        tell(HELP.format(bot=discord.bot.name))
+        watching = asyncio.create_task(rehearsal.watch())
+        stack.push_async_callback(_ended, watching)
+        async with aclosing(lines(lambda: rehearsal.prompt)) as typed:
+            async for line in typed:
+                try:
+                    if not await rehearsal.enter(line):
+                        break
+                except (LookupError, PermissionError, ValueError) as error:
+                    tell(one_line(str(error)))
+                if by_turns:
+                    await discord.idle(_QUIET_SECONDS)
+                    await house.engine.settled()
+                    await discord.idle(_QUIET_SECONDS)
+                    rehearsal.look()
+    return FINE
+
+
+async def _first(running: "asyncio.Task[None]", ready: Awaitable[object]) -> None:
+    """Wait until the bot is there; raise what ended it before."""
+    waiting = asyncio.ensure_future(ready)
+    await asyncio.wait([running, waiting], return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        waiting.cancel()
+        running.result()
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+Lines = Callable[[Callable[[], str]], "AsyncGenerator[str, None]"]
+
+
+@asynccontextmanager
+async def _terminal() -> "AsyncGenerator[tuple[Lines, Tell, bool], None]":
+    """Give what reads lines, what tells, and whether each line is answered before the next is read.
+
+    Where somebody types, it is told above their line, and they may type on.
+    """
+    if not sys.stdin.isatty():
+        from pixi.channels.terminal_input import read_lines
+
+        yield lambda _: read_lines(sys.stdin.fileno()), lambda line: print(line, flush=True), True
+        return
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.patch_stdout import patch_stdout
+
+    session: PromptSession[str] = PromptSession()
+
+    async def typed(prompt: Callable[[], str]) -> "AsyncGenerator[str, None]":
+        while True:
+            try:
+                yield await session.prompt_async(prompt)
+            except (EOFError, KeyboardInterrupt):
+                return
+
+    with patch_stdout():
+        yield typed, print, False

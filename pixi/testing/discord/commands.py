@@ -1,0 +1,320 @@
+"""Application commands: registered, checked, and found again when somebody uses one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import bodies, lean
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.faults import Form, Json, fault, invalid, snowflake
+from pixi.testing.discord.routing import Answer, Route, guild_of
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.world import World
+
+CHAT, USER, MESSAGE = 1, 2, 3
+SUBCOMMAND, GROUP = 1, 2
+MOST = {CHAT: 100, USER: 15, MESSAGE: 15}
+LOCALES = frozenset(
+    [
+        "id",
+        "da",
+        "de",
+        "en-GB",
+        "en-US",
+        "es-ES",
+        "es-419",
+        "fr",
+        "hr",
+        "it",
+        "lt",
+        "hu",
+        "nl",
+        "no",
+        "pl",
+        "pt-BR",
+        "ro",
+        "fi",
+        "sv-SE",
+        "vi",
+        "tr",
+        "cs",
+        "el",
+        "bg",
+        "ru",
+        "uk",
+        "hi",
+        "th",
+        "zh-CN",
+        "ja",
+        "zh-TW",
+        "ko",
+    ]
+)
+_NAME = re.compile(r"^[-_'\w\u0900-\u097f\u0e00-\u0e7f]{1,32}$")
+
+
+@dataclass(eq=False, slots=True)
+class Command:
+    """A command as it was registered."""
+
+    id: int
+    guild_id: int | None
+    body: Json
+    version: int
+
+    @property
+    def name(self) -> str:
+        """What it is called where nothing is translated."""
+        return str(self.body["name"])
+
+    @property
+    def type(self) -> int:
+        """1 is typed, 2 is on a person, 3 on a message."""
+        return int(self.body.get("type") or CHAT)
+
+    def payload(self, world: World) -> Json:
+        """As clients see it."""
+        payload: Json = {
+            "default_member_permissions": None,
+            "nsfw": False,
+            "description": "",
+            "name_localizations": None,
+            "description_localizations": None,
+            "options": [],
+            **self.body,
+            "id": str(self.id),
+            "application_id": str(world.application_id),
+            "type": self.type,
+            "version": str(self.version),
+        }
+        if self.guild_id is None:
+            payload.setdefault("dm_permission", True)
+            payload.setdefault("contexts", None)
+            payload.setdefault("integration_types", [0])
+        else:
+            payload["guild_id"] = str(self.guild_id)
+        return payload
+
+
+class Commands:
+    """Those of the application: everywhere (None), and by guild."""
+
+    def __init__(self, world: World) -> None:
+        self.by_guild: dict[int | None, dict[tuple[int, str], Command]] = {None: {}}
+        self._world = world
+
+    def put(self, body: Json, guild_id: int | None) -> tuple[Command, bool]:
+        """Register one; one of the same name and type is replaced. Tells whether it is new."""
+        home = self.by_guild.setdefault(guild_id, {})
+        key = int(body.get("type") or CHAT), str(body["name"])
+        known = home.get(key)
+        if known is None and sum(1 for kind, _ in home if kind == key[0]) >= MOST[key[0]]:
+            raise fault(30032)
+        ids = self._world.ids
+        command = Command(known.id if known else ids.next(), guild_id, dict(body), ids.next())
+        home[key] = command
+        self._world.changed()
+        return command, known is None
+
+    def all(self, guild_id: int | None) -> list[Command]:
+        """Those that are registered everywhere, or in a guild."""
+        return list(self.by_guild.get(guild_id, {}).values())
+
+    def find(self, name: str, kind: int, guild_id: int | None) -> Command | None:
+        """What somebody sees under a name: of the guild first."""
+        own = self.by_guild.get(guild_id, {}).get((kind, name)) if guild_id else None
+        return own or self.by_guild[None].get((kind, name))
+
+    def by_id(self, command_id: int, guild_id: int | None) -> Command:
+        """One by its id. Raises `Fault`."""
+        for command in self.all(guild_id):
+            if command.id == command_id:
+                return command
+        raise fault(10063)
+
+
+def check(body: object, form: Form, place: tuple[str | int, ...] = ()) -> None:
+    """Note what is wrong with a command."""
+    if not isinstance(body, dict):
+        form.wrong(place, "DICT_TYPE_CONVERT", "Only dictionaries may be used in a DictType")
+        return
+    kind = body.get("type") or CHAT
+    if kind not in MOST:
+        form.wrong((*place, "type"), "BASE_TYPE_CHOICES", "Value must be one of {1, 2, 3}.")
+        return
+    _names(body, form, place, typed=kind == CHAT)
+    if kind == CHAT:
+        _description(body, form, place)
+        _options(body.get("options") or [], form, (*place, "options"))
+    else:
+        for name in ("description", "options"):
+            if body.get(name):
+                form.wrong(
+                    (*place, name), "APPLICATION_COMMAND_INVALID", f"Context menu commands cannot have {name}"
+                )
+    if _length(body) > 8000:
+        form.wrong(place, "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
+
+
+def _names(body: Json, form: Form, place: tuple[str | int, ...], *, typed: bool) -> None:
+    translated = body.get("name_localizations") or {}
+    every = {("name",): body.get("name")} | {
+        ("name_localizations", key): one for key, one in translated.items()
+    }
+    for where, name in every.items():
+        spot = (*place, *where)
+        if not name:
+            form.wrong(spot, "BASE_TYPE_REQUIRED", "This field is required")
+        elif not isinstance(name, str) or not 1 <= len(name) <= 32:
+            form.wrong(spot, "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
+        elif typed and (not _NAME.match(name) or name != name.lower()):
+            form.wrong(spot, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+    _locales(translated, form, (*place, "name_localizations"))
+
+
+def _locales(translated: Json, form: Form, place: tuple[str | int, ...]) -> None:
+    for key in translated:
+        if key not in LOCALES:
+            form.wrong((*place, key), "BASE_TYPE_CHOICES", f"Locale '{key}' is not supported.")
+
+
+def _description(body: Json, form: Form, place: tuple[str | int, ...]) -> None:
+    translated = body.get("description_localizations") or {}
+    if not body.get("description"):
+        form.wrong((*place, "description"), "BASE_TYPE_REQUIRED", "This field is required")
+    else:
+        form.within((*place, "description"), body["description"], 1, 100)
+    for key, one in translated.items():
+        form.within((*place, "description_localizations", key), one, 1, 100)
+    _locales(translated, form, (*place, "description_localizations"))
+
+
+def _options(options: list[Json], form: Form, place: tuple[str | int, ...]) -> None:
+    if len(options) > 25:
+        form.wrong(place, "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+    optional_seen = False
+    seen: set[object] = set()
+    for at, option in enumerate(options):
+        spot = (*place, at)
+        if option.get("type") not in range(1, 12):
+            form.wrong((*spot, "type"), "BASE_TYPE_CHOICES", "Value must be one of the option types.")
+        _names(option, form, spot, typed=True)
+        _description(option, form, spot)
+        if option.get("name") in seen:
+            form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS", "Option names must be unique")
+        seen.add(option.get("name"))
+        if option.get("required"):
+            if optional_seen:
+                message = "Required options must be placed before non-required options"
+                form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID", message)
+        else:
+            optional_seen = True
+        choices = option.get("choices") or []
+        if len(choices) > 25:
+            form.wrong((*spot, "choices"), "BASE_TYPE_MAX_LENGTH", "Must be 25 or fewer in length.")
+        if choices and option.get("autocomplete"):
+            message = "Autocomplete options cannot have choices"
+            form.wrong(spot, "APPLICATION_COMMAND_OPTIONS_AUTOCOMPLETE_INVALID", message)
+        for number, choice in enumerate(choices):
+            form.within((*spot, "choices", number, "name"), choice.get("name"), 1, 100)
+        _options(option.get("options") or [], form, (*spot, "options"))
+
+
+def _length(body: Json) -> int:
+    size = len(str(body.get("name") or "")) + len(str(body.get("description") or ""))
+    size += sum(
+        len(str(choice.get("name"))) + len(str(choice.get("value"))) for choice in body.get("choices") or []
+    )
+    return size + sum(_length(option) for option in body.get("options") or [])
+
+
+def _home(world: World, call: Call) -> int | None:
+    if snowflake(call.ids["application"], "application_id") != world.application_id:
+        raise fault(50001)
+    return guild_of(world, call).id if "guild" in call.ids else None
+
+
+def listing(world: World, call: Call) -> object:
+    """The registered commands."""
+    return [each.payload(world) for each in world.commands.all(_home(world, call))]
+
+
+def create(world: World, call: Call) -> object:
+    """Register a command, or replace it."""
+    home = _home(world, call)
+    body = bodies.fields_of(call)
+    form = Form()
+    check(body, form)
+    form.check()
+    command, new = world.commands.put(body, home)
+    return Answer(201 if new else 200, command.payload(world))
+
+
+def overwrite(world: World, call: Call) -> object:
+    """Register these commands and no others."""
+    home = _home(world, call)
+    given = call.body
+    if not isinstance(given, list):
+        raise invalid((), "LIST_TYPE_CONVERT", "Only iterables may be used in a ListType")
+    form = Form()
+    seen: set[tuple[int, str]] = set()
+    for at, body in enumerate(given):
+        check(body, form, (at,))
+        if world.lean:
+            lean.check_options(body.get("options"))
+        key = int(body.get("type") or CHAT), str(body.get("name"))
+        if key in seen:
+            message = "Application command names must be unique"
+            form.wrong((at, "name"), "APPLICATION_COMMANDS_DUPLICATE_NAME", message)
+        seen.add(key)
+    form.check()
+    kept = world.commands.by_guild.setdefault(home, {})
+    for key in [key for key in kept if key not in seen]:
+        del kept[key]
+    return [world.commands.put(body, home)[0].payload(world) for body in given]
+
+
+def one(world: World, call: Call) -> object:
+    """A single command."""
+    command_id = snowflake(call.ids["command"], "command_id")
+    return world.commands.by_id(command_id, _home(world, call)).payload(world)
+
+
+def edit(world: World, call: Call) -> object:
+    """Change a command."""
+    home = _home(world, call)
+    command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
+    body = command.body | bodies.fields_of(call)
+    form = Form()
+    check(body, form)
+    form.check()
+    world.commands.by_guild[home].pop((command.type, command.name))
+    command.body = body
+    world.commands.by_guild[home][command.type, command.name] = command
+    return command.payload(world)
+
+
+def delete(world: World, call: Call) -> object:
+    """Take a command away."""
+    home = _home(world, call)
+    command = world.commands.by_id(snowflake(call.ids["command"], "command_id"), home)
+    del world.commands.by_guild[home][command.type, command.name]
+    return None
+
+
+_HOMES = ("/applications/{application}/commands", "/applications/{application}/guilds/{guild}/commands")
+ROUTES = [
+    route
+    for home in _HOMES
+    for route in (
+        Route("GET", home, listing),
+        Route("POST", home, create),
+        Route("PUT", home, overwrite),
+        Route("GET", home + "/{command}", one),
+        Route("PATCH", home + "/{command}", edit),
+        Route("DELETE", home + "/{command}", delete),
+    )
+]

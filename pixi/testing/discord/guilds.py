@@ -1,0 +1,291 @@
+"""Guilds, and how a test furnishes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import payloads
+from pixi.testing.discord.channels import (
+    CATEGORY,
+    FORUM,
+    NEWS,
+    NEWS_THREAD,
+    PRIVATE_THREAD,
+    PUBLIC_THREAD,
+    TEXT,
+    VOICE,
+    Channel,
+)
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.mentioning import SILENT
+from pixi.testing.discord.messages import THREAD_CREATED, THREAD_STARTER, Message
+from pixi.testing.discord.permissions import EVERYONE, NONE, Permission
+from pixi.testing.discord.users import Emoji, Member, Role, Sticker, User
+from pixi.testing.discord.writing import Draft, write
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.world import World
+
+KINDS = {"text": TEXT, "voice": VOICE, "category": CATEGORY, "news": NEWS, "forum": FORUM}
+
+
+@dataclass(eq=False)
+class Guild:
+    """A server that the bot is in. What is added while the bot is connected is told to it."""
+
+    world: World
+    id: int
+    name: str
+    owner: User
+    locale: str = "en-US"
+    members: dict[int, Member] = field(default_factory=dict)
+    roles: dict[int, Role] = field(default_factory=dict)
+    channels: dict[int, Channel] = field(default_factory=dict)
+    threads: dict[int, Channel] = field(default_factory=dict)
+    emojis: dict[int, Emoji] = field(default_factory=dict)
+    stickers: dict[int, Sticker] = field(default_factory=dict)
+    bot_role: Role = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.roles[self.id] = Role(self.id, "@everyone", EVERYONE)
+
+    @property
+    def everyone(self) -> Role:
+        """The role that all have; it has the guild's id."""
+        return self.roles[self.id]
+
+    @property
+    def bot_member(self) -> Member:
+        """The bot here: its nickname, avatar and roles."""
+        return self.members[self.world.bot.id]
+
+    # Roles, people, emojis.
+
+    def role(
+        self, name: str, permissions: Permission = NONE, *, mentionable: bool = False, bot: bool = False
+    ) -> Role:
+        """Add a role."""
+        role = Role(
+            self.world.ids.next(),
+            name,
+            Permission(permissions),
+            mentionable,
+            len(self.roles),
+            self.world.bot.id if bot else None,
+        )
+        self.roles[role.id] = role
+        self.world.tell_guild("GUILD_ROLE_CREATE", self, {"role": role.payload()})
+        return role
+
+    def change_role(self, role: Role, permissions: Permission) -> None:
+        """Give a role other permissions."""
+        role.permissions = Permission(permissions)
+        self.world.tell_guild("GUILD_ROLE_UPDATE", self, {"role": role.payload()})
+
+    def join(
+        self,
+        person: User,
+        *,
+        roles: Sequence[Role] = (),
+        nick: str | None = None,
+        permissions: Permission = NONE,
+    ) -> Member:
+        """Somebody comes in, with the roles that they bring; who is here already gets more."""
+        member = self.members.get(person.id)
+        known = member is not None
+        if member is None:
+            member = self.members[person.id] = Member(person)
+            member.roles += [role for role in self.roles.values() if role.name in person.role_names]
+            if person.permissions:
+                member.roles.append(self.role(f"{person.name}'s", person.permissions))
+        elif not roles and nick is None and not permissions:
+            return member
+        member.roles += [role for role in roles if role not in member.roles]
+        member.nick = nick if nick is not None else member.nick
+        if permissions:
+            member.roles.append(self.role(f"{person.name}'s here", permissions))
+        event = "GUILD_MEMBER_UPDATE" if known else "GUILD_MEMBER_ADD"
+        self.world.tell_guild(event, self, member.payload(), Intent.GUILD_MEMBERS)
+        self.world.changed()
+        return member
+
+    def leave(self, person: User) -> None:
+        """Somebody goes; the bot too can be thrown out."""
+        if person is self.world.bot:
+            self.world.guilds.pop(self.id, None)
+            self.world.tell_bot("GUILD_DELETE", self, {"id": str(self.id)})
+            for channel in (*self.channels, *self.threads):
+                self.world.channels.pop(channel, None)
+            self.members.pop(person.id, None)
+            return
+        self.members.pop(person.id, None)
+        payload = {"user": person.payload()}
+        self.world.tell_guild("GUILD_MEMBER_REMOVE", self, payload, Intent.GUILD_MEMBERS)
+
+    def silence(self, person: User, until: float) -> None:
+        """Give somebody a timeout, to a moment in seconds since 1970."""
+        self.members[person.id].silenced_until = until
+        self.tell_member(self.members[person.id])
+
+    def tell_member(self, member: Member) -> None:
+        """Tell that somebody changed here; of itself the bot hears without an intent."""
+        intent = Intent(0) if member.user is self.world.bot else Intent.GUILD_MEMBERS
+        self.world.tell_guild("GUILD_MEMBER_UPDATE", self, member.payload(), intent)
+        self.world.changed()
+
+    def emoji(self, name: str, *, animated: bool = False, available: bool = True) -> Emoji:
+        """Add an emoji."""
+        emoji = Emoji(self.world.ids.next(), name, animated, available)
+        self.emojis[emoji.id] = emoji
+        self.world.emojis[emoji.id] = (self, emoji)
+        self._tell_emojis()
+        return emoji
+
+    def drop_emoji(self, emoji: Emoji) -> None:
+        """Take an emoji away."""
+        self.emojis.pop(emoji.id, None)
+        self.world.emojis.pop(emoji.id, None)
+        self._tell_emojis()
+
+    def _tell_emojis(self) -> None:
+        every = [each.payload() for each in self.emojis.values()]
+        self.world.tell_guild("GUILD_EMOJIS_UPDATE", self, {"emojis": every}, Intent.GUILD_EXPRESSIONS)
+
+    def sticker(
+        self,
+        name: str,
+        description: str = "",
+        *,
+        tags: str = "wave",
+        format: int = 1,  # noqa: A002 - Discord's word
+        available: bool = True,
+    ) -> Sticker:
+        """Add a sticker."""
+        sticker = Sticker(self.world.ids.next(), name, description, tags, format, available)
+        self.stickers[sticker.id] = sticker
+        self._tell_stickers()
+        return sticker
+
+    def drop_sticker(self, sticker: Sticker) -> None:
+        """Take a sticker away."""
+        self.stickers.pop(sticker.id, None)
+        self._tell_stickers()
+
+    def _tell_stickers(self) -> None:
+        every = [each.payload(self.id) for each in self.stickers.values()]
+        self.world.tell_guild("GUILD_STICKERS_UPDATE", self, {"stickers": every}, Intent.GUILD_EXPRESSIONS)
+
+    def emoji_named(self, name: str) -> Emoji | None:
+        """An emoji by its name."""
+        return next((each for each in self.emojis.values() if each.name == name), None)
+
+    # Channels.
+
+    def channel(
+        self,
+        name: str = "general",
+        kind: str = "text",
+        *,
+        topic: str | None = None,
+        parent: Channel | None = None,
+        nsfw: bool = False,
+        deny_bot: Permission = NONE,
+        deny_everyone: Permission = NONE,
+    ) -> Channel:
+        """Add a channel: text, voice, category, news or forum."""
+        channel = Channel(
+            self.world,
+            self.world.ids.next(),
+            KINDS[kind],
+            name,
+            self,
+            parent,
+            topic=topic,
+            nsfw=nsfw,
+            position=len(self.channels),
+        )
+        if deny_bot:
+            channel.overwrites[self.world.bot.id] = (NONE, Permission(deny_bot))
+        if deny_everyone:
+            channel.overwrites[self.id] = (NONE, Permission(deny_everyone))
+        self.channels[channel.id] = self.world.channels[channel.id] = channel
+        self.world.tell_channel("CHANNEL_CREATE", channel)
+        return channel
+
+    def forum(
+        self, name: str = "questions", *, tags: Sequence[str] = (), topic: str | None = None
+    ) -> Channel:
+        """Add a forum."""
+        forum = self.channel(name, "forum", topic=topic)
+        forum.tags = {self.world.ids.next(): tag for tag in tags}
+        if tags:
+            self.world.tell_channel("CHANNEL_UPDATE", forum)
+        return forum
+
+    def thread(
+        self,
+        parent: Channel,
+        name: str = "thread",
+        *,
+        owner: User | None = None,
+        starter: Message | None = None,
+        private: bool = False,
+        members: Sequence[User] = (),
+    ) -> Channel:
+        """Open a thread, at a message of its parent if one is named."""
+        owner = owner or (starter.author if starter else self.owner)
+        thread = self.open_thread(parent, name, owner=owner, starter=starter, private=private)
+        for member in members:
+            thread.follow(member)
+        return thread
+
+    def open_thread(
+        self,
+        parent: Channel,
+        name: str,
+        *,
+        owner: User,
+        starter: Message | None = None,
+        private: bool = False,
+        tags: Sequence[int] = (),
+    ) -> Channel:
+        """Open a thread as Discord does, with the messages that Discord itself writes about it."""
+        kind = PRIVATE_THREAD if private else NEWS_THREAD if parent.type == NEWS else PUBLIC_THREAD
+        thread = Channel(
+            self.world,
+            starter.id if starter else self.world.ids.next(),
+            kind,
+            name,
+            self,
+            parent,
+            owner=owner,
+            applied_tags=list(tags),
+        )
+        if owner.id in self.members:
+            thread.thread_members[owner.id] = time.time()
+        self.threads[thread.id] = self.world.channels[thread.id] = thread
+        if self.world.sees(thread):
+            payload = payloads.channel(thread, self.world) | {"newly_created": True}
+            self.world.tell_guild("THREAD_CREATE", self, payload)
+        if starter is not None:
+            starter.thread = thread
+            self.world.tell_message("MESSAGE_UPDATE", starter)
+            write(self.world, thread, owner, Draft(type=THREAD_STARTER, answers=starter, allowed=SILENT))
+        elif not private and not parent.is_forum:
+            write(self.world, parent, owner, Draft(content=name, type=THREAD_CREATED))
+        self.world.changed()
+        return thread
+
+    def vanish(self) -> None:
+        """The server breaks down for a while: it is not to be had."""
+        self.world.tell_bot("GUILD_DELETE", self, {"id": str(self.id), "unavailable": True})
+
+    def appear(self) -> None:
+        """It is back."""
+        self.world.hub.open_guild(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.id}>"

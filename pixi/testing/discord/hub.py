@@ -1,0 +1,195 @@
+"""Sessions: which events each gets, numbered and kept, so that they can be sent again."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from pixi.testing.discord import payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.intents import LIMITED_FLAGS, Intent
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.world import World
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Line(Protocol):
+    """A connection that is open."""
+
+    def send(self, data: bytes) -> None:
+        """Put something on it."""
+        ...
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Say goodbye."""
+        ...
+
+    def abort(self) -> None:
+        """Break it off without a word."""
+        ...
+
+
+@dataclass(eq=False)
+class Session:
+    """What one IDENTIFY began. It outlives its connection, so that it can be resumed.
+
+    Attributes:
+        kept: events with their numbers, the oldest dropped first.
+        guilds: those that were opened to it.
+    """
+
+    id: str
+    shard: int
+    shards: int
+    intents: Intent
+    kept: deque[tuple[int, bytes]]
+    line: Line | None = None
+    last: int = 0
+    guilds: set[int] = field(default_factory=set)
+
+    def has(self, guild_id: int | None) -> bool:
+        """Whether what happens in a guild, or in DMs, is this shard's."""
+        if guild_id is None:
+            return self.shard == 0
+        return (guild_id >> 22) % self.shards == self.shard
+
+    def push(self, event: str, data: bytes) -> None:
+        """Send an event, now or when the session is resumed."""
+        self.last += 1
+        raw = b'{"t":"%b","s":%d,"op":0,"d":%b}' % (event.encode(), self.last, data)
+        self.kept.append((self.last, raw))
+        if self.line is not None:
+            self.line.send(raw)
+
+    def since(self, number: int) -> list[bytes] | None:
+        """What came after an event; None: not all of it is kept any more."""
+        missed = self.last - number
+        if missed > len(self.kept):
+            return None
+        return [raw for at, raw in self.kept if at > number] if missed else []
+
+
+class Hub:
+    """All sessions, and how they begin, go on and end.
+
+    Attributes:
+        keeps: events that are kept for each session.
+        resumable: whether sessions can be resumed.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.keeps = 10_000
+        self.resumable = True
+        self._world = world
+
+    def dispatch(
+        self, event: str, payload: Json, guild_id: int | None, intent: Intent, *, bare: Json | None = None
+    ) -> None:
+        """Tell every session that should know. `bare` is for those without the intent to read content."""
+        whole = stripped = None
+        for session in self.sessions.values():
+            if intent and not session.intents & intent:
+                continue
+            if not session.has(guild_id) or (guild_id is not None and guild_id not in session.guilds):
+                continue
+            if bare is not None and not session.intents & Intent.MESSAGE_CONTENT:
+                stripped = stripped or _encode(bare)
+                session.push(event, stripped)
+            else:
+                whole = whole or _encode(payload)
+                session.push(event, whole)
+
+    def begin(self, shard: int, shards: int, intents: Intent, line: Line, resume_url: str) -> Session:
+        """A session begins: READY, and the guilds one after the other."""
+        self._forget_stale(shard, shards)
+        session = Session(secrets.token_hex(16), shard, shards, intents, deque(maxlen=self.keeps), line)
+        self.sessions[session.id] = session
+        guilds = [guild for guild in self._world.guilds.values() if session.has(guild.id)]
+        flags = sum(flag for one, flag in LIMITED_FLAGS.items() if one & self._world.privileged)
+        session.push(
+            "READY",
+            _encode(
+                {
+                    "v": 10,
+                    "user": self._world.bot.payload() | {"verified": True, "mfa_enabled": True, "flags": 0},
+                    "user_settings": {},
+                    "guilds": [{"id": str(guild.id), "unavailable": True} for guild in guilds],
+                    "private_channels": [],
+                    "relationships": [],
+                    "presences": [],
+                    "session_id": session.id,
+                    "session_type": "normal",
+                    "resume_gateway_url": resume_url,
+                    "shard": [shard, shards],
+                    "application": {"id": str(self._world.application_id), "flags": flags},
+                    "_trace": ["loopback"],
+                }
+            ),
+        )
+        for guild in guilds:
+            self._open(session, guild)
+        self._world.changed()
+        return session
+
+    def open_guild(self, guild: Guild) -> None:
+        """Show a guild to the sessions that it belongs to: the bot was invited, or it is back."""
+        for session in self.sessions.values():
+            if session.has(guild.id):
+                self._open(session, guild, new=guild.id not in session.guilds)
+
+    def _open(self, session: Session, guild: Guild, *, new: bool = False) -> None:
+        session.guilds.add(guild.id)
+        if session.intents & Intent.GUILDS:
+            everybody = bool(session.intents & Intent.GUILD_PRESENCES)
+            payload = payloads.guild_create(guild, self._world, everybody=everybody)
+            payload |= {} if new else {"unavailable": False}
+            session.push("GUILD_CREATE", _encode(payload))
+
+    def resume(self, session_id: str, number: int, line: Line) -> Session | None:
+        """Go on with a session: what it missed is sent, then RESUMED. None: it cannot be."""
+        session = self.sessions.get(session_id)
+        missed = session.since(number) if session and self.resumable else None
+        if session is None or missed is None:
+            self.sessions.pop(session_id, None)
+            return None
+        if session.line is not None:
+            session.line.abort()
+        session.line = line
+        for raw in missed:
+            line.send(raw)
+        session.push("RESUMED", b'{"_trace":["loopback"]}')
+        self._world.changed()
+        return session
+
+    def replay(self, count: int, shard: int | None) -> None:
+        """Send the last events again, as they were."""
+        for session in self.chosen(shard):
+            if session.line is not None:
+                for _, raw in list(session.kept)[-count:]:
+                    session.line.send(raw)
+
+    def chosen(self, shard: int | None) -> list[Session]:
+        """Sessions of one shard, or all."""
+        return [one for one in self.sessions.values() if shard is None or one.shard == shard]
+
+    def live(self) -> list[Session]:
+        """Those that are connected."""
+        return [one for one in self.sessions.values() if one.line is not None]
+
+    def end(self, session: Session) -> None:
+        """It is over; nobody can resume it."""
+        self.sessions.pop(session.id, None)
+
+    def _forget_stale(self, shard: int, shards: int) -> None:
+        """Of sessions that nobody came back to, the newest stays; they would only cost time."""
+        stale = [one for one in self.sessions.values() if one.line is None]
+        for old in [one for one in stale if (one.shard, one.shards) == (shard, shards)][:-1]:
+            self.end(old)

@@ -1,0 +1,312 @@
+"""What people do with commands and buttons, and what the bot answers to it."""
+
+# ruff: noqa: ASYNC109 — a test says how long it waits, in the call
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import payloads
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.commands import CHAT, GROUP, MESSAGE, SUBCOMMAND, USER, Command
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.messages import EPHEMERAL, Message
+from pixi.testing.discord.permissions import Permission, in_channel
+from pixi.testing.discord.users import Role, User
+from pixi.testing.discord.world import LIMIT
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.world import World
+
+COMMAND, COMPONENT, AUTOCOMPLETE, MODAL = 2, 3, 4, 5
+LOADING = 1 << 7
+PATIENCE = 3.0
+LIFE = 15 * 60.0
+
+OptionValue = str | int | float | bool | User | Role | Channel
+
+
+@dataclass(eq=False)
+class Interaction:
+    """Somebody used a command, a button, or types an option.
+
+    Attributes:
+        response: the type of the first answer: 4 a message, 5 a message to come, 6 and 7 for buttons,
+            8 choices, 9 a form; None: nothing yet.
+        original: the message that answers it; while it is still to come it has the flag 128.
+        followups: further messages.
+        choices: what autocomplete offers.
+        modal: the form that was shown.
+        at: when it began; `responded_at`: when the first answer came; both on the monotonic clock.
+    """
+
+    world: World
+    id: int
+    token: str
+    type: int
+    person: User
+    channel: Channel
+    payload: Json
+    command: Command | None = None
+    source: Message | None = None
+    response: int | None = None
+    original: Message | None = None
+    followups: list[Message] = field(default_factory=list)
+    choices: list[Json] = field(default_factory=list)
+    modal: Json | None = None
+    at: float = field(default_factory=time.monotonic)
+    responded_at: float | None = None
+
+    @property
+    def deferred(self) -> bool:
+        """A message was promised and has not come."""
+        return self.original is not None and bool(self.original.flags & LOADING)
+
+    @property
+    def content(self) -> str | None:
+        """The text of the answer; None: there is none yet."""
+        return None if self.original is None or self.deferred else self.original.content
+
+    @property
+    def ephemeral(self) -> bool:
+        """Only who asked sees the answer."""
+        return self.original is not None and self.original.ephemeral
+
+    @property
+    def late(self) -> bool:
+        """Nothing came within three seconds: people see that the application did not respond."""
+        return (self.responded_at or time.monotonic()) - self.at > PATIENCE
+
+    @property
+    def expired(self) -> bool:
+        """The token is good for 15 minutes."""
+        return time.monotonic() - self.at > LIFE
+
+    async def responded(self, timeout: float = LIMIT) -> Interaction:
+        """Return once there is a first answer of any kind. Raises `TimeoutError`."""
+        await self._until(lambda: self.response is not None, timeout)
+        return self
+
+    async def answered(self, timeout: float = LIMIT) -> str:
+        """The text of the answer, once it is there. Raises `TimeoutError`."""
+        await self._until(lambda: self.content is not None, timeout)
+        return self.content or ""
+
+    async def _until(self, done: Callable[[], bool], timeout: float) -> None:
+        async with asyncio.timeout(timeout):
+            while not done():
+                await self.world.next_change()
+
+    def metadata(self) -> Json:
+        """What the answering message tells of it."""
+        return {
+            "id": str(self.id),
+            "type": self.type,
+            "user": self.person.payload(),
+            "authorizing_integration_owners": self.payload["authorizing_integration_owners"],
+        }
+
+
+def begin(
+    world: World,
+    kind: int,
+    person: User,
+    channel: Channel,
+    data: Json,
+    *,
+    locale: str | None = None,
+    command: Command | None = None,
+    source: Message | None = None,
+) -> Interaction:
+    """Tell the bot that somebody did something."""
+    guild = channel.guild
+    payload: Json = {
+        "id": str(world.ids.next()),
+        "application_id": str(world.application_id),
+        "type": kind,
+        "data": data,
+        "channel": payloads.channel(channel, world) | {"permissions": _bits(channel, person)},
+        "channel_id": str(channel.id),
+        "token": secrets.token_urlsafe(64),
+        "version": 1,
+        "app_permissions": _bits(channel, world.bot),
+        "locale": locale or person.locale,
+        "entitlements": [],
+        "authorizing_integration_owners": {"0": str(guild.id) if guild else "0"},
+        "context": 0 if guild else 1,
+        "attachment_size_limit": world.attachment_limit,
+    }
+    if guild is not None:
+        member = guild.members.get(person.id) or guild.join(person)
+        payload |= {
+            "guild_id": str(guild.id),
+            "guild_locale": guild.locale,
+            "guild": {"id": str(guild.id), "locale": guild.locale, "features": ["COMMUNITY"]},
+            "member": member.payload() | {"permissions": _bits(channel, person)},
+        }
+    else:
+        payload["user"] = person.payload()
+    if source is not None:
+        payload["message"] = payloads.message(source, world)
+    interaction = Interaction(
+        world, int(payload["id"]), payload["token"], kind, person, channel, payload, command, source
+    )
+    world.interactions[interaction.token] = interaction
+    world.tell_bot("INTERACTION_CREATE", guild, payload)
+    world.changed()
+    return interaction
+
+
+def _bits(channel: Channel, user: User) -> str:
+    return str(int(in_channel(channel, user)))
+
+
+def usable(world: World, name: str, kind: int, person: User, channel: Channel) -> Command:
+    """The command that somebody sees under a name.
+
+    Raises `LookupError` where there is none, and `PermissionError` where it is not theirs to use.
+    """
+    guild = channel.guild
+    command = world.commands.find(name, kind, guild.id if guild else None)
+    if command is None:
+        known = sorted(each.name for home in world.commands.by_guild.values() for each in home.values())
+        raise LookupError(f"There is no command {name!r} of type {kind}; there are {known}.")
+    body = command.body
+    contexts = body.get("contexts")
+    in_dms = body.get("dm_permission", True) if contexts is None else 1 in contexts
+    if guild is None and not in_dms:
+        raise LookupError(f"{name!r} cannot be used in DMs.")
+    if guild is None:
+        return command
+    if contexts is not None and 0 not in contexts:
+        raise LookupError(f"{name!r} cannot be used in servers.")
+    guild.join(person)
+    mine = in_channel(channel, person)
+    needed = body.get("default_member_permissions")
+    lacks = needed is not None and (int(needed) == 0 or bool(int(needed) & ~int(mine)))
+    if lacks and not mine & Permission.ADMINISTRATOR:
+        raise PermissionError(f"{person.name} may not use {name!r}.")
+    if not mine & Permission.USE_APPLICATION_COMMANDS:
+        raise PermissionError(f"{person.name} may use no commands here.")
+    return command
+
+
+def typed(
+    world: World,
+    person: User,
+    channel: Channel,
+    line: str,
+    options: Mapping[str, OptionValue],
+    *,
+    focused: str | None = None,
+) -> tuple[Command, Json]:
+    """The data of a typed command; `line` is its name, and the names of subcommands after it."""
+    name, *path = line.split()
+    command = usable(world, name, CHAT, person, channel)
+    data: Json = {"id": str(command.id), "name": command.name, "type": CHAT}
+    if command.guild_id is not None:
+        data["guild_id"] = str(command.guild_id)
+    resolved: Json = {}
+    known = command.body.get("options") or []
+    here = data
+    for step in path:
+        branch = _option(known, step)
+        if branch["type"] not in {SUBCOMMAND, GROUP}:
+            raise LookupError(f"{step!r} is no subcommand of {name!r}.")
+        below: Json = {"name": step, "type": branch["type"]}
+        here["options"] = [below]
+        here, known = below, branch.get("options") or []
+    missing = [one["name"] for one in known if one.get("required") and one["name"] not in options]
+    if missing and focused is None:
+        raise LookupError(f"{line!r} needs {', '.join(missing)}.")
+    given = []
+    for key, value in options.items():
+        option = _option(known, key)
+        entry: Json = {"name": key, "type": option["type"], "value": _value(value, option, channel, resolved)}
+        given.append(entry | {"focused": True} if key == focused else entry)
+    if given:
+        here["options"] = given
+    if resolved:
+        data["resolved"] = resolved
+    return command, data
+
+
+def _option(known: list[Json], name: str) -> Json:
+    for option in known:
+        if option["name"] == name:
+            return option
+    raise LookupError(f"There is no option {name!r}; there are {[one['name'] for one in known]}.")
+
+
+def _value(value: OptionValue, option: Json, channel: Channel, resolved: Json) -> object:
+    if isinstance(value, User):
+        resolved.setdefault("users", {})[str(value.id)] = value.payload()
+        member = channel.guild.members.get(value.id) if channel.guild else None
+        if member:
+            more = {"permissions": _bits(channel, value)}
+            resolved.setdefault("members", {})[str(value.id)] = member.payload(user=False) | more
+        return str(value.id)
+    if isinstance(value, Role):
+        resolved.setdefault("roles", {})[str(value.id)] = value.payload()
+        return str(value.id)
+    if isinstance(value, Channel):
+        whole = payloads.channel(value, value.world) | {"permissions": "0"}
+        resolved.setdefault("channels", {})[str(value.id)] = whole
+        return str(value.id)
+    choices = option.get("choices") or []
+    if choices:
+        for choice in choices:
+            if value in {choice["name"], choice["value"]}:
+                return choice["value"]
+        raise LookupError(f"{value!r} is no choice of {option['name']!r}.")
+    return value
+
+
+def on_message(world: World, person: User, message: Message, name: str) -> tuple[Command, Json]:
+    """The data of a command in the menu of a message."""
+    command = usable(world, name, MESSAGE, person, message.channel)
+    data: Json = {
+        "id": str(command.id),
+        "name": command.name,
+        "type": MESSAGE,
+        "target_id": str(message.id),
+        "resolved": {"messages": {str(message.id): payloads.message(message, world)}},
+    }
+    return command, data
+
+
+def on_person(world: World, person: User, channel: Channel, target: User, name: str) -> tuple[Command, Json]:
+    """The data of a command in the menu of somebody."""
+    command = usable(world, name, USER, person, channel)
+    resolved: Json = {"users": {str(target.id): target.payload()}}
+    member = channel.guild.members.get(target.id) if channel.guild else None
+    if member:
+        resolved["members"] = {str(target.id): member.payload(user=False) | {"permissions": "0"}}
+    return command, {
+        "id": str(command.id),
+        "name": command.name,
+        "type": USER,
+        "target_id": str(target.id),
+        "resolved": resolved,
+    }
+
+
+def promised(interaction: Interaction, flags: int) -> None:
+    """The bot thinks; its message is to come."""
+    world = interaction.world
+    interaction.original = Message(
+        world.ids.next(),
+        interaction.channel,
+        world.bot,
+        "",
+        type=20,
+        flags=LOADING | flags & EPHEMERAL,
+        webhook_id=world.application_id,
+        application_id=world.application_id,
+        interaction=interaction.metadata(),
+    )

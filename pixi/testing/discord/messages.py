@@ -1,0 +1,267 @@
+"""Messages, and what hangs on them."""
+
+from __future__ import annotations
+
+import io
+import mimetypes
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import time_of
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.webhooks import Webhook
+
+EPHEMERAL = 1 << 6
+REPLY = 19
+THREAD_CREATED = 18
+THREAD_STARTER = 21
+SLASH_REPLY = 20
+CONTEXT_MENU_REPLY = 23
+WRITTEN = frozenset({0, REPLY, SLASH_REPLY, CONTEXT_MENU_REPLY})
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that somebody adds to a message.
+
+    Attributes:
+        type: its content type; "" leaves it to the name.
+        claimed_size: the size that the message tells, where it lies.
+        status: what asking for the file answers, other than 200.
+    """
+
+    name: str
+    type: str = ""
+    data: bytes = b""
+    description: str | None = None
+    claimed_size: int | None = None
+    status: int = 200
+
+
+FileGiven = Upload | tuple[str, str, bytes]
+
+
+def uploads(files: Iterable[FileGiven]) -> list[Upload]:
+    """Files however a test names them."""
+    return [one if isinstance(one, Upload) else Upload(*one) for one in files]
+
+
+@dataclass(eq=False, slots=True)
+class Attachment:
+    """A file on a message, to be had under `path`."""
+
+    id: int
+    upload: Upload
+    type: str
+    path: str
+    pixels: tuple[int, int] | None
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return self.upload.name
+
+    @property
+    def data(self) -> bytes:
+        """What is in it."""
+        return self.upload.data
+
+    def payload(self, origin: str) -> Json:
+        """As clients see it; the address is signed, as Discord's are."""
+        signed = f"{origin}{self.path}?ex=7fffffff&is=60000000&hm={self.id:064x}&"
+        payload: Json = {
+            "id": str(self.id),
+            "filename": self.upload.name,
+            "size": len(self.data) if self.upload.claimed_size is None else self.upload.claimed_size,
+            "url": signed,
+            "proxy_url": signed.replace("/attachments/", "/media/attachments/", 1),
+            "content_type": self.type,
+        }
+        if self.upload.description is not None:
+            payload["description"] = self.upload.description
+        if self.pixels:
+            payload |= {"width": self.pixels[0], "height": self.pixels[1]}
+        return payload
+
+
+def attach(upload: Upload, channel_id: int, attachment_id: int) -> Attachment:
+    """Take a file in: its name is made safe for an address, and an image is measured."""
+    name = re.sub(r"[^\w.\-]", "_", upload.name, flags=re.ASCII).strip(".") or "unknown"
+    kind = upload.type or mimetypes.guess_type(upload.name)[0] or "application/octet-stream"
+    path = f"/attachments/{channel_id}/{attachment_id}/{name}"
+    pixels = _measured(upload.data) if kind.startswith("image/") else None
+    return Attachment(attachment_id, upload, kind, path, pixels)
+
+
+def _measured(data: bytes) -> tuple[int, int] | None:
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return image.size
+    except (OSError, ValueError, SyntaxError, Warning, Image.DecompressionBombError):
+        return None
+
+
+@dataclass(eq=False, slots=True)
+class Reaction:
+    """An emoji under a message, and who chose it, in their order."""
+
+    name: str
+    id: int | None = None
+    animated: bool = False
+    users: dict[int, User] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The emoji itself, or `:name:`."""
+        return f":{self.name}:" if self.id else self.name
+
+    def emoji(self) -> Json:
+        """The emoji as clients see it."""
+        payload: Json = {"id": str(self.id) if self.id else None, "name": self.name}
+        return payload | {"animated": self.animated} if self.id else payload
+
+    def payload(self, bot: User) -> Json:
+        """As clients see it."""
+        count = len(self.users)
+        return {
+            "emoji": self.emoji(),
+            "count": count,
+            "count_details": {"burst": 0, "normal": count},
+            "burst_colors": [],
+            "me_burst": False,
+            "burst_me": False,
+            "burst_count": 0,
+            "me": bot.id in self.users,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Which message one points at: `type` 0 answers it, 1 forwards it."""
+
+    message_id: int
+    channel_id: int
+    guild_id: int | None
+    type: int = 0
+
+    def payload(self) -> Json:
+        """As clients see it."""
+        payload: Json = {
+            "type": self.type,
+            "message_id": str(self.message_id),
+            "channel_id": str(self.channel_id),
+        }
+        return payload | {"guild_id": str(self.guild_id)} if self.guild_id else payload
+
+
+@dataclass(eq=False, slots=True)
+class Message:
+    """A message.
+
+    Attributes:
+        at: when it came, on the monotonic clock.
+        users_pinged, roles_pinged, everyone_pinged: who was alerted by it.
+        name, avatar_url: what a webhook showed for this one message.
+        webhook: who wrote it, where that is a webhook.
+        deleted: it is gone.
+        edits: the contents that it had before.
+    """
+
+    id: int
+    channel: Channel
+    author: User
+    content: str
+    type: int = 0
+    flags: int = 0
+    at: float = field(default_factory=time.monotonic)
+    edited: float | None = None
+    nonce: str | int | None = None
+    tts: bool = False
+    users_pinged: list[User] = field(default_factory=list)
+    roles_pinged: list[int] = field(default_factory=list)
+    everyone_pinged: bool = False
+    attachments: list[Attachment] = field(default_factory=list)
+    embeds: list[Json] = field(default_factory=list)
+    components: list[Json] = field(default_factory=list)
+    stickers: list[Json] = field(default_factory=list)
+    found: dict[str, Reaction] = field(default_factory=dict)
+    reference: Reference | None = None
+    answered: Message | None = None
+    snapshots: list[Json] = field(default_factory=list)
+    webhook: Webhook | None = None
+    webhook_id: int | None = None
+    name: str | None = None
+    avatar_url: str | None = None
+    application_id: int | None = None
+    interaction: Json | None = None
+    thread: Channel | None = None
+    deleted: bool = False
+    edits: list[str] = field(default_factory=list)
+
+    @property
+    def shown(self) -> str:
+        """The name under which it stands."""
+        if self.name is not None:
+            return self.name
+        return self.author.display or self.author.name
+
+    @property
+    def created(self) -> float:
+        """When it was written, in seconds since 1970."""
+        return time_of(self.id)
+
+    @property
+    def ephemeral(self) -> bool:
+        """Only one person sees it."""
+        return bool(self.flags & EPHEMERAL)
+
+    @property
+    def pinged(self) -> frozenset[int | str]:
+        """Ids of the people and roles that were alerted, and "everyone"."""
+        everyone: tuple[str, ...] = ("everyone",) if self.everyone_pinged else ()
+        return frozenset((*(user.id for user in self.users_pinged), *self.roles_pinged, *everyone))
+
+    @property
+    def reactions(self) -> dict[str, list[User]]:
+        """Who reacted with what: the emoji, or `:name:`."""
+        return {reaction.text: list(reaction.users.values()) for reaction in self.found.values()}
+
+    @property
+    def buttons(self) -> dict[str, str]:
+        """The names by which the buttons that can be pressed go, by their labels."""
+        parts = [part for row in self.components for part in row.get("components", ())]
+        pressable = (part for part in parts if part.get("type") == 2 and not part.get("disabled"))
+        return {part["label"]: part["custom_id"] for part in pressable if "custom_id" in part}
+
+    @property
+    def link(self) -> str:
+        """Its address in Discord's client."""
+        guild = self.channel.guild
+        return f"https://discord.com/channels/{guild.id if guild else '@me'}/{self.channel.id}/{self.id}"
+
+    async def edit(self, text: str) -> None:
+        """Its author edits it."""
+        await self.channel.edit(self, text)
+
+    async def delete(self) -> None:
+        """It is deleted."""
+        await self.channel.delete(self)
+
+    async def react(self, person: User, emoji: str) -> None:
+        """Somebody reacts to it: with an emoji, or `:name:` of the guild's."""
+        await self.channel.react(person, self, emoji)
+
+    def __repr__(self) -> str:
+        return f"<{self.shown}: {self.content!r}>"
+
+
+FilesGiven = Sequence[FileGiven]

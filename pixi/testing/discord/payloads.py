@@ -1,0 +1,270 @@
+"""What clients see of channels, messages and guilds."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import lean
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import moment, time_of
+from pixi.testing.discord.messages import CONTEXT_MENU_REPLY, REPLY, THREAD_STARTER, Message
+from pixi.testing.discord.permissions import in_channel, in_guild
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.world import World
+
+ANSWERING = frozenset({REPLY, THREAD_STARTER, CONTEXT_MENU_REPLY})
+
+
+def message(one: Message, world: World, *, nested: bool = False) -> Json:
+    """A message as REST gives it."""
+    payload: Json = {
+        "id": str(one.id),
+        "channel_id": str(one.channel.id),
+        "type": one.type,
+        "content": one.content,
+        "author": author(one),
+        "timestamp": moment(one.created),
+        "edited_timestamp": moment(one.edited) if one.edited else None,
+        "tts": one.tts,
+        "mention_everyone": one.everyone_pinged,
+        "mentions": [_mentioned(user, one) for user in one.users_pinged],
+        "mention_roles": [str(role) for role in one.roles_pinged],
+        "attachments": [each.payload(world.origin) for each in one.attachments],
+        "embeds": one.embeds,
+        "components": one.components,
+        "pinned": any(one is pinned for pinned, _ in one.channel.pins),
+        "flags": one.flags | (1 << 5 if one.thread else 0),
+    }
+    if one.found:
+        payload["reactions"] = [reaction.payload(world.bot) for reaction in one.found.values()]
+    if one.stickers:
+        payload["sticker_items"] = one.stickers
+    if one.webhook_id is not None:
+        payload["webhook_id"] = str(one.webhook_id)
+    if one.application_id is not None:
+        payload["application_id"] = str(one.application_id)
+    if one.interaction is not None:
+        payload["interaction_metadata"] = one.interaction
+    if one.reference is not None:
+        payload["message_reference"] = one.reference.payload()
+    if one.snapshots:
+        payload["message_snapshots"] = one.snapshots
+    if one.type in ANSWERING and one.reference is not None and not nested:
+        there = one.answered if one.answered and not one.answered.deleted else None
+        payload["referenced_message"] = message(there, world, nested=True) if there else None
+    if one.thread is not None and not nested:
+        payload["thread"] = channel(one.thread, world)
+    return lean.message(payload) if world.lean else payload
+
+
+def author(one: Message) -> Json:
+    """Who wrote it: a webhook is shown as it called itself."""
+    if one.webhook is None:
+        return one.author.payload()
+    shown = one.author.payload()
+    shown["username"] = one.name if one.name is not None else one.webhook.name
+    shown["global_name"] = None
+    if one.avatar_url is not None:
+        shown["avatar"] = hashlib.md5(one.avatar_url.encode()).hexdigest()
+    return shown
+
+
+def _mentioned(user: User, one: Message) -> Json:
+    guild = one.channel.guild
+    member = guild.members.get(user.id) if guild else None
+    payload = user.payload()
+    return payload | {"member": member.payload(user=False)} if member else payload
+
+
+def message_event(one: Message, world: World, *, nonce: bool = False) -> Json:
+    """A message as the gateway gives it: it tells the guild and the author's membership too."""
+    payload = message(one, world)
+    guild = one.channel.guild
+    if guild is not None:
+        payload["guild_id"] = str(guild.id)
+        member = guild.members.get(one.author.id)
+        if member is not None and one.webhook is None:
+            told = member.payload(user=False)
+            payload["member"] = lean.member(told) if world.lean else told
+    payload["channel_type"] = one.channel.type
+    if nonce and one.nonce is not None:
+        payload["nonce"] = one.nonce
+    return payload
+
+
+def without_content(payload: Json) -> Json:
+    """A message for an application that may not read what people write."""
+    bare = payload | {"content": "", "embeds": [], "attachments": [], "components": []}
+    bare.pop("poll", None)
+    bare.pop("message_snapshots", None)
+    answered = payload.get("referenced_message")
+    if answered:
+        bare["referenced_message"] = answered | {
+            "content": "",
+            "embeds": [],
+            "attachments": [],
+            "components": [],
+        }
+    return bare
+
+
+def channel(one: Channel, world: World) -> Json:
+    """A channel, thread or DM."""
+    payload: Json = {
+        "id": str(one.id),
+        "type": one.type,
+        "last_message_id": str(one.last_message_id) if one.last_message_id else None,
+        "flags": 0,
+    }
+    if one.guild is None:
+        others = [user.payload() for user in one.recipients if user is not world.bot]
+        return payload | {"recipients": others}
+    payload |= {
+        "guild_id": str(one.guild.id),
+        "name": one.name,
+        "parent_id": str(one.parent.id) if one.parent else None,
+        "rate_limit_per_user": one.slowmode,
+    }
+    if one.is_thread:
+        return payload | _thread(one, world)
+    payload |= {
+        "position": one.position,
+        "permission_overwrites": [
+            {"id": str(target), "type": _kind(one, target), "allow": str(int(allow)), "deny": str(int(deny))}
+            for target, (allow, deny) in one.overwrites.items()
+        ],
+        "nsfw": one.nsfw,
+        "topic": one.topic,
+    }
+    if one.type in {2, 13}:
+        payload |= {"bitrate": 64_000, "user_limit": 0, "rtc_region": None}
+    if one.is_forum:
+        payload |= {
+            "available_tags": [
+                {"id": str(tag_id), "name": name, "moderated": False, "emoji_id": None, "emoji_name": None}
+                for tag_id, name in one.tags.items()
+            ],
+            "default_reaction_emoji": None,
+            "default_sort_order": None,
+            "default_forum_layout": 0,
+            "template": "",
+        }
+    return payload
+
+
+def _kind(one: Channel, target: int) -> int:
+    return 0 if one.guild and target in one.guild.roles else 1
+
+
+def _thread(one: Channel, world: World) -> Json:
+    payload: Json = {
+        "owner_id": str(one.owner.id if one.owner else world.bot.id),
+        "message_count": max(0, one.message_count - 1 if one.started_by_message else one.message_count),
+        "total_message_sent": one.message_count,
+        "member_count": len(one.thread_members),
+        "applied_tags": [str(tag) for tag in one.applied_tags],
+        "thread_metadata": {
+            "archived": one.archived,
+            "auto_archive_duration": 1440,
+            "archive_timestamp": moment(time_of(one.id)),
+            "locked": one.locked,
+            "create_timestamp": moment(time_of(one.id)),
+        },
+    }
+    if one.private:
+        payload["thread_metadata"]["invitable"] = True
+    if world.bot.id in one.thread_members:
+        payload["member"] = thread_member(one, world.bot)
+    return payload
+
+
+def thread_member(one: Channel, user: User) -> Json:
+    """That somebody follows a thread."""
+    return {
+        "id": str(one.id),
+        "user_id": str(user.id),
+        "join_timestamp": moment(one.thread_members.get(user.id, time.time())),
+        "flags": 1,
+    }
+
+
+def guild(one: Guild) -> Json:
+    """A guild as REST gives it."""
+    return {
+        "id": str(one.id),
+        "name": one.name,
+        "icon": None,
+        "splash": None,
+        "discovery_splash": None,
+        "owner_id": str(one.owner.id),
+        "afk_channel_id": None,
+        "afk_timeout": 300,
+        "verification_level": 0,
+        "default_message_notifications": 0,
+        "explicit_content_filter": 0,
+        "roles": [role.payload() for role in one.roles.values()],
+        "emojis": [emoji.payload() for emoji in one.emojis.values()],
+        "stickers": [sticker.payload(one.id) for sticker in one.stickers.values()],
+        "features": ["COMMUNITY"],
+        "mfa_level": 0,
+        "application_id": None,
+        "system_channel_id": None,
+        "system_channel_flags": 0,
+        "rules_channel_id": None,
+        "public_updates_channel_id": None,
+        "vanity_url_code": None,
+        "description": None,
+        "banner": None,
+        "premium_tier": 0,
+        "premium_subscription_count": 0,
+        "preferred_locale": one.locale,
+        "nsfw_level": 0,
+        "premium_progress_bar_enabled": False,
+        "safety_alerts_channel_id": None,
+        "max_members": 500_000,
+        "max_presences": None,
+        "region": "deprecated",
+    }
+
+
+def guild_create(one: Guild, world: World, *, everybody: bool) -> Json:
+    """A guild as the gateway opens it; members are the bot alone, or all."""
+    bot = world.bot
+    members = one.members.values() if everybody else [one.members[bot.id]]
+    threads = [each for each in one.threads.values() if not each.archived and in_channel(each, bot)]
+    return guild(one) | {
+        "joined_at": moment(one.members[bot.id].joined),
+        "large": False,
+        "member_count": len(one.members),
+        "voice_states": [],
+        "members": [member.payload() for member in members],
+        "channels": [channel(each, world) for each in one.channels.values()],
+        "threads": [channel(each, world) for each in threads],
+        "presences": [],
+        "stage_instances": [],
+        "guild_scheduled_events": [],
+        "soundboard_sounds": [],
+    }
+
+
+def partial_guild(one: Guild, world: World) -> Json:
+    """A guild in the list of those that the bot is in."""
+    told = {
+        "id": str(one.id),
+        "name": one.name,
+        "icon": None,
+        "banner": None,
+        "owner": one.owner is world.bot,
+        "permissions": str(int(in_guild(one, world.bot))),
+        "features": ["COMMUNITY"],
+        "approximate_member_count": len(one.members),
+    }
+    if world.lean:
+        del told["permissions"]
+    return told

@@ -1,0 +1,230 @@
+"""Routes of webhooks, and of the answers to interactions, which are webhooks too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import bodies, lean, payloads, writing
+from pixi.testing.discord.answer_routes import fill, follow_up, interaction_of
+from pixi.testing.discord.calls import Call
+from pixi.testing.discord.channels import Channel
+from pixi.testing.discord.faults import Fault, Form, Json, fault, snowflake
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.interactions import LOADING, Interaction
+from pixi.testing.discord.message_routes import change
+from pixi.testing.discord.messages import EPHEMERAL, Message
+from pixi.testing.discord.permissions import Permission as P
+from pixi.testing.discord.routing import Route, guild_of, need, need_in_guild, visible
+from pixi.testing.discord.webhooks import MOST_PER_CHANNEL, Webhook, hooks_of, new_webhook
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.world import World
+
+_TRUE = frozenset({"true", "True", "1"})
+
+
+def name_of(value: object, form: Form, field: str) -> None:
+    """Note what is wrong with the name of a webhook."""
+    form.within((field,), value, 1, 80)
+    lowered = str(value).lower()
+    for word in ("discord", "clyde"):
+        if word in lowered:
+            form.wrong((field,), "USERNAME_INVALID_CONTAINS", f'Username cannot contain "{word}"')
+    if lowered.strip() in {"everyone", "here"}:
+        form.wrong((field,), "USERNAME_INVALID", f'Username cannot be "{lowered.strip()}"')
+
+
+def create(world: World, call: Call) -> object:
+    """Make a webhook."""
+    channel = visible(world, call)
+    if channel.guild is None or channel.is_thread:
+        raise fault(50024)
+    need(world, channel, P.MANAGE_WEBHOOKS)
+    fields = bodies.fields_of(call)
+    form = Form()
+    name_of(fields.get("name"), form, "name")
+    form.check()
+    avatar = bodies.image(fields.get("avatar"), "avatar")
+    if len(hooks_of(world, channel)) >= MOST_PER_CHANNEL:
+        raise fault(30007)
+    hook = new_webhook(world, channel, fields["name"], world.bot)
+    hook.avatar = hook.face.avatar = avatar
+    _tell(world, channel)
+    return hook.payload()
+
+
+def _tell(world: World, channel: Channel) -> None:
+    world.tell("WEBHOOKS_UPDATE", channel, {}, Intent.GUILD_WEBHOOKS, Intent.GUILD_WEBHOOKS)
+
+
+def of_channel(world: World, call: Call) -> object:
+    """The webhooks of a channel; tokens are told for the application's own ones alone."""
+    channel = visible(world, call)
+    need(world, channel, P.MANAGE_WEBHOOKS)
+    return [_shown(hook, world) for hook in hooks_of(world, channel)]
+
+
+def of_guild(world: World, call: Call) -> object:
+    """The webhooks of a guild."""
+    guild = guild_of(world, call)
+    need_in_guild(world, guild, P.MANAGE_WEBHOOKS)
+    return [_shown(hook, world) for hook in world.webhooks.values() if hook.channel.guild is guild]
+
+
+def _shown(hook: Webhook, world: World) -> Json:
+    own = hook.application_id in {None, world.application_id}
+    return hook.payload(token=own)
+
+
+def hook_of(world: World, call: Call) -> Webhook:
+    """The webhook in the path; a token there has to be its own. Raises `Fault`."""
+    hook = world.webhooks.get(snowflake(call.ids["webhook"], "webhook_id"))
+    if hook is None:
+        raise fault(10015)
+    if "token" in call.ids:
+        if call.ids["token"] != hook.token:
+            raise fault(50027)
+    elif hook.application_id != world.application_id:
+        need(world, hook.channel, P.MANAGE_WEBHOOKS)
+    return hook
+
+
+def get(world: World, call: Call) -> object:
+    """A webhook."""
+    return hook_of(world, call).payload(user="token" not in call.ids)
+
+
+def edit(world: World, call: Call) -> object:
+    """Change a webhook."""
+    hook = hook_of(world, call)
+    fields = bodies.fields_of(call)
+    form = Form()
+    if "name" in fields:
+        name_of(fields["name"], form, "name")
+    form.check()
+    hook.name = fields.get("name", hook.name)
+    if "avatar" in fields:
+        hook.avatar = hook.face.avatar = bodies.image(fields["avatar"], "avatar")
+    _tell(world, hook.channel)
+    return hook.payload(user="token" not in call.ids)
+
+
+def delete(world: World, call: Call) -> object:
+    """Take a webhook away."""
+    hook = hook_of(world, call)
+    hook.delete()
+    _tell(world, hook.channel)
+    return None
+
+
+def execute(world: World, call: Call) -> object:
+    """Write through a webhook; or write on to an interaction."""
+    interaction = interaction_of(world, call)
+    if interaction is not None:
+        return follow_up(world, call, interaction)
+    hook = hook_of(world, call)
+    if world.lean:
+        raise lean.no_webhook()
+    fields = bodies.fields_of(call)
+    form = Form()
+    name = fields.get("username") or None
+    if name is not None:
+        name_of(name, form, "username")
+    avatar_url = fields.get("avatar_url") or None
+    if avatar_url is not None and not str(avatar_url).startswith(("http://", "https://")):
+        form.wrong(("avatar_url",), "URL_TYPE_INVALID_SCHEME", "Scheme must be one of ('http', 'https').")
+    form.check()
+    draft = bodies.draft_of(call, world)
+    draft.nonce, draft.flags, draft.stickers = None, draft.flags & ~EPHEMERAL, []  # which it does not know
+    if draft.empty:
+        raise fault(50006)
+    channel = _place(world, call, hook, fields)
+    message = writing.write(
+        world, channel, hook.face, draft, webhook=hook, name=name, avatar_url=avatar_url,
+        message_id=channel.id if channel.started_by_message and not channel.message_count else None,
+    )  # fmt: skip
+    return payloads.message(message, world) if call.query.get("wait") in _TRUE else None
+
+
+def _place(world: World, call: Call, hook: Webhook, fields: Json) -> Channel:
+    given = call.query.get("thread_id")
+    if given is not None:
+        thread = world.channels.get(snowflake(given, "thread_id"))
+        if thread is None or thread.parent is not hook.channel:
+            raise fault(10003)
+        return thread
+    if not hook.channel.is_forum:
+        return hook.channel
+    if not fields.get("thread_name") or hook.channel.guild is None:
+        message = "Webhooks posted to forum channels must have a thread_name or thread_id"
+        raise Fault(400, 220001, message)
+    thread = hook.channel.guild.open_thread(hook.channel, fields["thread_name"], owner=hook.face)
+    thread.started_by_message = True
+    return thread
+
+
+def _message(world: World, call: Call) -> tuple[Message, Interaction | None]:
+    interaction = interaction_of(world, call)
+    wanted = call.ids.get("message", "@original")
+    if interaction is not None:
+        if interaction.response is None:
+            raise fault(10015)
+        mine = [*interaction.followups, *([interaction.original] if interaction.original else [])]
+        if wanted == "@original":
+            found = interaction.original
+        else:
+            found = next((one for one in mine if str(one.id) == wanted), None)
+    else:
+        hook = hook_of(world, call)
+        place = hook.channel
+        if "thread_id" in call.query:
+            place = world.channels.get(snowflake(call.query["thread_id"], "thread_id"), place)
+        found = place.find(snowflake(wanted, "message_id"))
+        if found is not None and found.webhook is not hook:
+            found = None
+    if found is None or found.deleted:
+        raise fault(10008)
+    return found, interaction
+
+
+def get_message(world: World, call: Call) -> object:
+    """A message that came through it."""
+    return payloads.message(_message(world, call)[0], world)
+
+
+def edit_message(world: World, call: Call) -> object:
+    """Edit a message that came through it."""
+    message, interaction = _message(world, call)
+    fields = bodies.fields_of(call)
+    if interaction is not None and message.flags & LOADING:
+        fill(world, interaction, bodies.draft_of(call, world))
+    else:
+        change(world, message, call, fields)
+    return payloads.message(message, world)
+
+
+def delete_message(world: World, call: Call) -> object:
+    """Delete a message that came through it."""
+    message, _ = _message(world, call)
+    writing.remove(world, message)
+    return None
+
+
+_HOOK = "/webhooks/{webhook}"
+_TOKEN = _HOOK + "/{token}"
+_WRITTEN = _TOKEN + "/messages/{message}"
+ROUTES = [
+    Route("POST", "/channels/{channel}/webhooks", create),
+    Route("GET", "/channels/{channel}/webhooks", of_channel),
+    Route("GET", "/guilds/{guild}/webhooks", of_guild),
+    Route("GET", _HOOK, get),
+    Route("PATCH", _HOOK, edit),
+    Route("DELETE", _HOOK, delete),
+    Route("GET", _TOKEN, get, open=True),
+    Route("PATCH", _TOKEN, edit, open=True),
+    Route("DELETE", _TOKEN, delete, open=True),
+    Route("POST", _TOKEN, execute, open=True),
+    Route("GET", _WRITTEN, get_message, open=True),
+    Route("PATCH", _WRITTEN, edit_message, open=True),
+    Route("DELETE", _WRITTEN, delete_message, open=True),
+]

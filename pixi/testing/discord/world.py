@@ -1,0 +1,140 @@
+"""All there is: who and what goes by which id, who is told of a change, and who waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import lean, payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.ids import Snowflakes
+from pixi.testing.discord.intents import NO_INTENT, PRIVILEGED, Intent
+from pixi.testing.discord.permissions import Permission, in_channel
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.commands import Commands
+    from pixi.testing.discord.gateway import Gateway
+    from pixi.testing.discord.guilds import Guild
+    from pixi.testing.discord.hub import Hub
+    from pixi.testing.discord.interactions import Interaction
+    from pixi.testing.discord.messages import Attachment, Message
+    from pixi.testing.discord.users import Emoji, User
+    from pixi.testing.discord.webhooks import Webhook
+
+LIMIT = 60.0
+"""Seconds that a wait takes at most: many times what anything takes on a slow, busy machine."""
+
+
+class World:
+    """The state behind the sockets.
+
+    Attributes:
+        privileged: intents that the application's owner switched on.
+        attachment_limit: the largest file, in bytes.
+        nonce_seconds: how long a nonce is remembered.
+        shows_nonces: histories tell the nonces of messages. Documents promise them for MESSAGE_CREATE alone.
+        lean: it leaves out what other servers than Discord do; see `lean.py`.
+        index_waits: how often a search is told that its index is not there yet.
+        origin: where the server listens, `http://127.0.0.1:PORT`.
+    """
+
+    hub: Hub
+    gateway: Gateway
+    commands: Commands
+
+    def __init__(self, bot: User, token: str, ids: Snowflakes) -> None:
+        self.bot = bot
+        self.token = token
+        self.ids = ids
+        self.application_id = bot.id
+        self.origin = ""
+        self.privileged = PRIVILEGED
+        self.attachment_limit = 10 * 1024 * 1024
+        self.nonce_seconds = 300.0
+        self.shows_nonces = False
+        self.lean = False
+        self.index_waits = 0
+        self.users: dict[int, User] = {bot.id: bot}
+        self.guilds: dict[int, Guild] = {}
+        self.channels: dict[int, Channel] = {}
+        self.dms: dict[int, Channel] = {}
+        self.webhooks: dict[int, Webhook] = {}
+        self.emojis: dict[int, tuple[Guild, Emoji]] = {}
+        self.files: dict[str, Attachment] = {}
+        self.nonces: dict[tuple[int, str | int], tuple[float, Message]] = {}
+        self.interactions: dict[str, Interaction] = {}
+        self._pulse: asyncio.Future[None] | None = None
+
+    # Waiting for a change.
+
+    def changed(self) -> None:
+        """Something happened: whoever waits looks again."""
+        pulse = self._pulse
+        if pulse is not None and not pulse.done():
+            pulse.set_result(None)
+
+    async def next_change(self) -> None:
+        """Return after the next change."""
+        if self._pulse is None or self._pulse.done():
+            self._pulse = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._pulse)
+
+    # Telling the bot.
+
+    def sees(self, channel: Channel) -> bool:
+        """Whether the bot is told what happens there."""
+        return bool(in_channel(channel, self.bot) & Permission.VIEW_CHANNEL)
+
+    def tell_guild(self, event: str, guild: Guild, payload: Json, intent: Intent = Intent.GUILDS) -> None:
+        """Something happened to a guild."""
+        self.hub.dispatch(event, {"guild_id": str(guild.id)} | payload, guild.id, intent)
+
+    def tell_channel(self, event: str, channel: Channel) -> None:
+        """Something happened to a channel or thread."""
+        if channel.guild is not None and (self.sees(channel) or event.endswith("_DELETE")):
+            self.hub.dispatch(event, payloads.channel(channel, self), channel.guild.id, Intent.GUILDS)
+
+    def tell_message(self, event: str, message: Message) -> None:
+        """A message was written or edited. Who may not read it gets it without its content."""
+        channel = message.channel
+        if not self.sees(channel) or message.ephemeral:
+            return
+        payload = payloads.message_event(message, self, nonce=event == "MESSAGE_CREATE")
+        if self.lean and event == "MESSAGE_UPDATE":
+            payload = lean.updated(payload)
+        guild = channel.guild
+        open_to_bot = guild is None or message.author is self.bot or self.bot in message.users_pinged
+        if message.application_id == self.application_id:
+            open_to_bot = True
+        self.hub.dispatch(
+            event,
+            payload,
+            guild.id if guild else None,
+            Intent.GUILD_MESSAGES if guild else Intent.DIRECT_MESSAGES,
+            bare=None if open_to_bot else payloads.without_content(payload),
+        )
+
+    def tell(self, event: str, channel: Channel, payload: Json, in_guild: Intent, in_dm: Intent) -> None:
+        """Something happened in a channel: a reaction, a deletion, somebody types."""
+        if not self.sees(channel):
+            return
+        guild = channel.guild
+        payload = {"channel_id": str(channel.id)} | payload
+        if guild is not None:
+            payload["guild_id"] = str(guild.id)
+        self.hub.dispatch(event, payload, guild.id if guild else None, in_guild if guild else in_dm)
+
+    def tell_bot(self, event: str, guild: Guild | None, payload: Json) -> None:
+        """Something that needs no intent."""
+        self.hub.dispatch(event, payload, guild.id if guild else None, NO_INTENT)
+
+    def readable(self, message: Message, payload: Json) -> Json:
+        """A message as REST gives it to the bot: whoever may not read content gets none."""
+        if self.shows_nonces and message.nonce is not None:
+            payload["nonce"] = message.nonce
+        if self.privileged & Intent.MESSAGE_CONTENT or message.channel.guild is None:
+            return payload
+        if message.author is self.bot or self.bot in message.users_pinged:
+            return payload
+        return payload if message.application_id else payloads.without_content(payload)

@@ -1,0 +1,268 @@
+"""How a message comes to be, is edited and goes, whoever does it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pixi.testing.discord import payloads
+from pixi.testing.discord.faults import Json
+from pixi.testing.discord.intents import Intent
+from pixi.testing.discord.mentioning import Allowed, pinged
+from pixi.testing.discord.messages import (
+    EPHEMERAL,
+    REPLY,
+    Attachment,
+    Message,
+    Reaction,
+    Reference,
+    Upload,
+    attach,
+)
+
+if TYPE_CHECKING:
+    from pixi.testing.discord.channels import Channel
+    from pixi.testing.discord.users import User
+    from pixi.testing.discord.webhooks import Webhook
+    from pixi.testing.discord.world import World
+
+
+@dataclass(slots=True)
+class Draft:
+    """What is to be written. `answers` is the message that it points at as a reply."""
+
+    content: str = ""
+    files: list[Upload] = field(default_factory=list)
+    embeds: list[Json] = field(default_factory=list)
+    components: list[Json] = field(default_factory=list)
+    stickers: list[Json] = field(default_factory=list)
+    allowed: Allowed = field(default_factory=Allowed)
+    answers: Message | None = None
+    forwards: Message | None = None
+    nonce: str | int | None = None
+    enforce_nonce: bool = False
+    flags: int = 0
+    tts: bool = False
+    type: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """There is nothing to be sent."""
+        return not (self.content or self.files or self.embeds or self.components or self.stickers)
+
+
+def write(
+    world: World,
+    channel: Channel,
+    author: User,
+    draft: Draft,
+    *,
+    webhook: Webhook | None = None,
+    name: str | None = None,
+    avatar_url: str | None = None,
+    age: float = 0.0,
+    message_id: int | None = None,
+    interaction: Json | None = None,
+    reply_type: int | None = None,
+) -> Message:
+    """Put a message into a channel and tell the bot of it."""
+    answered = draft.answers
+    found = pinged(
+        world,
+        channel,
+        author,
+        draft.content,
+        allowed=draft.allowed,
+        answered=answered,
+        by_webhook=webhook is not None,
+    )
+    message = Message(
+        id=message_id or world.ids.next(age),
+        channel=channel,
+        author=author,
+        content=draft.content,
+        type=reply_type or draft.type or (REPLY if answered else 0),
+        flags=draft.flags,
+        nonce=draft.nonce,
+        tts=draft.tts,
+        users_pinged=found.users,
+        roles_pinged=found.roles,
+        everyone_pinged=found.everyone,
+        embeds=draft.embeds,
+        components=draft.components,
+        stickers=draft.stickers,
+        answered=answered,
+        webhook=webhook,
+        name=name,
+        avatar_url=avatar_url,
+        interaction=interaction,
+    )
+    if webhook is not None:
+        message.webhook_id = webhook.id
+        message.application_id = webhook.application_id
+    elif interaction is not None:
+        message.webhook_id = message.application_id = world.application_id
+    if answered is not None:
+        message.reference = _pointing(answered, 0)
+    if draft.forwards is not None:
+        message.reference = _pointing(draft.forwards, 1)
+        message.snapshots = [{"message": _snapshot(draft.forwards, world)}]
+    message.attachments = [_kept(world, channel, upload) for upload in draft.files]
+    if not message.flags & EPHEMERAL:
+        channel.keep(message)
+        if channel.is_thread:
+            _in_thread(world, channel, author, webhook)
+    world.tell_message("MESSAGE_CREATE", message)
+    world.changed()
+    return message
+
+
+def _pointing(there: Message, kind: int) -> Reference:
+    guild = there.channel.guild
+    return Reference(there.id, there.channel.id, guild.id if guild else None, kind)
+
+
+def _snapshot(one: Message, world: World) -> Json:
+    whole = payloads.message(one, world, nested=True)
+    fields = (
+        "type", "content", "embeds", "attachments", "timestamp", "edited_timestamp", "flags", "mentions",
+        "mention_roles", "sticker_items", "components",
+    )  # fmt: skip
+    return {name: whole[name] for name in fields if name in whole}
+
+
+def _kept(world: World, channel: Channel, upload: Upload) -> Attachment:
+    attachment = attach(upload, channel.id, world.ids.next())
+    world.files[attachment.path] = attachment
+    return attachment
+
+
+def _in_thread(world: World, thread: Channel, author: User, webhook: Webhook | None) -> None:
+    thread.message_count += 1
+    if thread.archived:
+        thread.archived = False
+        world.tell_channel("THREAD_UPDATE", thread)
+    if webhook is None and author.id not in thread.thread_members:
+        thread.follow(author)
+
+
+def rewrite(world: World, message: Message, content: str | None, allowed: Allowed | None = None) -> None:
+    """Give a message another text, or only tell that it was changed."""
+    if content is not None:
+        message.edits.append(message.content)
+        message.content = content
+        found = pinged(
+            world,
+            message.channel,
+            message.author,
+            content,
+            allowed=allowed or Allowed(),
+            answered=message.answered,
+            by_webhook=message.webhook is not None,
+        )
+        message.users_pinged, message.roles_pinged = found.users, found.roles
+        message.everyone_pinged = found.everyone
+    message.edited = time.time()
+    world.tell_message("MESSAGE_UPDATE", message)
+    world.changed()
+
+
+def remove(world: World, *messages: Message) -> None:
+    """Delete messages of one channel; several at once are told as one event."""
+    channel = messages[0].channel
+    for message in messages:
+        channel.forget(message)
+        message.deleted = True
+    ids = [str(message.id) for message in messages]
+    payload: Json = {"id": ids[0]} if len(ids) == 1 else {"ids": ids}
+    event = "MESSAGE_DELETE" if len(ids) == 1 else "MESSAGE_DELETE_BULK"
+    if not messages[0].ephemeral:
+        world.tell(event, channel, payload, Intent.GUILD_MESSAGES, Intent.DIRECT_MESSAGES)
+    world.changed()
+
+
+def add_reaction(world: World, message: Message, user: User, emoji: Reaction) -> None:
+    """Somebody reacts; doing so twice changes nothing."""
+    key = str(emoji.id or emoji.name)
+    reaction = message.found.setdefault(key, emoji)
+    if user.id in reaction.users:
+        return
+    reaction.users[user.id] = user
+    payload = _reacted(message, user, reaction) | {
+        "message_author_id": str(message.author.id),
+        "burst": False,
+        "type": 0,
+    }
+    guild = message.channel.guild
+    if guild and user.id in guild.members:
+        payload["member"] = guild.members[user.id].payload()
+    _tell_reaction(world, "MESSAGE_REACTION_ADD", message, payload)
+
+
+def drop_reaction(world: World, message: Message, user: User, key: str) -> None:
+    """Somebody takes a reaction back."""
+    reaction = message.found.get(key)
+    if reaction is None or reaction.users.pop(user.id, None) is None:
+        return
+    if not reaction.users:
+        del message.found[key]
+    payload = _reacted(message, user, reaction) | {"burst": False, "type": 0}
+    _tell_reaction(world, "MESSAGE_REACTION_REMOVE", message, payload)
+
+
+def _reacted(message: Message, user: User, reaction: Reaction) -> Json:
+    return {"user_id": str(user.id), "message_id": str(message.id), "emoji": reaction.emoji()}
+
+
+def _tell_reaction(world: World, event: str, message: Message, payload: Json) -> None:
+    world.tell(
+        event, message.channel, payload, Intent.GUILD_MESSAGE_REACTIONS, Intent.DIRECT_MESSAGE_REACTIONS
+    )
+    world.changed()
+
+
+def start_typing(world: World, channel: Channel, user: User) -> None:
+    """Somebody begins to type."""
+    now = time.time()
+    payload: Json = {"user_id": str(user.id), "timestamp": int(now)}
+    if channel.guild and user.id in channel.guild.members:
+        payload["member"] = channel.guild.members[user.id].payload()
+    world.tell("TYPING_START", channel, payload, Intent.GUILD_MESSAGE_TYPING, Intent.DIRECT_MESSAGE_TYPING)
+    world.changed()
+
+
+def remember_nonce(world: World, message: Message) -> None:
+    """From now on the same nonce of the same author gives this message back."""
+    if message.nonce is None:
+        return
+    now = time.monotonic()
+    while world.nonces:  # the oldest stand first
+        key, (at, _) = next(iter(world.nonces.items()))
+        if now - at < world.nonce_seconds:
+            break
+        del world.nonces[key]
+    world.nonces[message.author.id, message.nonce] = (now, message)
+
+
+def made_before(world: World, author: User, nonce: str | int) -> Message | None:
+    """The message that was made with that nonce some minutes ago."""
+    at, message = world.nonces.get((author.id, nonce), (float("-inf"), None))
+    return message if time.monotonic() - at < world.nonce_seconds else None
+
+
+def joined_thread(world: World, thread: Channel, user: User) -> None:
+    """Tell that somebody follows a thread now."""
+    if thread.guild is None:
+        return
+    if user is world.bot:
+        if thread.private:
+            world.tell_channel("THREAD_CREATE", thread)
+        payload = payloads.thread_member(thread, user)
+        world.tell_guild("THREAD_MEMBER_UPDATE", thread.guild, payload)
+    added = [payloads.thread_member(thread, user) | {"member": thread.guild.members[user.id].payload()}]
+    everybody: Json = {"id": str(thread.id), "member_count": len(thread.thread_members)}
+    intent = Intent.GUILDS if user is world.bot else Intent.GUILD_MEMBERS
+    if world.sees(thread):
+        payload = everybody | {"added_members": added}
+        world.tell_guild("THREAD_MEMBERS_UPDATE", thread.guild, payload, intent)

@@ -1,0 +1,98 @@
+"""`discord --rehearse`: what is typed becomes what people do, and what the bot does is told."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from pixi.channels.discord.gateway import client
+from pixi.cli import frame, rehearsing
+from pixi.settings import Settings, load
+from tests.end_to_end.bot import EDDA, PERSONA
+from tests.servers.scripted_openai import ScriptedOpenAI, finish, stream
+
+TYPED = """\
+/reply too soon
+nobody is meant
+Ann: @Pixi hello \x1b[2J
+/reply and?
+/why
+/persona name=edda
+/press nothing
+#kitchen
+mo: /help
+/persona name=edda
+@Ann are you here? @Pixi
+/dm
+hi
+/react 🐈
+/nonsense
+/quit
+never
+"""
+SAID = """\
+The bot has said nothing yet.
+#general · Pixi reacts 🥞 to “@Pixi hello [2J”
+#general · Pixi › hey @Ann
+#general · Pixi reacts 🥞 to “and?”
+#general · Pixi › hey @Ann
+│ Why Pixi said that
+Ann may not use 'persona'.
+There is no button 'nothing'; there are none.
+#kitchen · Pixi › **Edda** speaks here from now on.
+#kitchen · Pixi reacts 🥞 to “@Ann are you here? @Pixi”
+direct message · Pixi reacts 🥞 to “hi”
+There is no command 'nonsense'
+"""
+
+
+async def test_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "personas").mkdir()
+    for name, text in {"pixi": PERSONA, "edda": EDDA}.items():
+        (tmp_path / "personas" / f"{name}.md").write_text(text, encoding="utf-8")
+    told: list[str] = []
+
+    @asynccontextmanager
+    async def terminal() -> AsyncGenerator[tuple[rehearsing.Lines, rehearsing.Tell, bool], None]:
+        async def lines(prompt: Callable[[], str]) -> AsyncGenerator[str, None]:
+            for line in TYPED.splitlines():
+                prompts.append(prompt())
+                yield line
+
+        yield lines, told.append, True
+
+    prompts: list[str] = []
+    monkeypatch.setattr(rehearsing, "_terminal", terminal)
+    monkeypatch.setattr(rehearsing, "_QUIET_SECONDS", 0.05)
+
+    async with ScriptedOpenAI(stream("[REACT: 🥞]", "[SEND: hey @Ann]", finish())) as server:
+        model = {"model.name": "m", "model.base_url": server.base_url}
+        settings = load(environ={}, folder=tmp_path, overrides=model | {"discord.allowed_users": [1]})
+        with mock.patch.multiple(client, _LAST_GUILD=0.02, _BETWEEN_SESSIONS=0.0):
+            assert await rehearsing.rehearse(settings, (), "Mo") == 0
+    shown = "\n".join(told)
+    at = 0
+    for line in SAID.splitlines():
+        at = shown.find(line, at)
+        assert at >= 0, (line, shown)
+    assert "only they see this" in shown
+    assert "\x1b" not in shown
+    assert prompts[0] == "Mo in #general › "
+    assert prompts[-1] == "Mo in direct message › "
+    assert not list(tmp_path.glob("*.db"))
+
+
+def test_no_token_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIXI_MODEL__NAME", "m")
+    asked: list[str] = []
+
+    async def rehearse(settings: Settings, addons: object, me: str) -> int:
+        asked.append(settings.model.name)
+        return 0
+
+    monkeypatch.setattr(rehearsing, "rehearse", rehearse)
+    assert frame.run(["discord", "--rehearse"]) == 0
+    assert asked == ["m"]

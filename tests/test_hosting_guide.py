@@ -1,0 +1,99 @@
+"""docs/hosting.md and deploy/ hold together: the sums are right, and the files name what there is."""
+
+import configparser
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pixi.cli.exits import USAGE
+from pixi.cli.frame import SUBCOMMANDS
+from pixi.core.deltas import Usage
+from pixi.settings import load
+from tests.pages import ROOT, blocks, code, read_page
+
+DEPLOY = ROOT / "deploy"
+PAGE = read_page(ROOT / "docs" / "hosting.md")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = set(PROJECT["optional-dependencies"])
+MONTH = 30_000
+
+
+def read(name: str) -> str:
+    return (DEPLOY / name).read_text(encoding="utf-8")
+
+
+def test_what_a_month_costs_is_calculated(tmp_path: Path) -> None:
+    (block,) = blocks(PAGE, "toml")
+    (tmp_path / "pixi.toml").write_text(block.text, encoding="utf-8")
+    prices = load(environ={}, folder=tmp_path).prices
+    usual, uncached, thinking = Usage(3_000, 2_400, 80), Usage(3_000, 0, 80), Usage(3_000, 2_400, 580)
+    sums = {
+        model: [f"${MONTH * each.cost(usage):,.2f}" for usage in (usual, uncached, thinking)]
+        for model, each in prices.items()
+    }
+    told = re.findall(r"^\| `([\w.-]+)` \| (\$\S+) \| (\$\S+) \| (\$\S+) \|$", PAGE, re.MULTILINE)
+    assert {model: list(costs) for model, *costs in told} == sums
+    assert len(sums) == 3
+    assert "30,000 × (600 × 0.25 + 2,400 × 0.025 + 80 × 2.00) / 1,000,000" in PAGE
+
+
+def test_all_is_every_part_and_the_page_names_them() -> None:
+    (everything,) = PROJECT["optional-dependencies"]["all"]
+    parts = set(everything.partition("[")[2].rstrip("]").split(","))
+    assert parts == EXTRAS - {"all", "discord", "anthropic", "gemini"}
+    (told,) = re.findall(r"^The parts one by one: (.*?)\. `discord`", PAGE, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", told)) == parts
+
+
+def test_the_dockerfile_takes_what_the_package_has() -> None:
+    text = read("Dockerfile")
+    named = [set(each.split(",")) for each in re.findall(r"EXTRAS=([\w,]+)", text + PAGE)]
+    assert len(named) == 3
+    assert all(extras <= EXTRAS for extras in named)
+    assert "\nUSER pixi\n" in text
+    (command,) = re.findall(r'^CMD \["(\w+)"\]$', text, re.MULTILINE)
+    assert command in SUBCOMMANDS
+    assert 'ENTRYPOINT ["pixi-persona"]' in text
+    kept = {line[1:] for line in read("Dockerfile.dockerignore").splitlines() if line.startswith("!")}
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    needed = {*wheel["targets"]["wheel"]["packages"], *wheel["targets"]["wheel"]["force-include"]}
+    assert kept == needed | {"pyproject.toml", PROJECT["readme"], *PROJECT["license-files"]}
+    assert all((ROOT / name).exists() for name in kept)
+
+
+def test_compose_names_files_and_variables_that_there_are() -> None:
+    compose: Any = yaml.safe_load(read("compose.yaml"))
+    bot = compose["services"]["bot"]
+    assert (DEPLOY / bot["build"]["context"] / bot["build"]["dockerfile"]).exists()
+    assert bot["read_only"]
+    assert bot["cap_drop"] == ["ALL"]
+    offered = set(re.findall(r"^(?:# )?(\w+)=", read("env.example"), re.MULTILINE))
+    assert set(re.findall(r"\$\{(\w+)", read("compose.yaml"))) <= offered
+    profiles = {each for service in compose["services"].values() for each in service.get("profiles", ())}
+    assert {match for line in code(PAGE) for match in re.findall(r"--profile (\w+)", line)} == profiles
+    for host in re.findall(r"://(?:\w+:\w+@)?(\w+):\d", read("env.example")):
+        assert host in compose["services"]
+
+
+@pytest.mark.parametrize("profile", ["ollama", "postgres"])
+def test_the_variables_of_a_profile_are_settings(profile: str) -> None:
+    block = read("env.example").partition(f"--profile {profile}`")[2].partition("\n\n")[0]
+    given = dict(re.findall(r"^# (PIXI_\w+)=(\S+)$", block, re.MULTILINE))
+    assert load(environ=given).sources.keys() == {
+        name.removeprefix("PIXI_").lower().replace("__", ".") for name in given
+    }
+
+
+def test_the_unit_starts_what_there_is_and_knows_its_exit_codes() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(read("pixi.service"))
+    program, command = unit["Service"]["ExecStart"].split()
+    assert program.endswith("/pixi-persona")
+    assert command in SUBCOMMANDS
+    assert unit["Service"]["RestartPreventExitStatus"] == str(USAGE)
+    assert unit["Service"]["ReadWritePaths"] == unit["Service"]["WorkingDirectory"]
