@@ -39,7 +39,7 @@ def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
     """
     normal = [normalise(text) for text in texts]
     asked = normalise(query[:_LONGEST_QUERY])
-    reading = _Reading.of([asked, *normal])
+    reading = QueryTerms.of([asked, *normal])
     holders: defaultdict[str, set[int]] = defaultdict(set)
     for place, text in enumerate(normal):
         for term in reading.held(text):
@@ -65,7 +65,7 @@ def most_relevant(query: str, texts: Sequence[str]) -> list[Relevant]:
 def matching_words(query: str, text: str) -> list[str]:
     """The words of a query for which a text is found, each once, in their order."""
     asked, normal = normalise(query[:_LONGEST_QUERY]), normalise(text)
-    reading = _Reading.of([asked, normal])
+    reading = QueryTerms.of([asked, normal])
     holders = {term: {0} for term in reading.held(normal)}
     found: dict[str, None] = {}
     for kind, piece, _ in pieces(asked):
@@ -83,19 +83,20 @@ def _near(term: str, holders: Mapping[str, set[int]]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """How texts are taken apart: the stemmer of their language, and the words that say nothing in it."""
+class QueryTerms:
+    """Takes texts apart: by the stemmer of their language, and without the words that say nothing in it."""
 
     stem: Callable[[str], str]
     idle: frozenset[str]
 
     @classmethod
-    def of(cls, texts: Iterable[str]) -> "_Reading":
+    def of(cls, texts: Iterable[str], idle: frozenset[str] = frozenset()) -> "QueryTerms":
+        """Read the language off normalised texts. `idle` are more words that say nothing."""
         words = (word for text in texts for kind, word, _ in pieces(text) if kind == "word")
         language = language_of(words)
         if language is None:  # a few short texts seldom tell
             language = "english"
-        return cls(_stemmer(language), _idle_words(language))
+        return cls(_stemmer(language), _idle_words(language) | idle)
 
     def asked(self, text: str) -> Iterator[tuple[str, float]]:
         """The terms of a query that say something, with their weights."""
@@ -114,6 +115,11 @@ class _Reading:
             yield from ((run, _RUN) for run in _runs(piece, 2))
         else:
             yield from ((run, _RUN) for run in _runs(piece, 3))
+
+    def stems(self, text: str) -> set[str]:
+        """Return the stems of the words of a normalised text that say something."""
+        words = {piece for kind, piece, _ in pieces(text) if kind == "word"}
+        return {self.stem(word) for word in words - self.idle}
 
     def held(self, text: str) -> Iterator[str]:
         """The terms by which a text is found."""

@@ -31,7 +31,7 @@ from pixi.knowledge.index.languages import CODES, WITHOUT_STEMMER
 from pixi.knowledge.index.passages import Stretch, sentences_of
 from pixi.knowledge.index.snippets import LENGTH, Cutter
 from pixi.knowledge.index.terms import Analysis, is_corrigible, pieces, runs
-from pixi.knowledge.lists import glyph_list, telling_runs, words_of
+from pixi.knowledge.lists import glyph_list, telling_runs, without_asking, words_of
 from pixi.knowledge.normalising import normalise
 
 _SHARE = 0.6
@@ -155,18 +155,11 @@ def _words(normal: str, asker: Asker) -> Iterator[tuple[str, _Word]]:
             if len(piece) > 1 and piece not in idle:
                 yield piece, _word(piece, asker)
         else:
-            for part in telling_runs(_without_asking(piece)):
+            for part in telling_runs(without_asking(piece)):
                 for run in runs(part, 3 if kind == "unspaced" else 2):
                     count = asker.frequency("words", run)
                     weight = _rarity(count, asker)
                     yield run, _Word(frozenset([run] if count else ()), weight, weight)
-
-
-def _without_asking(run: str) -> str:
-    """A run without the words in it by which somebody asks, each a blank instead."""
-    for glyphs in glyph_list("question_glyphs"):
-        run = run.replace(glyphs, " ")
-    return run
 
 
 def _word(word: str, asker: Asker) -> _Word:

@@ -20,24 +20,6 @@ def words_of(name: str, language: str) -> frozenset[str]:
 
 
 @cache
-def opposites() -> dict[str, frozenset[str]]:
-    """What each word of the list means the opposite of."""
-    found: dict[str, set[str]] = {}
-    for line in _lines("antonyms"):
-        for pair in normalise(line).split():
-            one, _, other = pair.partition("/")
-            found.setdefault(one, set()).add(other)
-            found.setdefault(other, set()).add(one)
-    return {word: frozenset(others) for word, others in found.items()}
-
-
-@cache
-def irregular_forms() -> dict[str, str]:
-    """The word for which each irregular form stands."""
-    return {form: line.split()[0] for line in _lines("irregular") for form in line.split()}
-
-
-@cache
 def glyph_list(name: str) -> tuple[str, ...]:
     """The words of a list for scripts without blanks, the longest first."""
     return tuple(sorted(word_list(name), key=lambda word: (-len(word), word)))
@@ -47,6 +29,13 @@ def telling_runs(run: str) -> list[str]:
     """The stretches of a run without blanks between characters that say nothing by themselves."""
     idle = word_list("idle_glyphs")
     return "".join(" " if glyph in idle else glyph for glyph in run).split()
+
+
+def without_asking(run: str) -> str:
+    """Return a run without the words in it by which somebody asks, each a blank instead."""
+    for glyphs in glyph_list("question_glyphs"):
+        run = run.replace(glyphs, " ")
+    return run
 
 
 def _lines(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What was found before, kept on disk: places in documents by what was asked of which content."""
+"""Keeps answers on disk: places in documents, by what was asked of which content."""
 
 import json
 import sqlite3
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pixi.knowledge.entry import Entry
-from pixi.knowledge.retrieval.findings import Found, Place
+from pixi.knowledge.retrieval.findings import Place
 
 _MOST = 10_000  # answers; one takes some hundred bytes
 _BUSY_SECONDS = 1.0  # to wait for another program that writes
@@ -22,9 +22,9 @@ _USED = "(SELECT coalesce(max(used), 0) + 1 FROM answers)"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a question came to: places among its entries, surest first; see `Findings` for the rest."""
+    """What a question came to: places among its entries, most telling first; see `Findings` for the rest."""
 
-    found: tuple[Found, ...]
+    found: tuple[Place, ...]
     dropped: int = 0
     note: str = ""
 
@@ -41,15 +41,13 @@ class Answers:
         self._connection: sqlite3.Connection | None = None
 
     def get(self, key: str, entries: Sequence[Entry]) -> Answer | None:
-        """The answer that was kept, if there is one and its places are in these entries."""
+        """Return the answer that was kept, if there is one and its places are in these entries."""
         row = self._do(lambda db: _take(db, key))
         return _read(row, entries) if isinstance(row, str) else None
 
     def put(self, key: str, answer: Answer) -> None:
         """Keep an answer."""
-        places = [
-            [f.place.entry, f.place.section, f.place.start, f.place.end, f.confidence] for f in answer.found
-        ]
+        places = [[place.entry, place.section, place.start, place.end] for place in answer.found]
         body = json.dumps([places, answer.dropped, answer.note])
         self._do(lambda db: _keep(db, key, body))
 
@@ -114,15 +112,14 @@ def _keep(db: sqlite3.Connection, key: str, body: str) -> None:
 
 
 def _read(body: str, entries: Sequence[Entry]) -> Answer | None:
-    """An answer as it was written; None where it is none, or not of these entries."""
+    """Return an answer as it was written; None where it is none, or not of these entries."""
     try:
         places, dropped, note = json.loads(body)
-        found = tuple(Found(Place(*map(int, place[:4])), float(place[4])) for place in places)
+        found = tuple(Place(*map(int, place)) for place in places)
         answer = Answer(found, int(dropped), str(note))
     except (ValueError, TypeError, IndexError):
         return None
-    for each in answer.found:
-        place = each.place
+    for place in answer.found:
         if not 0 <= place.entry < len(entries) or not 0 <= place.section < len(entries[place.entry].sections):
             return None
         if not 0 <= place.start < place.end <= len(entries[place.entry].sections[place.section].text):

@@ -1,4 +1,4 @@
-"""What the retrieval agent brings back: facts quoted from documents, each with its place."""
+"""What the retrieval agent brings back: sentences quoted from documents, each with its place."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +14,10 @@ NOT_IN_WHAT_WAS_READ = "not in what was read"
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A quotation from a document.
-
-    Attributes:
-        text: as it stands in the section.
-        confidence: from 0 to 1, how surely it answers the question.
-    """
+    """A quotation from a document: one sentence, or several that follow each other."""
 
     text: str
     source: Source
-    confidence: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +25,8 @@ class Findings:
     """What documents say to a question.
 
     Attributes:
-        relevant: the surest first.
-        dropped: how many facts the helper model brought that its documents do not say.
+        relevant: the most telling first.
+        dropped: how many of the helper's numbers and quotations no sentence of the documents has.
         note: what else a reader should know, e.g. that the answer is not there.
     """
 
@@ -41,8 +35,10 @@ class Findings:
     note: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object. What is not known of a source, and what is empty, is left out."""
-        told: dict[str, Any] = {"relevant": [_told(fact) for fact in self.relevant]}
+        """Return a JSON object. What is not known of a source, and what is empty, is left out."""
+        told: dict[str, Any] = {
+            "relevant": [{"fact": fact.text, "source": _told(fact.source)} for fact in self.relevant]
+        }
         if self.dropped:
             told["dropped"] = self.dropped
         if self.note:
@@ -50,41 +46,37 @@ class Findings:
         return told
 
 
+def _told(source: Source) -> dict[str, Any]:
+    told: dict[str, Any] = {"id": source.entry, "title": source.title}
+    if source.section:
+        told["section"] = source.section
+    if source.page:
+        told["page"] = source.page
+    elif source.line:
+        told["line"] = source.line
+    return told
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stretch of an entry, by the entry's place among those at hand, its section, and where it is there."""
+    """A stretch of an entry: the entry and its section by their numbers from 0, and the characters in it."""
 
     entry: int
     section: int
     start: int
     end: int
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A place, and how surely what stands there answers the question."""
-
-    place: Place
-    confidence: float
+    def overlaps(self, other: "Place") -> bool:
+        """Return True if they have characters in common."""
+        same = (self.entry, self.section) == (other.entry, other.section)
+        return same and self.start < other.end and other.start < self.end
 
 
-def quoted_from(entries: Sequence[Entry], found: Found) -> Fact:
-    """The fact that stands at a place."""
-    place = found.place
+def quoted_from(entries: Sequence[Entry], place: Place) -> Fact:
+    """Return what stands at a place."""
     entry = entries[place.entry]
     section = entry.sections[place.section]
     source = Source(
         entry.id, entry.title, entry.path, section.heading, section.line_at(place.start), section.page
     )
-    return Fact(section.text[place.start : place.end], source, round(found.confidence, 2))
-
-
-def _told(fact: Fact) -> dict[str, Any]:
-    source: dict[str, Any] = {"id": fact.source.entry, "title": fact.source.title}
-    if fact.source.section:
-        source["section"] = fact.source.section
-    if fact.source.page:
-        source["page"] = fact.source.page
-    elif fact.source.line:
-        source["line"] = fact.source.line
-    return {"fact": fact.text, "source": source, "confidence": fact.confidence}
+    return Fact(section.text[place.start : place.end], source)

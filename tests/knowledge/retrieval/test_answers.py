@@ -8,12 +8,12 @@ import pytest
 
 from pixi.knowledge.retrieval import answers
 from pixi.knowledge.retrieval.answers import Answer, Answers
-from pixi.knowledge.retrieval.findings import Found, Place
+from pixi.knowledge.retrieval.findings import Place
 from tests.knowledge.retrieval.scene import BRIDGE_ENTRY
 from tests.waiting import LIMIT
 
 ENTRIES = (BRIDGE_ENTRY,)
-ANSWER = Answer((Found(Place(0, 0, 3, 9), 0.7),), 2, "note")
+ANSWER = Answer((Place(0, 0, 3, 9),), 2, "note")
 
 
 def test_the_least_lately_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,12 +32,12 @@ def test_the_least_lately_used_go_first(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_lies_outside_the_entries_is_no_answer(tmp_path: Path) -> None:
     cache = Answers(tmp_path / "answers.db")
     for place in (Place(1, 0, 0, 5), Place(0, 1, 0, 5), Place(0, 0, 5, 5), Place(0, 0, 0, 10_000)):
-        cache.put("key", Answer((Found(place, 0.5),)))
+        cache.put("key", Answer((place,)))
         assert cache.get("key", ENTRIES) is None
     cache.close()
 
 
-@pytest.mark.parametrize("body", ["", "[]", "[[[1]],0,0]", "nonsense", '[[["a",0,0,1,2]],0,""]'])
+@pytest.mark.parametrize("body", ["", "[]", "[[[1]],0,0]", "nonsense", '[[["a",0,0,1]],0,""]'])
 def test_a_row_that_is_damaged_is_no_answer(tmp_path: Path, body: str) -> None:
     cache = Answers(tmp_path / "answers.db")
     cache.put("key", ANSWER)

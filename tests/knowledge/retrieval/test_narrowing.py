@@ -3,11 +3,11 @@
 import pytest
 
 from pixi.knowledge.entry import Section
-from pixi.knowledge.retrieval import RetrievalAgent, reading
+from pixi.knowledge.retrieval import RetrievalAgent, reader
 from pixi.knowledge.retrieval.findings import NOT_IN_WHAT_WAS_READ, NOT_THERE
-from pixi.knowledge.retrieval.narrowing import MOST_CHARACTERS, narrowed
+from pixi.knowledge.retrieval.passages import MOST_CHARACTERS, narrowed
 from pixi.testing import ScriptedModel
-from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, TEA_ENTRY, entry
+from tests.knowledge.retrieval.scene import BRIDGE_ENTRY, LARGE, NOTHING, TEA_ENTRY, entry
 
 FILLER = "The river runs past the mill, and the miller counts his sacks of rye."
 
@@ -66,8 +66,8 @@ async def test_the_agent_finds_it_and_says_what_it_did_not_look_at() -> None:
 async def test_the_agent_does_not_say_that_it_is_not_there_where_it_did_not_look_at_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "_MOST_PARTS", 100)
-    agent = RetrievalAgent(ScriptedModel(*['{"relevant": []}'] * 100, traits=LARGE))
+    monkeypatch.setattr(reader, "_MOST_PARTS", 100)
+    agent = RetrievalAgent(ScriptedModel(*[NOTHING] * 100, traits=LARGE))
     findings = await agent.query("How does the axolotl stay young?", [entry(1, "Long", long_text("No."))])
     await agent.close()
     assert NOT_THERE not in findings.note

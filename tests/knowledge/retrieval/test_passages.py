@@ -4,7 +4,7 @@ import pytest
 
 from pixi.knowledge.entry import Entry, Section
 from pixi.knowledge.retrieval import RetrievalAgent
-from pixi.knowledge.retrieval.reading import FAR, NEAREST
+from pixi.knowledge.retrieval.reader import FAR, NEAREST
 
 TEXTS = {
     "en": "The ferry leaves at 07:40. A crossing costs four crowns, and cats travel free.",
@@ -49,7 +49,6 @@ async def test_of_a_question_on_something_else_nobody_claims_that_nothing_is_the
 ) -> None:
     findings = await RetrievalAgent(None).query(question, [entry(language)])
     assert findings.relevant[0].text in TEXTS[language]  # the nearest there is
-    assert findings.relevant[0].confidence < 0.3
     assert findings.note == FAR
 
 
